@@ -1,0 +1,57 @@
+# Two commands: `make demo` and `make test`. Each does its own set-up; a second run installs nothing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+CORE := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+
+.PHONY: help install demo test lint format reproduce bench tables clean
+
+help:
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# torch goes first and alone: with 2.13.0 in place every looser request for it is already met.
+$(CORE): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing nearer into $(VENV) (about a minute the first time)"
+	@$(PIP) torch
+	@$(PIP) --editable .
+	@touch $@
+
+$(DEV): $(CORE)
+	@echo "Installing the test tools into $(VENV)"
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+install: $(CORE) ## make .venv and install the library into it
+
+demo: $(CORE) ## learn a metric for the digits from 10 labels per class; writes demo-report.html
+	@$(BIN)/nearer demo --out demo-report.html
+
+test: lint ## format and type checks, then the whole test suite
+	@$(BIN)/python -m pytest -m 'not slow'
+
+lint: $(DEV) ## ruff format and check, mypy --strict on src
+	@$(BIN)/ruff format --check --quiet . || (echo "run 'make format'"; exit 1)
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+
+format: $(DEV) ## reformat the code in place
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+
+reproduce: $(DEV) ## the slow experiments
+	@$(BIN)/python -m pytest -m slow
+
+bench: $(DEV) ## measure the speed figures again (about half an hour) and write their tables into the docs
+	@for file in benchmarks/speed/*.py; do echo $$file; $(BIN)/python $$file || exit 1; done
+	@$(MAKE) tables
+
+tables: $(DEV) ## write the tables of the docs from the result files
+	@$(BIN)/python benchmarks/tables.py
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

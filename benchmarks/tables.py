@@ -1,0 +1,64 @@
+"""Write the tables of the documents from the result files.
+
+A page holds `<!-- table: NAME -->` … `<!-- end -->`; what stands between is replaced by the function of that
+name below, which reads `benchmarks/results/*.json`. With --check nothing is written: a stale table is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+MARK = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def load(name: str) -> dict[str, Any]:
+    return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def source(record: dict[str, Any]) -> str:
+    """The line under a table that says how to make it again."""
+    return f"\nMade by `{record['command']}` at {record['commit']}, torch {record['versions']['torch']}.\n"
+
+
+TABLES: dict[str, Callable[[], str]] = {}
+
+
+def table(name: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
+    def register(function: Callable[[], str]) -> Callable[[], str]:
+        TABLES[name] = function
+        return function
+
+    return register
+
+
+def fill(text: str) -> str:
+    return MARK.sub(lambda match: match.group(1) + TABLES[match["name"]]() + match.group(3), text)
+
+
+def main() -> int:
+    stale = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        old = page.read_text()
+        new = fill(old)
+        if new != old:
+            stale.append(str(page.relative_to(ROOT)))
+            if "--check" not in sys.argv:
+                page.write_text(new)
+    print("\n".join(stale) or "all tables are up to date")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

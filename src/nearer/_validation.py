@@ -1,0 +1,207 @@
+"""The one border: whatever the user passes becomes a checked tensor, and the user's own data is never changed.
+
+Every public function calls these first and trusts its data afterwards. A tensor that already fits is
+returned as it is (no copy, gradients kept); anything else is converted.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
+
+__all__ = [
+    "as_labels",
+    "as_matrix",
+    "as_tensor",
+    "check_choice",
+    "check_finite",
+    "check_int",
+    "check_number",
+    "encode_labels",
+]
+
+
+def as_tensor(value: Any, name: str) -> Tensor:
+    """Turn numbers in any container into a tensor; nothing is written to `value`.
+
+    >>> as_tensor([1, 2], "x")
+    tensor([1, 2])
+    """
+    if isinstance(value, Tensor):
+        if value.is_sparse or value.layout != torch.strided:
+            raise ShapeError(
+                f"`{name}` must be dense, got a {value.layout} tensor. Pass `{name}.to_dense()`."
+            )
+        return value
+    if hasattr(value, "toarray"):
+        raise ShapeError(
+            f"`{name}` must be dense, got a sparse {type(value).__name__}. Pass `{name}.toarray()`, or use an "
+            f"estimator that takes sparse input."
+        )
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ShapeError(f"`{name}` must be a rectangular array: {error}.") from error
+    if array.dtype.kind not in "biuf":
+        raise ShapeError(
+            f"`{name}` must hold numbers, got {array.dtype}. Convert or drop what is not numeric."
+        )
+    if array.dtype == np.uint16 or array.dtype == np.uint32 or array.dtype == np.uint64:
+        array = array.astype(np.int64)
+    # torch warns about read-only memory and refuses negative strides: both need a copy of their own.
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides) or not array.dtype.isnative:
+        array = np.array(array, dtype=array.dtype.newbyteorder("="), copy=True)
+    return torch.from_numpy(array)
+
+
+def check_finite(tensor: Tensor, name: str) -> None:
+    """Raise when a value is NaN or infinite, and say where the first one is."""
+    # A sum is one pass and no temporary; only a suspicious sum is looked at entry by entry.
+    if bool(torch.isfinite(tensor.detach().sum(dtype=torch.float64))):
+        return
+    bad = ~torch.isfinite(tensor.detach())
+    count = int(bad.sum())
+    if count:
+        first = tuple(int(i) for i in bad.nonzero()[0])
+        raise NotFiniteError(
+            f"`{name}` must be finite, got {count} NaN or infinite value{'s' if count > 1 else ''}, the first at "
+            f"index {first}. Impute or drop those rows, or lower the learning rate if a network made them."
+        )
+
+
+def as_matrix(value: Any, name: str, *, columns: int | None = None, minimum_rows: int = 1) -> Tensor:
+    """A finite floating-point matrix of shape (n, d); integers become float32, half precision is widened.
+
+    >>> as_matrix([[1, 2], [3, 4]], "embeddings").dtype
+    torch.float32
+    """
+    tensor = as_tensor(value, name)
+    if tensor.ndim != 2:
+        hint = " Pass one row per item." if tensor.ndim == 1 else ""
+        raise ShapeError(f"`{name}` must have shape (n, d), got {tuple(tensor.shape)}.{hint}")
+    if tensor.shape[0] < minimum_rows or tensor.shape[1] == 0:
+        raise ShapeError(
+            f"`{name}` must have at least {minimum_rows} row{'s' if minimum_rows > 1 else ''} and one column, "
+            f"got {tuple(tensor.shape)}."
+        )
+    if columns is not None and tensor.shape[1] != columns:
+        raise ShapeError(f"`{name}` must have {columns} columns, got {tensor.shape[1]}.")
+    if tensor.dtype not in (torch.float32, torch.float64):
+        tensor = tensor.to(torch.float32)
+    check_finite(tensor, name)
+    return tensor
+
+
+def as_labels(value: Any, name: str, *, n: int | None = None) -> Tensor:
+    """Integer class labels of shape (n,), as int64. Any integers will do; nothing is renumbered.
+
+    >>> as_labels([7, 7, -1], "labels", n=3)
+    tensor([ 7,  7, -1])
+    """
+    if not isinstance(value, Tensor):
+        array = np.asarray(value)
+        if array.dtype.kind in "OUS":
+            raise LabelError(
+                f"`{name}` must be integers, got {array.dtype}. Use encode_labels(...) for names."
+            )
+    tensor = as_tensor(value, name)
+    if tensor.ndim == 2 and tensor.shape[1] == 1:
+        tensor = tensor[:, 0]
+    if tensor.ndim != 1:
+        hint = " For a 0/1 matrix use relations.MultiLabels(...)." if tensor.ndim == 2 else ""
+        raise ShapeError(f"`{name}` must have shape (n,), got {tuple(tensor.shape)}.{hint}")
+    if n is not None and tensor.shape[0] != n:
+        raise ShapeError(f"`{name}` must have one entry for each of the {n} rows, got {tensor.shape[0]}.")
+    if tensor.dtype.is_floating_point:
+        whole = tensor.to(torch.int64)
+        if not torch.equal(whole.to(tensor.dtype), tensor):
+            raise LabelError(
+                f"`{name}` must be whole numbers, got fractions. For targets of regression use MLKR."
+            )
+        return whole
+    return tensor.to(torch.int64)
+
+
+def encode_labels(value: Any, name: str, *, n: int | None = None) -> tuple[Tensor, np.ndarray[Any, Any]]:
+    """Labels of any type (names, integers with gaps) as codes 0..c−1, and the sorted classes they stand for.
+
+    >>> codes, classes = encode_labels(["cat", "dog", "cat"], "labels")
+    >>> codes.tolist(), classes.tolist()
+    ([0, 1, 0], ['cat', 'dog'])
+    """
+    array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+    if array.ndim != 1:
+        raise ShapeError(f"`{name}` must have shape (n,), got {array.shape}.")
+    if n is not None and array.shape[0] != n:
+        raise ShapeError(f"`{name}` must have one entry for each of the {n} rows, got {array.shape[0]}.")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise LabelError(
+            f"`{name}` must not hold NaN. Mark unlabelled rows with -1 where a method takes them."
+        )
+    try:
+        classes, codes = np.unique(array, return_inverse=True)
+    except TypeError as error:
+        raise LabelError(f"`{name}` must hold values of one type that can be sorted: {error}.") from error
+    return torch.from_numpy(codes.astype(np.int64).reshape(-1)), classes
+
+
+def check_int(value: Any, name: str, *, minimum: int = 1, maximum: int | None = None) -> int:
+    """An integer setting within its range.
+
+    >>> check_int(3, "k", maximum=5)
+    3
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise ParameterError(f"`{name}` must be an integer, got {value!r}.")
+    if value < minimum or (maximum is not None and value > maximum):
+        bounds = f"at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
+        raise ParameterError(f"`{name}` must be {bounds}, got {value}.")
+    return int(value)
+
+
+def check_number(
+    value: Any,
+    name: str,
+    *,
+    above: float | None = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
+) -> float:
+    """A finite real setting within its range; `above` is an open bound, the other two are closed.
+
+    >>> check_number(0.1, "margin", minimum=0)
+    0.1
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ParameterError(f"`{name}` must be a number, got {value!r}.")
+    number = float(value)
+    if not np.isfinite(number):
+        raise ParameterError(f"`{name}` must be finite, got {number}.")
+    if above is not None and not number > above:
+        raise ParameterError(f"`{name}` must be greater than {above}, got {number}.")
+    if minimum is not None and number < minimum:
+        raise ParameterError(f"`{name}` must be at least {minimum}, got {number}.")
+    if maximum is not None and number > maximum:
+        raise ParameterError(f"`{name}` must be at most {maximum}, got {number}.")
+    return number
+
+
+def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
+    """One of a few names; a near miss is suggested.
+
+    >>> check_choice("mean", "reduction", ["mean", "sum"])
+    'mean'
+    """
+    options = list(choices)
+    if value in options:
+        return str(value)
+    close = difflib.get_close_matches(str(value), options, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise ParameterError(f"`{name}` must be one of {', '.join(map(repr, options))}, got {value!r}.{hint}")

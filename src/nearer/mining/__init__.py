@@ -1,0 +1,3 @@
+"""Not yet filled."""
+
+__all__: list[str] = []

@@ -1,0 +1,59 @@
+"""Promises of the repository that are not promises of one module."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import nearer
+
+ROOT = Path(__file__).resolve().parents[1]
+BANNED = {"utils", "common", "helpers", "misc", "base", "core", "manager", "metrics"}
+
+
+def test_module_names_say_what_is_inside() -> None:
+    names = {path.stem for path in (ROOT / "src").rglob("*.py")} | {
+        path.name for path in (ROOT / "src").rglob("*")
+    }
+    assert not names & BANNED
+
+
+def test_version_is_the_same_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == nearer.__version__
+    assert f"version: {nearer.__version__}" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_torch_is_pinned_only_in_the_constraints_file() -> None:
+    constraints = (ROOT / "constraints.txt").read_text()
+    assert re.search(r"^torch==2\.13\.0$", constraints, re.MULTILINE)
+    requirements = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert not [line for line in requirements if "==" in line]
+
+
+def test_nothing_is_unpickled() -> None:
+    text = {path: path.read_text() for path in (ROOT / "src").rglob("*.py")}
+    offenders = [
+        str(path.relative_to(ROOT))
+        for path, source in text.items()
+        if re.search(r"\bpickle\.load|allow_pickle=True|joblib\.load|weights_only=False", source)
+    ]
+    assert not offenders
+
+
+def test_relative_links_of_the_documents_lead_somewhere() -> None:
+    broken = []
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
+            if "://" not in target and not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert not broken
+
+
+def test_no_data_is_committed() -> None:
+    if not (ROOT / ".git").exists():
+        return
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert not [name for name in listed.splitlines() if name.endswith((".npz", ".npy", ".pt", ".pkl"))]
