@@ -42,13 +42,9 @@ def imported_parts(tree: ast.AST, part: str) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.ImportFrom):
             module = node.module or ""
             if node.level:
-                raise AssertionError(
-                    f"line {node.lineno}: write 'from nearer...' instead of a relative import"
-                )
+                raise AssertionError(f"line {node.lineno}: write 'from nearer...' instead of a relative import")
             if module == "nearer":
-                yield from (
-                    (node.lineno, alias.name) for alias in node.names if not alias.name.startswith("__")
-                )
+                yield from ((node.lineno, alias.name) for alias in node.names if not alias.name.startswith("__"))
             elif module.startswith("nearer."):
                 yield node.lineno, module.split(".")[1]
         elif isinstance(node, ast.Import):
@@ -80,8 +76,6 @@ def test_imports_point_one_way(path: Path) -> None:
 
 
 def test_a_wrong_import_is_found() -> None:
-    assert violations("def f():\n    from nearer.losses import RAWLoss\n", "relations") == [
-        ":2 imports losses"
-    ]
+    assert violations("def f():\n    from nearer.losses import RAWLoss\n", "relations") == [":2 imports losses"]
     assert violations("import nearer.training.loop", "evaluation") == [":1 imports training"]
     assert violations("from nearer import relations", "losses") == []

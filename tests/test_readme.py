@@ -10,9 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [
-    page
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    if BLOCK.search(page.read_text())
+    page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if BLOCK.search(page.read_text())
 ]
 
 

@@ -14,9 +14,7 @@ BANNED = {"utils", "common", "helpers", "misc", "base", "core", "manager", "metr
 
 
 def test_module_names_say_what_is_inside() -> None:
-    names = {path.stem for path in (ROOT / "src").rglob("*.py")} | {
-        path.name for path in (ROOT / "src").rglob("*")
-    }
+    names = {path.stem for path in (ROOT / "src").rglob("*.py")} | {path.name for path in (ROOT / "src").rglob("*")}
     assert not names & BANNED
 
 

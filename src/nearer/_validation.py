@@ -36,9 +36,7 @@ def as_tensor(value: Any, name: str) -> Tensor:
     """
     if isinstance(value, Tensor):
         if value.is_sparse or value.layout != torch.strided:
-            raise ShapeError(
-                f"`{name}` must be dense, got a {value.layout} tensor. Pass `{name}.to_dense()`."
-            )
+            raise ShapeError(f"`{name}` must be dense, got a {value.layout} tensor. Pass `{name}.to_dense()`.")
         return value
     if hasattr(value, "toarray"):
         raise ShapeError(
@@ -50,9 +48,7 @@ def as_tensor(value: Any, name: str) -> Tensor:
     except ValueError as error:
         raise ShapeError(f"`{name}` must be a rectangular array: {error}.") from error
     if array.dtype.kind not in "biuf":
-        raise ShapeError(
-            f"`{name}` must hold numbers, got {array.dtype}. Convert or drop what is not numeric."
-        )
+        raise ShapeError(f"`{name}` must hold numbers, got {array.dtype}. Convert or drop what is not numeric.")
     if array.dtype == np.uint16 or array.dtype == np.uint32 or array.dtype == np.uint64:
         array = array.astype(np.int64)
     # torch warns about read-only memory and refuses negative strides: both need a copy of their own.
@@ -108,9 +104,7 @@ def as_labels(value: Any, name: str, *, n: int | None = None) -> Tensor:
     if not isinstance(value, Tensor):
         array = np.asarray(value)
         if array.dtype.kind in "OUS":
-            raise LabelError(
-                f"`{name}` must be integers, got {array.dtype}. Use encode_labels(...) for names."
-            )
+            raise LabelError(f"`{name}` must be integers, got {array.dtype}. Use encode_labels(...) for names.")
     tensor = as_tensor(value, name)
     if tensor.ndim == 2 and tensor.shape[1] == 1:
         tensor = tensor[:, 0]
@@ -122,9 +116,7 @@ def as_labels(value: Any, name: str, *, n: int | None = None) -> Tensor:
     if tensor.dtype.is_floating_point:
         whole = tensor.to(torch.int64)
         if not torch.equal(whole.to(tensor.dtype), tensor):
-            raise LabelError(
-                f"`{name}` must be whole numbers, got fractions. For targets of regression use MLKR."
-            )
+            raise LabelError(f"`{name}` must be whole numbers, got fractions. For targets of regression use MLKR.")
         return whole
     return tensor.to(torch.int64)
 
@@ -142,9 +134,7 @@ def encode_labels(value: Any, name: str, *, n: int | None = None) -> tuple[Tenso
     if n is not None and array.shape[0] != n:
         raise ShapeError(f"`{name}` must have one entry for each of the {n} rows, got {array.shape[0]}.")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise LabelError(
-            f"`{name}` must not hold NaN. Mark unlabelled rows with -1 where a method takes them."
-        )
+        raise LabelError(f"`{name}` must not hold NaN. Mark unlabelled rows with -1 where a method takes them.")
     try:
         classes, codes = np.unique(array, return_inverse=True)
     except TypeError as error:
