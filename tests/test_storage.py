@@ -1,0 +1,333 @@
+"""Folders are written whole or not at all, and every kind of damage is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearer import _storage
+from nearer._storage import MANIFEST, read_folder, write_file, write_folder
+from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
+
+
+def write(place: Path, value: float = 1.0, **changes: object) -> Path:
+    arguments: dict[str, object] = {
+        "format": "nearer.note",
+        "version": 1,
+        "tensors": {"part": {"x": torch.full((4, 3), value)}},
+        "documents": {"items": {"ids": ["ä", "b"]}},
+        "metadata": {"value": value},
+    }
+    return write_folder(place, **(arguments | changes))  # type: ignore[arg-type]
+
+
+def read(place: Path, **changes: object) -> _storage.Folder:
+    arguments: dict[str, object] = {"format": "nearer.note", "version": 1}
+    return read_folder(place, **(arguments | changes))  # type: ignore[arg-type]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    tensors = {
+        "floats": {"f16": torch.rand(3).half(), "f32": torch.rand(2, 3), "f64": torch.rand(2).double()},
+        "others": {"bytes": torch.arange(5, dtype=torch.uint8), "flags": torch.tensor([True, False])},
+    }
+    place = write(tmp_path / "deep" / "note", tensors=tensors)
+    folder = read(place)
+    for part, content in tensors.items():
+        for name, tensor in content.items():
+            assert folder.tensors[part][name].dtype == tensor.dtype
+            assert torch.equal(folder.tensors[part][name], tensor)
+    assert folder.documents == {"items": {"ids": ["ä", "b"]}}
+    assert folder.metadata == {"value": 1.0}
+    assert (folder.format, folder.version) == ("nearer.note", 1)
+    assert names(place) == [
+        f"{part}" for part in ("floats.safetensors", "items.json", MANIFEST, "others.safetensors")
+    ]
+    assert names(place.parent) == ["note"]
+
+
+def test_views_shared_memory_and_gradients_are_written_without_touching_them(tmp_path: Path) -> None:
+    x = torch.arange(12.0).reshape(3, 4).requires_grad_()
+    folder = read(write(tmp_path / "a", tensors={"p": {"whole": x, "turned": x.T, "again": x, "empty": x[:0]}}))
+    assert torch.equal(folder.tensors["p"]["turned"], x.detach().T)
+    assert torch.equal(folder.tensors["p"]["again"], x.detach())
+    assert folder.tensors["p"]["empty"].shape == (0, 4)
+    assert x.requires_grad
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.integers(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(metadata=st.dictionaries(st.text(), json_values, max_size=4))
+@settings(max_examples=25, deadline=None)
+def test_any_json_metadata_survives(tmp_path_factory: pytest.TempPathFactory, metadata: dict[str, object]) -> None:
+    place = tmp_path_factory.mktemp("json") / "note"
+    try:
+        expected = json.loads(json.dumps(metadata))
+        json.dumps(metadata, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # a lone surrogate is no text
+        with pytest.raises(ParameterError, match="must be JSON"):
+            write(place, metadata=metadata)
+        return
+    assert read(write(place, metadata=metadata)).metadata == expected
+
+
+def test_tuples_and_number_keys_become_what_json_makes_of_them(tmp_path: Path) -> None:
+    place = write(tmp_path / "a", metadata={"shape": (2, 3), "by": {10: "x", 9: "y"}})
+    assert read(place).metadata == {"shape": [2, 3], "by": {"10": "x", "9": "y"}}
+
+
+def test_the_files_are_as_public_as_the_folder(tmp_path: Path) -> None:
+    place = write(tmp_path / "a")
+    modes = {stat.S_IMODE((place / name).stat().st_mode) for name in names(place)}
+    assert modes == {stat.S_IMODE(place.stat().st_mode) & 0o666}
+
+
+def test_a_folder_replaces_the_older_one_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    write(tmp_path / "a", 1.0)
+    write(tmp_path / "a", 2.0, documents={})
+    folder = read(tmp_path / "a")
+    assert folder.metadata == {"value": 2.0}
+    assert float(folder.tensors["part"]["x"][0, 0]) == 2.0
+    assert names(tmp_path) == ["a"]
+    assert names(tmp_path / "a") == [MANIFEST, "part.safetensors"]
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    write(tmp_path / "real", 1.0)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write(tmp_path / "link", 2.0)
+    assert (tmp_path / "link").is_symlink()
+    assert read(tmp_path / "real").metadata == {"value": 2.0}
+
+
+def full_disk(*_: object, **__: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("step", ["_write_bytes", "_write_tensors", "_flush_folder"])
+def test_a_full_disk_leaves_the_older_folder_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    write(tmp_path / "a", 1.0)
+    monkeypatch.setattr(_storage, step, full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        write(tmp_path / "a", 2.0)
+    monkeypatch.undo()
+    assert read(tmp_path / "a").metadata == {"value": 1.0}
+    assert names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("failing_call", [1, 2])
+def test_a_failing_rename_puts_the_older_folder_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing_call: int
+) -> None:
+    write(tmp_path / "a", 1.0)
+    rename, calls = os.rename, []
+
+    def sometimes(source: Path, target: Path) -> None:
+        calls.append(source)
+        if len(calls) == failing_call:
+            full_disk()
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", sometimes)
+    with pytest.raises(OSError, match="No space left"):
+        write(tmp_path / "a", 2.0)
+    assert read(tmp_path / "a").metadata == {"value": 1.0}
+    assert names(tmp_path) == ["a"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the limit on file sizes is a POSIX one")
+def test_a_real_write_error_of_the_system_leaves_the_older_folder_as_it_was(tmp_path: Path) -> None:
+    write(tmp_path / "a", 1.0)
+    script = """
+        import resource, signal, sys, torch
+        from nearer._storage import write_folder
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        try:
+            write_folder(sys.argv[1], format="nearer.note", version=1, tensors={"part": {"x": torch.rand(99_999)}})
+        except OSError as error:
+            print("refused:", error)
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "a")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "refused: " in run.stdout
+    assert "could not be written" in run.stdout
+    assert read(tmp_path / "a").metadata == {"value": 1.0}
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_loaded_tensor_does_not_depend_on_the_file_any_more(tmp_path: Path) -> None:
+    folder = read(write(tmp_path / "a", tensors={"part": {"x": torch.ones(100_000)}}))
+    os.truncate(tmp_path / "a" / "part.safetensors", 10)
+    assert float(folder.tensors["part"]["x"].sum()) == 100_000
+
+
+def cut(place: Path, name: str) -> None:
+    os.truncate(place / name, (place / name).stat().st_size // 2)
+
+
+def flip(place: Path, name: str) -> None:
+    data = bytearray((place / name).read_bytes())
+    data[-2] ^= 1
+    (place / name).write_bytes(bytes(data))
+
+
+def edit(place: Path, change: Callable[[dict[str, object]], object], *, forge: bool = False) -> None:
+    manifest = json.loads((place / MANIFEST).read_text())
+    change(manifest)
+    if forge:
+        manifest.pop("sha256")
+        manifest["sha256"] = _storage._seal(manifest)
+    (place / MANIFEST).write_text(json.dumps(manifest))
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "tensors cut": (lambda p: cut(p, "part.safetensors"), r"part\.safetensors` must be as it was written"),
+    "tensors emptied": (lambda p: (p / "part.safetensors").write_bytes(b""), "must be as it was written"),
+    "tensors changed": (lambda p: flip(p, "part.safetensors"), "must be as it was written"),
+    "tensors missing": (lambda p: (p / "part.safetensors").unlink(), r"part\.safetensors` is missing"),
+    "document changed": (lambda p: flip(p, "items.json"), r"items\.json` must be as it was written"),
+    "document missing": (lambda p: (p / "items.json").unlink(), "is missing"),
+    "manifest cut": (lambda p: cut(p, MANIFEST), "must be JSON"),
+    "manifest binary": (lambda p: (p / MANIFEST).write_bytes(b"\xff\xfe\x00"), "must be JSON"),
+    "manifest too deep": (lambda p: (p / MANIFEST).write_text("[" * 100_000), "must be JSON"),
+    "manifest a list": (lambda p: (p / MANIFEST).write_text("[]"), "lacks its fields"),
+    "manifest missing": (lambda p: (p / MANIFEST).unlink(), "must hold a manifest.json"),
+    "metadata changed": (lambda p: edit(p, lambda m: m.update(metadata={"value": 9})), "was changed after"),
+    "seal removed": (lambda p: edit(p, lambda m: m.pop("sha256")), "was changed after"),
+    "newer version": (lambda p: edit(p, lambda m: m.update(version=2)), "reads up to version 1. Update nearer"),
+    "no version": (lambda p: edit(p, lambda m: m.pop("version")), "must name a format version, got None"),
+    "another format": (lambda p: edit(p, lambda m: m.update(format="nearer.index")), "says 'nearer.index'"),
+    "a path out": (
+        lambda p: edit(p, lambda m: m["files"].update({"../../etc/passwd": {}}), forge=True),  # type: ignore[attr-defined]
+        "names a file outside its folder",
+    ),
+    "forged checksum": (
+        lambda p: (
+            (p / "part.safetensors").write_bytes(b"not tensors"),
+            edit(
+                p,
+                lambda m: m["files"].update({"part.safetensors": _storage._fingerprint(p / "part.safetensors")}),  # type: ignore[attr-defined]
+                forge=True,
+            ),
+        ),
+        "must be a safetensors file",
+    ),
+    "entry without checksum": (
+        lambda p: edit(p, lambda m: m["files"].update({"items.json": None}), forge=True),  # type: ignore[attr-defined]
+        "must be as it was written",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda name: name.replace(" ", "-"))
+def test_damage_is_named(tmp_path: Path, damage: str) -> None:
+    spoil, message = DAMAGE[damage]
+    place = write(tmp_path / "a")
+    spoil(place)
+    with pytest.raises(CorruptFileError, match=message):
+        read(place)
+
+
+@given(position=st.integers(0, 10**6), bit=st.integers(0, 7), name=st.sampled_from(["part.safetensors", MANIFEST]))
+@settings(max_examples=40, deadline=None)
+def test_no_flipped_bit_goes_unnoticed(
+    tmp_path_factory: pytest.TempPathFactory, position: int, bit: int, name: str
+) -> None:
+    place = write(tmp_path_factory.mktemp("bits") / "a")
+    data = bytearray((place / name).read_bytes())
+    data[position % len(data)] ^= 1 << bit
+    (place / name).write_bytes(bytes(data))
+    try:
+        folder = read(place)
+    except CorruptFileError:
+        return
+    # White space of the manifest carries no meaning; everything that does is unchanged.
+    assert folder.metadata == {"value": 1.0}
+    assert torch.equal(folder.tensors["part"]["x"], torch.ones(4, 3))
+
+
+def test_a_missing_folder_is_named_and_an_earlier_copy_is_pointed_out(tmp_path: Path) -> None:
+    with pytest.raises(MissingDataError, match=r"there is no such folder\. Check the path"):
+        read(tmp_path / "a")
+    write(tmp_path / "a")
+    (tmp_path / "a").rename(tmp_path / ".a.old-123")
+    with pytest.raises(MissingDataError, match=r"A complete earlier copy is in .*\.a\.old-123"):
+        read(tmp_path / "a")
+
+
+def test_nothing_foreign_is_ever_replaced(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ParameterError, match=r"is a file\. Choose another path"):
+        write(tmp_path / "file")
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "one.jpg").write_bytes(b"jpg")
+    with pytest.raises(ParameterError, match="a folder that nearer wrote"):
+        write(tmp_path / "photos")
+    write(tmp_path / "other", format="nearer.other")
+    with pytest.raises(ParameterError, match=r"holds 'nearer\.other'"):
+        write(tmp_path / "other")
+    place = write(tmp_path / "a")
+    (place / "notes.txt").write_text("mine")
+    with pytest.raises(ParameterError, match=r"also holds 'notes\.txt'"):
+        write(place)
+    assert (place / "notes.txt").read_text() == "mine"
+    (tmp_path / "empty").mkdir()
+    assert read(write(tmp_path / "empty")).metadata == {"value": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"metadata": {"value": float("nan")}}, "`metadata` must be JSON"),
+        ({"metadata": {"value": torch.ones(1)}}, "`metadata` must be JSON"),
+        ({"documents": {"items": {1, 2}}}, r"`documents\['items'\]` must be JSON"),
+        ({"documents": {"manifest": {}}}, "the manifest has it"),
+        ({"tensors": {"part": {"x": [1.0]}}}, r"`tensors\['x'\]` must be a tensor, got list"),
+        ({"tensors": {"../part": {}}}, "must be letters, digits"),
+        ({"documents": {".hidden": {}}}, "must be letters, digits"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused_and_nothing_is_left(
+    tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ParameterError, match=message):
+        write(tmp_path / "a", **changes)
+    assert names(tmp_path) == []
+
+
+def test_one_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_file(tmp_path / "new" / "page.html", b"first")
+    write_file(file, b"second")
+    assert file.read_bytes() == b"second"
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        write_file(file, b"third")
+    assert file.read_bytes() == b"second"
+    assert names(file.parent) == ["page.html"]
