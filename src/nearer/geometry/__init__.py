@@ -1,3 +1,52 @@
-"""Not yet filled."""
+"""How near two items are: similarities and distances, learnable linear geometries, and encoders in front of them.
 
-__all__: list[str] = []
+Similarities go up when items are closer, distances go down. A geometry has `transform` (rows in, rows out; a
+Euclidean distance after it is the learned one) and `distance`. Everything with parameters is a torch module with
+`save(path)`, and `load(path)` brings it back without pickle.
+"""
+
+from nearer.geometry.asymmetric import AsymmetricMap, inner_product_database, inner_product_queries
+from nearer.geometry.encoders import MLP, Chain, ColourCNN, DigitsCNN, embed
+from nearer.geometry.loading import load
+from nearer.geometry.mahalanobis import Mahalanobis, factor_of, project_psd
+from nearer.geometry.orthogonal import (
+    OrthogonalMap,
+    cayley_retraction,
+    orthonormalise,
+    polar_retraction,
+    qr_retraction,
+    tangent_projection,
+)
+from nearer.geometry.similarity import (
+    cosine_similarity,
+    dot_product,
+    euclidean_distance,
+    normalise,
+    squared_euclidean_distance,
+)
+
+__all__ = [
+    "MLP",
+    "AsymmetricMap",
+    "Chain",
+    "ColourCNN",
+    "DigitsCNN",
+    "Mahalanobis",
+    "OrthogonalMap",
+    "cayley_retraction",
+    "cosine_similarity",
+    "dot_product",
+    "embed",
+    "euclidean_distance",
+    "factor_of",
+    "inner_product_database",
+    "inner_product_queries",
+    "load",
+    "normalise",
+    "orthonormalise",
+    "polar_retraction",
+    "project_psd",
+    "qr_retraction",
+    "squared_euclidean_distance",
+    "tangent_projection",
+]
