@@ -1,0 +1,120 @@
+"""Fetch one file: a progress bar, a checksum, and never a half-written file under the final name."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import os
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
+
+__all__ = ["download_file"]
+
+_CHUNK = 1 << 18
+
+
+def download_file(
+    address: str,
+    path: str | os.PathLike[str],
+    *,
+    sha256: str,
+    timeout: float = 30.0,
+    console: Console | None = None,
+) -> Path:
+    """Fetch `address` into `path` and return the path; the file appears only when its SHA-256 is right.
+
+    The bytes go to a temporary file beside `path`, which is flushed to disk and renamed at the end, so a crash,
+    a lost connection or a wrong file leaves what was there before. Progress is written to `console` (standard
+    error by default). An address that cannot be reached or breaks off is a MissingDataError, other bytes than
+    expected are a CorruptFileError.
+    """
+    if not address.startswith(("http://", "https://")):
+        raise ParameterError(f"`address` must begin with http:// or https://, got {address!r}.")
+    target = Path(path)
+    with _temporary(target) as file:
+        try:
+            came = _copy(address, file, timeout, console or Console(stderr=True))
+        except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise MissingDataError(
+                f"Fetching {address} failed: {reason}. Try again later or fetch it by hand."
+            ) from error
+        if came != sha256:
+            raise CorruptFileError(
+                f"The file at {address} must have SHA-256 {sha256}, got {came}. Nothing was kept; the address may "
+                f"have changed, or something on the way altered the file."
+            )
+        file.flush()
+        os.fsync(file.fileno())
+        file.close()
+        # Temporary files are private to their owner; a data folder is often shared.
+        os.chmod(file.name, 0o644)
+        os.replace(file.name, target)
+    _flush_folder(target.parent)
+    return target
+
+
+def _copy(address: str, file: IO[bytes], timeout: float, console: Console) -> str:
+    """Stream the response into the file and return its SHA-256."""
+    request = urllib.request.Request(address, headers={"User-Agent": "nearer"})
+    digest = hashlib.sha256()
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(),
+               TimeRemainingColumn())  # fmt: skip
+    with (
+        urllib.request.urlopen(request, timeout=timeout) as response,
+        Progress(*columns, console=console, transient=True) as progress,
+    ):
+        length = response.headers.get("Content-Length")
+        total = int(length) if length and length.isdecimal() else None
+        task = progress.add_task(address.rsplit("/", 1)[-1], total=total)
+        received = 0
+        while chunk := response.read(_CHUNK):
+            digest.update(chunk)
+            file.write(chunk)
+            received += len(chunk)
+            progress.update(task, completed=received)
+    if total is not None and received < total:
+        raise ConnectionError(f"the connection ended after {received:,} of {total:,} bytes")
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _temporary(target: Path) -> Iterator[IO[bytes]]:
+    """A file beside the target that is gone afterwards unless it was renamed."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file = tempfile.NamedTemporaryFile(  # noqa: SIM115 - closed below, whatever happens
+            dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False
+        )
+    except OSError as error:
+        raise MissingDataError(
+            f"`{target}` cannot be written: {error.strerror or error}. Set NEARER_DATA (or folder=) to a folder "
+            f"that can be."
+        ) from error
+    try:
+        with file:
+            yield file
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(file.name)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make the new name itself survive a power cut, where the system can flush a folder."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
