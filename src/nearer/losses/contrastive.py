@@ -1,0 +1,202 @@
+"""Contrastive losses: pull positives, push negatives beyond a threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nearer._validation import check_int, check_number
+from nearer.losses.pair_loss import as_function
+from nearer.losses.row_loss import RowLoss
+from nearer.pairwise.panels import Miner, Panel, Rows
+from nearer.pairwise.segments import Block, Segments
+from nearer.pairwise.symmetric import Factors
+
+__all__ = ["ContrastiveLoss", "DistanceContrastiveLoss", "contrastive", "distance_contrastive"]
+
+
+class ContrastiveLoss(RowLoss):
+    """Contrastive loss on similarities: Σ_P (1 − s) + Σ_N [s − threshold]₊.
+
+    Weights: −1 on every positive, 1[s > threshold] on negatives. Reductions: "sides" (default: mean over the
+    positives plus mean over the active negatives), "active", "mean" over anchors, "sum". No pair: 0.
+
+    >>> z = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    >>> round(ContrastiveLoss(reduction="sum")(z, torch.tensor([0, 0, 1])).item(), 4)  # 2·1 + 2·(0.1 + 0.3)
+    2.8
+
+    Related: `DistanceContrastiveLoss`; RAW with a hard threshold. Reference: eq 5 of the pair-weighting paper,
+    with 1 added per positive pair so that the value is never negative.
+    """
+
+    reductions = ("sides", "active", "mean", "sum")
+
+    def __init__(self, *, threshold: float = 0.5, reduction: str = "sides", miner: Miner | None = None) -> None:
+        super().__init__(reduction=reduction, miner=miner)
+        self.threshold = check_number(threshold, "threshold")
+
+    def formula(self, panel: Panel) -> Tensor:
+        s, p, n = panel.similarity, panel.positive, panel.negative
+        pull = (1 - s)[p]
+        push = (s - self.threshold).clamp(min=0)[n]
+        return two_sides(pull, push, pull.numel(), int((push > 0).sum()), self.reduction, len(s))
+
+    def rows(self, panel: Panel) -> Rows:
+        s, (up, un) = panel.similarity, panel.scales
+        p, hot = panel.positive, panel.negative & (s > self.threshold)
+        n_p, n_n = p.sum(1), hot.sum(1)
+        value = un * ((s - self.threshold) * hot).sum(1) + up * ((1 - s) * p).sum(1)
+        return Rows(value, un * hot.to(s.dtype) - up * p.to(s.dtype), active=n_p + n_n, sides=(n_p, n_n))
+
+    def kernel(self, bound: float) -> PointKernel:
+        threshold = self.threshold
+
+        def push(s: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
+            hot = torch.gt(s, threshold, out=spare)
+            return s.sub_(threshold).mul_(hot), hot
+
+        return PointKernel(
+            push=push,
+            pull=lambda s: (1 - s, torch.ones_like(s), torch.full_like(s, -1.0)),
+            reduction=self.reduction,
+        )
+
+
+class DistanceContrastiveLoss(RowLoss):
+    """Contrastive loss on Euclidean distances D: Σ_P [D − m⁺]₊ + Σ_N [m⁻ − D]₊, or half their squares.
+
+    `power` 1 is the plain hinge, 2 the classical form ½D², ½[m⁻ − D]₊². Coincident points get no gradient.
+    Reductions as `ContrastiveLoss`, over active terms. No pair: 0.
+
+    >>> z = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(DistanceContrastiveLoss(reduction="sum")(z, torch.tensor([0, 0])).item(), 4)  # 2·√2
+    2.8284
+    """
+
+    distance = True
+    reductions = ("sides", "active", "mean", "sum")
+
+    def __init__(
+        self,
+        *,
+        positive_margin: float = 0.0,
+        negative_margin: float = 1.0,
+        power: int = 1,
+        reduction: str = "sides",
+        miner: Miner | None = None,
+        normalize: bool = True,
+    ) -> None:
+        super().__init__(reduction=reduction, miner=miner, normalize=normalize)
+        self.positive_margin = check_number(positive_margin, "positive_margin", minimum=0.0)
+        self.negative_margin = check_number(negative_margin, "negative_margin", above=0.0)
+        self.power = check_int(power, "power", minimum=1, maximum=2)
+
+    def _cost(self, excess: Tensor) -> Tensor:
+        hinge = excess.clamp(min=0)
+        return hinge if self.power == 1 else 0.5 * hinge.square()
+
+    def formula(self, panel: Panel) -> Tensor:
+        d = root(panel.squared)
+        pull = self._cost((d - self.positive_margin)[panel.positive])
+        push = self._cost((self.negative_margin - d)[panel.negative])
+        return two_sides(
+            pull, push, int((pull > 0).sum()), int((push > 0).sum()), self.reduction, len(panel.similarity)
+        )
+
+    def rows(self, panel: Panel) -> Rows:
+        up, un = panel.scales
+        d = root(panel.squared)
+        far, near = d - self.positive_margin, self.negative_margin - d
+        p, n = panel.positive & (far > 0), panel.negative & (near > 0)
+        value = up * (self._cost(far) * p).sum(1) + un * (self._cost(near) * n).sum(1)
+        slope = up * p * (1 if self.power == 1 else far) - un * n * (1 if self.power == 1 else near)
+        n_p, n_n = p.sum(1), n.sum(1)
+        return Rows(value, 0.5 * slope * inverse(d), active=n_p + n_n, sides=(n_p, n_n))
+
+    def kernel(self, bound: float) -> PointKernel | None:
+        if not self.normalize:
+            return None
+        margin, squares = self.negative_margin, self.power == 2
+
+        def push(s: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
+            # ∂/∂s = −(1/D)·∂/∂D with D² = 2 − 2s.
+            d = s.mul_(-2).add_(2).clamp_(min=1e-12).sqrt_()
+            near = torch.neg(d, out=spare).add_(margin).clamp_(min=0)
+            if squares:
+                return near.square().mul_(0.5), near.div_(d)
+            return near, d.reciprocal_().mul_(near > 0)
+
+        def pull(s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            d = (2 - 2 * s).clamp_(min=0).sqrt_()
+            far = (d - self.positive_margin).clamp_(min=0)
+            hot = (far > 0).to(s.dtype)
+            return (0.5 * far.square() if squares else far), hot, -(far if squares else hot) * inverse(d)
+
+        return PointKernel(push=push, pull=pull, reduction=self.reduction)
+
+
+@dataclass(frozen=True)
+class PointKernel:
+    """A loss that is a sum over pairs of a function of the pair alone."""
+
+    push: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # tile, spare -> (value, ∂/∂s) of negatives
+    pull: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]  # -> (value, active, ∂/∂s) of positives
+    reduction: str
+    scale: float = 1.0
+    one_pass: bool = True
+
+    @property
+    def counts(self) -> bool:
+        return self.reduction in ("sides", "active")
+
+    def tile(self, scaled: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
+        return self.push(scaled, spare)
+
+    def negative_factors(self, segments: Segments, dtype: torch.dtype) -> Tensor:
+        return torch.ones(segments.n, device=segments.codes.device, dtype=dtype)
+
+    def factors(self, sums: Tensor, active: float, segments: Segments, embeddings: Tensor) -> Factors:
+        pulled = segments.reduce_positives(embeddings, lambda s, b: (self.pull(s)[0] * b.other).sum(2)).sum()
+        up = un = 1.0
+        if self.reduction == "mean":
+            up = un = 1.0 / segments.n
+        elif self.reduction in ("sides", "active"):
+            pulling = segments.reduce_positives(embeddings, lambda s, b: (self.pull(s)[1] * b.other).sum(2))
+            n_p, n_n = float(pulling.sum()), active
+            up, un = 1 / max(n_p, 1.0), 1 / max(n_n, 1.0)
+            if self.reduction == "active":
+                up = un = 1 / max(n_p + n_n, 1.0)
+
+        def positive(s: Tensor, block: Block) -> Tensor:
+            return self.pull(s)[2] * up
+
+        return Factors(up * pulled + un * sums.sum(), sums, positive, negative_scale=un)
+
+
+def two_sides(pull: Tensor, push: Tensor, n_p: int, n_n: int, reduction: str, anchors: int) -> Tensor:
+    """Reduce the terms of both sides; an empty side counts nothing."""
+    if reduction == "sides":
+        return pull.sum() / max(n_p, 1) + push.sum() / max(n_n, 1)
+    total = pull.sum() + push.sum()
+    return total / {"sum": 1, "mean": max(anchors, 1), "active": max(n_p + n_n, 1)}[reduction]
+
+
+def root(squared: Tensor | None) -> Tensor:
+    """D from D², with gradient 0 instead of ∞ at coincident points."""
+    if squared is None:
+        raise TypeError("a distance loss needs squared distances")
+    zero = squared <= 0
+    return torch.where(zero, 0.0, torch.where(zero, 1.0, squared).sqrt())
+
+
+def inverse(d: Tensor) -> Tensor:
+    """1/D, and 0 at coincident points."""
+    return torch.where(d > 1e-9, 1 / d, 0.0)
+
+
+contrastive: Callable[..., Any] = as_function(ContrastiveLoss, "contrastive")
+distance_contrastive: Callable[..., Any] = as_function(DistanceContrastiveLoss, "distance_contrastive")

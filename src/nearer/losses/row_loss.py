@@ -1,0 +1,76 @@
+"""A loss in which each anchor's part needs only its own row of similarities."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+
+from torch import Tensor
+
+from nearer.losses.pair_loss import PairLoss
+from nearer.pairwise.panels import AllSum, Gradient, Pairing, Panel, Rows, by_panels, forced_tile
+from nearer.pairwise.symmetric import Kernel, by_tiles
+from nearer.relations import ClassLabels
+
+__all__ = ["RowLoss"]
+
+# Below this size one panel is the whole batch, and sorting by class costs more than symmetry saves.
+_SMALL = 320
+
+
+class RowLoss(PairLoss):
+    """Subclasses write the formula, its weights (`rows`), and, where the weights factor, a fast form (`kernel`)."""
+
+    rowwise = True
+
+    @abstractmethod
+    def rows(self, panel: Panel) -> Rows:
+        """The value of each anchor and the weight of each pair, in closed form, before the reduction."""
+
+    def kernel(self, bound: float) -> Kernel | None:
+        """The factored form for class labels, if it is safe for similarities of at most `bound` in size."""
+        return None
+
+    def program(
+        self,
+        pairing: Pairing,
+        anchor_values: Tensor | None,
+        gradient: bool,
+        *,
+        total_anchors: int | None = None,
+        all_sum: AllSum | None = None,
+    ) -> Gradient:
+        """Tiles above the diagonal where the loss factors and the labels are classes, row panels otherwise."""
+        found = None if all_sum is not None else self.fast(pairing, gradient)
+        if found is not None:
+            return found
+        return by_panels(
+            self,
+            pairing,
+            reduction=self.reduction,
+            miner=self.miner,
+            anchor_values=anchor_values,
+            gradient=gradient,
+            total_anchors=total_anchors,
+            all_sum=all_sum,
+        )
+
+    def fast(self, pairing: Pairing, gradient: bool) -> Gradient | None:
+        """The loss by the symmetric engine, if that serves here."""
+        relation = pairing.relation
+        large = len(pairing.queries) > (forced_tile() or _SMALL)
+        if not large or self.miner is not None or not pairing.shared or type(relation) is not ClassLabels:
+            return None
+        bound = 1.0 if self.normalize else float(pairing.queries.square().sum(1).max())
+        kernel = self.kernel(bound)
+        return None if kernel is None else by_tiles(kernel, pairing.queries, relation.queries, gradient=gradient)
+
+    def weigh(self, panel: Panel) -> Tensor:
+        rows = self.rows(panel)
+        if self.reduction == "sides" and rows.sides is not None:
+            positive, negative = (1 / max(float(side.sum()), 1.0) for side in rows.sides)
+            return self.rows(replace(panel, scales=(positive, negative))).weight
+        if self.reduction == "mean":
+            return rows.weight / max(len(rows.weight), 1)
+        counted = {"active": rows.active, "tuples": rows.valid}.get(self.reduction)
+        return rows.weight if counted is None else rows.weight / counted.sum().clamp(min=1)

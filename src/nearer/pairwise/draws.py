@@ -1,0 +1,33 @@
+"""Random numbers that belong to a pair or an anchor, not to a tile: the same however the batch is cut."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["fresh_seed", "uniform"]
+
+_ODD = (-0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)  # odd 64-bit constants with mixed bits
+
+
+def fresh_seed(generator: torch.Generator | None) -> int:
+    """One seed for one batch, from a generator (torch's own if there is none)."""
+    return int(torch.randint(2**62, (), generator=generator))
+
+
+def uniform(seed: int, first: Tensor, second: Tensor) -> Tensor:
+    """Uniform numbers in [0, 1), float64, one for each broadcast pair of integers; a pure function of its arguments.
+
+    >>> a = uniform(1, torch.arange(3)[:, None], torch.arange(1000)[None])
+    >>> a.shape, bool((a >= 0).all() and (a < 1).all()), abs(a.mean().item() - 0.5) < 0.02
+    (torch.Size([3, 1000]), True, True)
+    """
+    x = _mix(_mix(first * _ODD[0] + seed) + second * _ODD[1])
+    return (x & ((1 << 53) - 1)).to(torch.float64) / (1 << 53)
+
+
+def _mix(x: Tensor) -> Tensor:
+    """Scramble 64-bit integers (multiply and xor-shift, wrapping); torch's shift is arithmetic, hence the masks."""
+    x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _ODD[1]
+    x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * _ODD[2]
+    return x ^ ((x >> 31) & ((1 << 33) - 1))

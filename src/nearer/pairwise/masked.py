@@ -1,0 +1,55 @@
+"""Log-sum-exp, softmax and extremes over the chosen entries of each row; empty rows are defined, never NaN."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+__all__ = ["hardest", "masked_logsumexp", "soft_rows", "soft_rows_with_zero", "softplus"]
+
+
+def masked_logsumexp(x: Tensor, mask: Tensor) -> Tensor:
+    """log Σ_{mask} eˣ of each row, −∞ for an empty row; safe under autograd.
+
+    >>> masked_logsumexp(torch.zeros(2, 3), torch.tensor([[True, True, False], [False] * 3])).exp()
+    tensor([2., 0.])
+    """
+    some = mask.any(1)
+    filled = torch.where(some[:, None], x.masked_fill(~mask, -math.inf), 0.0)
+    return torch.where(some, torch.logsumexp(filled, 1), -math.inf)
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + eˣ), exact to the last digit for every x (torch's own is x itself from 20 on).
+
+    >>> softplus(torch.tensor([-math.inf, 0.0, 1000.0]))
+    tensor([0.0000e+00, 6.9315e-01, 1.0000e+03])
+    """
+    return torch.logaddexp(x, x.new_zeros(()))
+
+
+def soft_rows(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """(log-sum-exp, softmax) of the chosen entries of each row; an empty row gives −∞ and zeros."""
+    filled = x.masked_fill(~mask, -math.inf)
+    lse = torch.logsumexp(filled, 1)
+    return lse, (filled - lse.clamp(min=torch.finfo(x.dtype).min)[:, None]).exp_()
+
+
+def soft_rows_with_zero(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """As `soft_rows` with one more logit 0 in every row: log(1 + Σ eˣ); an empty row gives 0 and zeros."""
+    filled = x.masked_fill(~mask, -math.inf)
+    lse = torch.logsumexp(filled, 1)
+    lse = torch.logaddexp(lse, torch.zeros_like(lse))
+    return lse, (filled - lse[:, None]).exp_()
+
+
+def hardest(similarity: Tensor, positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Least similar positive and most similar negative of each row, with their columns; ties go to the first.
+
+    An empty side gives +∞ and −∞, columns 0.
+    """
+    low, p = similarity.masked_fill(~positive, math.inf).min(1)
+    high, n = similarity.masked_fill(~negative, -math.inf).max(1)
+    return low, p, high, n
