@@ -1,0 +1,166 @@
+"""The ids and the metadata of the items in an index, in order of insertion."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nearer.exceptions import ParameterError, ShapeError
+
+__all__: list[str] = []
+
+Id = int | str
+Metadata = dict[str, Any]
+
+
+class Items:
+    """A list of (id, metadata) that can be looked up by id. Ids are all whole numbers or all text."""
+
+    def __init__(self) -> None:
+        self.ids: list[Id] = []
+        self.metadata: list[Metadata] = []
+        self.places: dict[Id, int] = {}
+        # Numbers that were given out once are not given out again, or a stale id would name another item.
+        self.next_id = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def named(self) -> bool:
+        """Whether the ids are text."""
+        return bool(self.ids) and isinstance(self.ids[0], str)
+
+    def checked(self, n: int, ids: Any, metadata: Any) -> tuple[list[Id], list[Metadata]]:
+        """The ids and metadata of n new items; raises before anything is changed."""
+        if ids is None:
+            if self.named:
+                raise ParameterError(
+                    "`ids` must be given: the ids of this index are text and cannot be numbered on."
+                )
+            fresh: list[Id] = list(range(self.next_id, self.next_id + n))
+        else:
+            fresh = as_ids(ids, "ids")
+        if len(fresh) != n:
+            raise ShapeError(f"`ids` must have one entry for each of the {n} rows, got {len(fresh)}.")
+        if fresh and self.ids and type(fresh[0]) is not type(self.ids[0]):
+            raise ParameterError(
+                f"`ids` must be {_kind(self.ids[0])} like those already in the index, got {_kind(fresh[0])}."
+            )
+        seen: set[Id] = set()
+        for one in fresh:
+            if one in self.places or one in seen:
+                where = (
+                    "is already in the index. Remove it first" if one in self.places else "comes twice. Drop one"
+                )
+                raise ParameterError(f"`ids` must be new and different, {one!r} {where}.")
+            seen.add(one)
+        return fresh, as_metadata(metadata, n)
+
+    def append(self, ids: list[Id], metadata: list[Metadata]) -> None:
+        """Take items that were checked."""
+        self.places.update(zip(ids, range(len(self.ids), len(self.ids) + len(ids)), strict=True))
+        self.ids += ids
+        self.metadata += metadata
+        if ids and isinstance(ids[0], int):
+            self.next_id = max(self.next_id, 1 + max(one for one in ids if isinstance(one, int)))
+
+    def find(self, ids: Any) -> list[int]:
+        """The positions of known ids; the first unknown one is named."""
+        positions = []
+        for one in as_ids(ids, "ids"):
+            if one not in self.places:
+                raise ParameterError(f"`ids` must be in the index, {one!r} is not.")
+            positions.append(self.places[one])
+        return positions
+
+    def forget(self, positions: Iterable[int]) -> None:
+        """Drop ids and metadata, but leave the places of the others as they are."""
+        for position in positions:
+            del self.places[self.ids[position]]
+            self.metadata[position] = {}
+
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Close the gaps: only the marked positions stay, in order."""
+        self.ids = [one for one, stays in zip(self.ids, kept, strict=True) if stays]
+        self.metadata = [one for one, stays in zip(self.metadata, kept, strict=True) if stays]
+        self.places = {one: place for place, one in enumerate(self.ids)}
+
+    def where(self, condition: Mapping[str, Any]) -> NDArray[np.bool_]:
+        """Which items have all these metadata values; an item without the key does not."""
+        if not isinstance(condition, Mapping):
+            raise ParameterError(
+                f"`where` must be a dictionary of metadata values, got {type(condition).__name__}."
+            )
+        wanted = {key: _as_json(value, f"where[{key!r}]") for key, value in condition.items()}
+        return np.fromiter(
+            (all(key in row and _equal(row[key], value) for key, value in wanted.items()) for row in self.metadata),
+            dtype=np.bool_,
+            count=len(self.metadata),
+        )
+
+
+def as_ids(value: Any, name: str) -> list[Id]:
+    """A list of ids from any sequence: whole numbers of 64 bits, or text."""
+    if isinstance(value, str | bytes) or not (hasattr(value, "__iter__") or isinstance(value, Tensor)):
+        raise ParameterError(f"`{name}` must be a list of ids, got {value!r}. Write [{value!r}].")
+    ids: list[Id] = []
+    for one in value.tolist() if isinstance(value, Tensor | np.ndarray) else value:
+        if isinstance(one, str):
+            ids.append(str(one))
+        elif isinstance(one, int | np.integer) and not isinstance(one, bool) and -(2**63) <= one < 2**63:
+            ids.append(int(one))
+        else:
+            raise ParameterError(f"`{name}` must be whole numbers of 64 bits or text, got {one!r}.")
+        if type(ids[-1]) is not type(ids[0]):
+            raise ParameterError(f"`{name}` must be all whole numbers or all text, got {ids[0]!r} and {one!r}.")
+    return ids
+
+
+def as_metadata(value: Any, n: int) -> list[Metadata]:
+    """One dictionary per item, from a list of dictionaries or a dictionary of columns; None gives empty ones."""
+    if value is None:
+        return [{} for _ in range(n)]
+    if isinstance(value, Mapping):
+        columns = {str(key): list(column) for key, column in value.items() if not isinstance(column, str)}
+        for key in value:
+            if str(key) not in columns or len(columns[str(key)]) != n:
+                raise ShapeError(f"`metadata[{key!r}]` must be a column with one value for each of the {n} rows.")
+        rows: Sequence[Any] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        rows = rows if columns else [{} for _ in range(n)]
+    else:
+        rows = list(value)
+    if len(rows) != n:
+        raise ShapeError(f"`metadata` must have one entry for each of the {n} rows, got {len(rows)}.")
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise ParameterError(f"`metadata` must be dictionaries, or a dictionary of columns, got {row!r}.")
+    return [_as_json(dict(row), "metadata") for row in rows]
+
+
+def _as_json(value: Any, name: str) -> Any:
+    """A copy as JSON will give it back, so that an index answers the same before and after saving."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False, default=_plain))
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"`{name}` must be JSON (text, finite numbers, lists, …): {error}.") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray | Tensor):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Equality that tells True from 1."""
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _kind(one: Id) -> str:
+    return "text" if isinstance(one, str) else "whole numbers"
