@@ -79,7 +79,10 @@ def _assemble(cls: type[Index], content: Folder) -> Index:
         raise CorruptFileError(f"the vectors must be {n} × {index.dimension} finite float32, got {vectors.shape}")
     if offset.shape != (index.dimension,) or offset.dtype != np.float32 or not np.isfinite(offset).all():
         raise CorruptFileError(f"the offset must be {index.dimension} finite float32, got {offset.shape}")
-    ids, notes = index._items.checked(n, listed["ids"], listed["metadata"])
+    ids, _ = index._items.checked(n, listed["ids"], None)
+    notes = listed["metadata"]
+    if not isinstance(notes, list) or len(notes) != n or not all(isinstance(note, dict) for note in notes):
+        raise CorruptFileError(f"the metadata must be {n} dictionaries")
     index._items.append(ids, notes)
     index._items.next_id = max(index._items.next_id, int(about["next_id"]))
     index._buffer, index._offset = vectors, offset
