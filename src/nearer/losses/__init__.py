@@ -1,3 +1,106 @@
-"""Not yet filled."""
+"""What a pair costs: every pair-based loss of the field as a weight on pairs.
 
-__all__: list[str] = []
+Each is a module, `XLoss(...)(embeddings, labels)`, and a function, `x(embeddings, labels, ...)`. Each can be asked
+for its `weights` on a matrix of similarities, computes itself in tiles, has a `dense` twin by the printed formula,
+takes a miner, a database of other items, any relation, and (in `ShardedLoss`) the joint batch of many processes.
+"""
+
+from nearer.losses.angular import AngularLoss, AngularTripletLoss, angular, angular_triplet
+from nearer.losses.binomial import BinomialDevianceLoss, binomial_deviance
+from nearer.losses.circle import CircleLoss, circle
+from nearer.losses.contrastive import (
+    ContrastiveLoss,
+    DistanceContrastiveLoss,
+    contrastive,
+    distance_contrastive,
+)
+from nearer.losses.equal import EqualWeightLoss, equal_weight
+from nearer.losses.histogram import HistogramLoss, histogram
+from nearer.losses.lifted import (
+    GeneralizedLiftedLoss,
+    LiftedStructureLoss,
+    generalized_lifted,
+    lifted_structure,
+)
+from nearer.losses.margin import MarginLoss, margin
+from nearer.losses.memory import CrossBatchMemory
+from nearer.losses.n_pairs import NPairsLoss, n_pairs
+from nearer.losses.pair_loss import PairLoss, ShardedLoss
+from nearer.losses.quadruplet import QuadrupletLoss, TwoTermQuadrupletLoss, quadruplet, two_term_quadruplet
+from nearer.losses.ranking import FastAPLoss, SmoothAPLoss, fast_ap, smooth_ap
+from nearer.losses.raw import MultiSimilarityLoss, RAWLoss, multi_similarity, raw
+from nearer.losses.row_loss import RowLoss
+from nearer.losses.softmax import InfoNCELoss, NCALoss, NTXentLoss, SupConLoss, info_nce, nca, nt_xent, supcon
+from nearer.losses.triplet import (
+    BatchHardTripletLoss,
+    PairSemiHardTripletLoss,
+    RandomTripletLoss,
+    SemiHardTripletLoss,
+    TripletLoss,
+    batch_hard_triplet,
+    pair_semi_hard_triplet,
+    random_triplet,
+    semi_hard_triplet,
+    triplet,
+)
+
+__all__ = [
+    "AngularLoss",
+    "AngularTripletLoss",
+    "BatchHardTripletLoss",
+    "BinomialDevianceLoss",
+    "CircleLoss",
+    "ContrastiveLoss",
+    "CrossBatchMemory",
+    "DistanceContrastiveLoss",
+    "EqualWeightLoss",
+    "FastAPLoss",
+    "GeneralizedLiftedLoss",
+    "HistogramLoss",
+    "InfoNCELoss",
+    "LiftedStructureLoss",
+    "MarginLoss",
+    "MultiSimilarityLoss",
+    "NCALoss",
+    "NPairsLoss",
+    "NTXentLoss",
+    "PairLoss",
+    "PairSemiHardTripletLoss",
+    "QuadrupletLoss",
+    "RAWLoss",
+    "RandomTripletLoss",
+    "RowLoss",
+    "SemiHardTripletLoss",
+    "ShardedLoss",
+    "SmoothAPLoss",
+    "SupConLoss",
+    "TripletLoss",
+    "TwoTermQuadrupletLoss",
+    "angular",
+    "angular_triplet",
+    "batch_hard_triplet",
+    "binomial_deviance",
+    "circle",
+    "contrastive",
+    "distance_contrastive",
+    "equal_weight",
+    "fast_ap",
+    "generalized_lifted",
+    "histogram",
+    "info_nce",
+    "lifted_structure",
+    "margin",
+    "multi_similarity",
+    "n_pairs",
+    "nca",
+    "nt_xent",
+    "pair_semi_hard_triplet",
+    "quadruplet",
+    "random_triplet",
+    "raw",
+    "semi_hard_triplet",
+    "smooth_ap",
+    "supcon",
+    "triplet",
+    "two_term_quadruplet",
+]

@@ -24,7 +24,7 @@ __all__ = ["CircleLoss", "circle"]
 class CircleLoss(RowLoss):
     """Mean over anchors of softplus( LSE_N γ·α_n(s − m) + LSE_P −γ·α_p(s − 1 + m) ).
 
-    α_n = [s + m]₊ and α_p = [1 + m − s]₊ are constants for the gradient. Anchors without a positive or a negative are not counted
+    α_n = [s + m]₊ and α_p = [1 + m − s]₊ are constants for the gradient. Anchors that lack a side are not counted
     (reduction "active", the default).
 
     >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])

@@ -11,11 +11,14 @@ from torch import Tensor
 from nearer._validation import check_number
 from nearer.losses.exponential import ExponentKernel, exponent_is_safe
 from nearer.losses.pair_loss import as_function
-from nearer.losses.row_loss import RowLoss
+from nearer.losses.row_loss import RowLoss, is_large
+from nearer.mining import VTHM
 from nearer.pairwise.masked import masked_logsumexp, soft_rows_with_zero
-from nearer.pairwise.panels import Miner, Panel, Rows
+from nearer.pairwise.mined import mined_by_tiles
+from nearer.pairwise.panels import Gradient, Miner, Pairing, Panel, Rows
 from nearer.pairwise.segments import Block, Segments
 from nearer.pairwise.symmetric import Factors
+from nearer.relations import ClassLabels
 
 __all__ = ["MultiSimilarityLoss", "RAWLoss", "multi_similarity", "raw"]
 
@@ -62,6 +65,23 @@ class RAWLoss(RowLoss):
         pull, w_p = soft_rows_with_zero(x * -self.alpha, panel.positive)
         push, w_n = soft_rows_with_zero(x * self.beta, panel.negative)
         return Rows(pull / self.alpha + push / self.beta, w_n.sub_(w_p))
+
+    def fast(self, pairing: Pairing, gradient: bool) -> Gradient | None:
+        z, relation, miner = pairing.queries, pairing.relation, self.miner
+        if not isinstance(miner, VTHM) or not isinstance(relation, ClassLabels) or not pairing.shared:
+            return super().fast(pairing, gradient)
+        if not is_large(pairing) or z.device.type != "cpu" or self.kernel(1.0) is None:
+            return None
+        return mined_by_tiles(
+            z,
+            relation.queries,
+            alpha=self.alpha,
+            beta=self.beta,
+            gamma=self.gamma,
+            margin=miner.margin,
+            anchors=len(z) if self.reduction == "mean" else 1,
+            gradient=gradient,
+        )
 
     def kernel(self, bound: float) -> RAWKernel | None:
         largest = max(self.alpha, self.beta) * (bound + abs(self.gamma))

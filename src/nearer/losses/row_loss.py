@@ -12,10 +12,15 @@ from nearer.pairwise.panels import AllSum, Gradient, Pairing, Panel, Rows, by_pa
 from nearer.pairwise.symmetric import Kernel, by_tiles
 from nearer.relations import ClassLabels
 
-__all__ = ["RowLoss"]
+__all__ = ["RowLoss", "is_large"]
 
 # Below this size one panel is the whole batch, and sorting by class costs more than symmetry saves.
 _SMALL = 320
+
+
+def is_large(pairing: Pairing) -> bool:
+    """Whether the engines that sort by class are worth their overhead."""
+    return len(pairing.queries) > (forced_tile() or _SMALL)
 
 
 class RowLoss(PairLoss):
@@ -58,8 +63,12 @@ class RowLoss(PairLoss):
     def fast(self, pairing: Pairing, gradient: bool) -> Gradient | None:
         """The loss by the symmetric engine, if that serves here."""
         relation = pairing.relation
-        large = len(pairing.queries) > (forced_tile() or _SMALL)
-        if not large or self.miner is not None or not pairing.shared or type(relation) is not ClassLabels:
+        if (
+            not is_large(pairing)
+            or self.miner is not None
+            or not pairing.shared
+            or type(relation) is not ClassLabels
+        ):
             return None
         bound = 1.0 if self.normalize else float(pairing.queries.square().sum(1).max())
         kernel = self.kernel(bound)

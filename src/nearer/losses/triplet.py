@@ -11,12 +11,12 @@ from torch import Tensor
 
 from nearer._validation import check_number
 from nearer.losses.pair_loss import as_function
-from nearer.losses.row_loss import RowLoss
+from nearer.losses.row_loss import RowLoss, is_large
 from nearer.losses.softmax import divide
 from nearer.pairwise.counting import count_row_triplets, triplets_by_tiles
 from nearer.pairwise.draws import fresh_seed, uniform
 from nearer.pairwise.masked import hardest, softplus
-from nearer.pairwise.panels import AllSum, Gradient, Miner, Pairing, Panel, Rows, by_panels, forced_tile
+from nearer.pairwise.panels import AllSum, Gradient, Miner, Pairing, Panel, Rows, by_panels
 from nearer.relations import ClassLabels
 
 __all__ = [
@@ -31,8 +31,6 @@ __all__ = [
     "semi_hard_triplet",
     "triplet",
 ]
-
-_SMALL = 320
 
 
 class _CountedTripletLoss(RowLoss):
@@ -67,8 +65,12 @@ class _CountedTripletLoss(RowLoss):
 
     def fast(self, pairing: Pairing, gradient: bool) -> Gradient | None:
         relation = pairing.relation
-        large = len(pairing.queries) > (forced_tile() or _SMALL)
-        if not large or self.miner is not None or not pairing.shared or type(relation) is not ClassLabels:
+        if (
+            not is_large(pairing)
+            or self.miner is not None
+            or not pairing.shared
+            or type(relation) is not ClassLabels
+        ):
             return None
         return triplets_by_tiles(
             pairing.queries, relation.queries, self.margin, self.semi_hard, self.reduction, gradient
@@ -164,7 +166,7 @@ class PairSemiHardTripletLoss(RowLoss):
 
 
 class BatchHardTripletLoss(RowLoss):
-    """The hardest triplet of each anchor: [λ + max_N s − min_P s]₊, or softplus(max_N s − min_P s) with margin None.
+    """The hardest triplet of each anchor: [λ + max_N s − min_P s]₊; softplus(max_N s − min_P s) if margin is None.
 
     Mean over the anchors that have both sides (reduction "tuples"); ties go to the first item. No triplet: 0.
 

@@ -16,7 +16,7 @@ def fresh_seed(generator: torch.Generator | None) -> int:
 
 
 def uniform(seed: int, first: Tensor, second: Tensor) -> Tensor:
-    """Uniform numbers in [0, 1), float64, one for each broadcast pair of integers; a pure function of its arguments.
+    """Uniform numbers in [0, 1), float64, one for each broadcast pair of integers; a pure function of all three.
 
     >>> a = uniform(1, torch.arange(3)[:, None], torch.arange(1000)[None])
     >>> a.shape, bool((a >= 0).all() and (a < 1).all()), abs(a.mean().item() - 0.5) < 0.02

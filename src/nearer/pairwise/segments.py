@@ -51,7 +51,7 @@ class Segments:
         ordered, self.order = torch.sort(labels, stable=True)
         _, self.codes, self.sizes = torch.unique_consecutive(ordered, return_inverse=True, return_counts=True)
         self.n = len(labels)
-        self.per_item = self.sizes[self.codes]  # (n,) size of the own class
+        self.per_item: Tensor = self.sizes[self.codes]  # (n,) size of the own class
         self._bounds: list[int] = [0, *self.sizes.cumsum(0).tolist()]
         self._codes: list[int] = self.codes.tolist()
         sizes = self.sizes.tolist()

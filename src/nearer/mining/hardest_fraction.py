@@ -1,0 +1,75 @@
+"""The hardest fraction of the batch's pairs: the least similar positives, the most similar negatives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from nearer._validation import check_number
+from nearer.pairwise.panels import Pairing, Panel, Select, iterate_panels
+
+__all__ = ["HardestFraction"]
+
+_BUCKETS = 1 << 14
+
+
+class HardestFraction:
+    """Keep ⌈fraction·count⌉ of all positive pairs and of all negative pairs, at least one of each, the hardest.
+
+    Pairs that tie with the last one kept are kept too. The two thresholds are exact: histograms narrow them down in
+    passes over the batch, so no list of all pairs is made.
+
+    >>> HardestFraction(0.5)
+    HardestFraction(0.5)
+
+    Reference: the cascade of HDC (Yuan et al. 2017), one level; OHEM.
+    """
+
+    def __init__(self, fraction: float, *, positive_fraction: float | None = None) -> None:
+        self.fraction = check_number(fraction, "fraction", above=0.0, maximum=1.0)
+        self.positive_fraction = (
+            self.fraction
+            if positive_fraction is None
+            else check_number(positive_fraction, "positive_fraction", above=0.0, maximum=1.0)
+        )
+
+    def prepare(self, pairing: Pairing) -> Select:
+        """Find the two thresholds."""
+        highest = -_threshold(pairing, self.positive_fraction, positive=True)
+        lowest = _threshold(pairing, self.fraction, positive=False)
+
+        def select(panel: Panel) -> tuple[Tensor, Tensor]:
+            s = panel.similarity
+            return panel.positive & (s <= highest), panel.negative & (s >= lowest)
+
+        return select
+
+    def __repr__(self) -> str:
+        return f"HardestFraction({self.fraction})"
+
+
+def _hardness(pairing: Pairing, bound: float, positive: bool) -> Iterator[tuple[Tensor, Tensor]]:
+    """The hardness of each panel's pairs on one side, and the bucket that it falls into."""
+    for panel in iterate_panels(pairing):
+        values = -panel.similarity[panel.positive] if positive else panel.similarity[panel.negative]
+        yield values, ((values + bound) * (_BUCKETS / (2 * bound))).to(torch.int64).clamp_(0, _BUCKETS - 1)
+
+
+def _threshold(pairing: Pairing, fraction: float, *, positive: bool) -> float:
+    """The hardness of the ⌈fraction·count⌉-th hardest pair."""
+    bound = float(pairing.queries.norm(dim=1).max() * pairing.database.norm(dim=1).max()) * (1 + 1e-5) + 1e-12
+    histogram = torch.zeros(_BUCKETS, dtype=torch.int64)
+    for _, bucket in _hardness(pairing, bound, positive):
+        histogram += torch.bincount(bucket, minlength=_BUCKETS).cpu()
+    total = int(histogram.sum())
+    if total == 0:
+        return math.inf
+    wanted = max(1, math.ceil(fraction * total - 1e-9))
+    at_least = histogram.flip(0).cumsum(0).flip(0)
+    last = int((at_least >= wanted).nonzero()[-1])
+    before = int(at_least[last + 1]) if last + 1 < _BUCKETS else 0
+    inside = [values[bucket == last] for values, bucket in _hardness(pairing, bound, positive)]
+    return float(torch.cat(inside).sort(descending=True)[0][wanted - before - 1])
