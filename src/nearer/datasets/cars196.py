@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from nearer.datasets.dataset import Array, Dataset, Split
 from nearer.datasets.local import open_npz
 from nearer.datasets.matlab import read_mat
 from nearer.datasets.source import DataFile, Source
-from nearer.exceptions import CorruptFileError, MissingDataError
+from nearer.exceptions import CorruptFileError
 
 __all__ = ["CARS196", "CARS196_FEATURES", "load_cars196", "load_cars196_features"]
 
@@ -57,12 +58,8 @@ def load_cars196(*, folder: str | os.PathLike[str] | None = None, check_counts: 
     layouts is read, the first half of its classes as `train`.
     """
     names = ["cars196", "Cars196", "CARS196", "stanford_cars"]
-    try:
-        root = trees.find_tree(CARS196, folder, names, "cars_annos.mat")
-        paths, y, classes = _one_list(root)
-    except MissingDataError:
-        root = trees.find_tree(CARS196, folder, names, "devkit/cars_meta.mat")
-        paths, y, classes = _devkit(root)
+    root, found = trees.find_tree(CARS196, folder, names, ["cars_annos.mat", "devkit/cars_meta.mat"])
+    paths, y, classes = _one_list(root) if found == "cars_annos.mat" else _devkit(root)
     if len(y) == 0 or y.min() < 0 or y.max() >= len(classes):
         raise CorruptFileError(
             f"{CARS196.title} in {root} must have classes 1..{len(classes)}, and has others or none."
@@ -84,7 +81,7 @@ def _halves(x: Array, y: Array, boundary: int, root: Path | None = None) -> dict
 def _one_list(root: Path) -> tuple[list[str], Array, list[str]]:
     stored = read_mat(root / "cars_annos.mat", ("annotations", "class_names"))
     paths, codes = _fields(root / "cars_annos.mat", stored["annotations"], "relative_im_path")
-    return paths, codes, [str(cell.item()) for cell in stored["class_names"].flat]
+    return paths, codes, _texts(root / "cars_annos.mat", stored["class_names"])
 
 
 def _devkit(root: Path) -> tuple[list[str], Array, list[str]]:
@@ -100,19 +97,29 @@ def _devkit(root: Path) -> tuple[list[str], Array, list[str]]:
         paths += [f"{images}/{name}" for name in files]
         codes.append(numbers)
     names = read_mat(kit / "cars_meta.mat", ("class_names",))["class_names"]
-    return paths, np.concatenate(codes), [str(cell.item()) for cell in names.flat]
+    return paths, np.concatenate(codes), _texts(kit / "cars_meta.mat", names)
 
 
-def _fields(path: Path, annotations: Array, name: str) -> tuple[list[str], Array]:
-    """The file name and the class (from 0) of every annotation; MATLAB wraps each value in its own array."""
-    if annotations.dtype.names is None or not {name, "class"} <= set(annotations.dtype.names):
+def _fields(path: Path, annotations: Any, name: str) -> tuple[list[str], Array]:
+    """The file name and the class (from 0) of every record."""
+    fields = sorted(annotations) if isinstance(annotations, dict) else []
+    if not {name, "class"} <= set(fields):
         raise CorruptFileError(
-            f"`{path}` must hold records with the fields {name} and class, got {annotations.dtype.names}. The test "
-            f"list of the devkit has no classes; take cars_test_annos_withlabels.mat."
+            f"`{path}` must hold records with the fields {name} and class, got {', '.join(fields) or 'none'}. The "
+            f"test list of the devkit has no classes; take cars_test_annos_withlabels.mat."
         )
-    rows = annotations.reshape(-1)
-    try:
-        files = [str(np.asarray(value).item()) for value in rows[name]]
-        return files, np.array([int(np.asarray(value).item()) for value in rows["class"]], dtype=np.int64) - 1
-    except (ValueError, TypeError) as error:
-        raise CorruptFileError(f"`{path}` must have one name and one number in each record: {error}.") from error
+    files = [value for value in annotations[name].flat if isinstance(value, str)]
+    classes = [int(value.item()) for value in annotations["class"].flat if _is_whole(value)]
+    if not len(files) == len(classes) == annotations[name].size:
+        raise CorruptFileError(f"`{path}` must have one name and one whole number in each record, and does not.")
+    return files, np.array(classes, dtype=np.int64) - 1
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "iuf" and value.item() % 1 == 0
+
+
+def _texts(path: Path, cells: Any) -> list[str]:
+    if not isinstance(cells, np.ndarray) or not all(isinstance(cell, str) for cell in cells.flat):
+        raise CorruptFileError(f"`{path}` must hold `class_names` as cells of text, and does not.")
+    return list(cells.flat)

@@ -65,7 +65,8 @@ def load_cifar10(
             if first is None or test is None:
                 raise
             raise MissingDataError(
-                f"`complete` asks for 50,000 training images, here are 25,000. {error}"
+                f"`complete` asks for 50,000 training images, and {data_folder(folder)} has the first 25,000: put "
+                f"{_SECOND_HALF} or {CIFAR10.downloads[0].name} there. The original is at {CIFAR10.address}."
             ) from error
         train_part, test_part = read_cifar10_archive(path)
         return _dataset(train_part, test_part, "")

@@ -25,9 +25,8 @@ def read_csv(path: Path, columns: Columns) -> Table:
     names = [cell.strip() for cell in rows[0]] if named else [f"column_{place}" for place in range(len(rows[0]))]
     if named and len(rows) == 1:
         raise ShapeError(f"`{path.name}` must hold at least one row below its column names, and has none.")
-    # A nameless first column is the row number that pandas writes.
-    numbered = named and names[0] == "" and len(names) > 1
-    if numbered:
+    # A nameless first column holds the row numbers that pandas writes; the docstring of load_files says so.
+    if named and names[0] == "" and len(names) > 1:
         names[0] = "row number"
         columns = Columns(columns.label, columns.features, (*columns.ignore, 0), columns.header)
     label, chosen = columns.choose(names, path)
@@ -38,7 +37,10 @@ def read_csv(path: Path, columns: Columns) -> Table:
     if label is not None:
         converters[label] = _Collector(labels)
     try:
+        _check_quotes(path, delimiter)
         values = _parse(path, delimiter, lines[0] if named else 0, converters)
+    except csv.Error as error:
+        raise CorruptFileError(f"`{path.name}` must close every quote: {error}.") from error
     except (ValueError, UnicodeDecodeError) as error:
         _explain(path, delimiter, names, chosen, named)
         raise CorruptFileError(f"`{path.name}` must be a table of comma-separated values: {error}.") from error
@@ -47,10 +49,7 @@ def read_csv(path: Path, columns: Columns) -> Table:
             f"`{path.name}` must have {len(names)} columns as on its first line, got {values.shape[1]}."
         )
     texts = label_text(labels) if label is not None else np.full(len(values), "", dtype="<U1")
-    # numpy may call a converter once more than there are rows, to look at the first one.
-    return Table(
-        path, values[:, chosen], texts[len(texts) - len(values) :], tuple(names[place] for place in chosen)
-    )
+    return Table(path, values[:, chosen], texts, tuple(names[place] for place in chosen))
 
 
 def _zero(text: str) -> float:
@@ -91,11 +90,26 @@ def _look(path: Path) -> tuple[str, list[list[str]], list[int]]:
         delimiters = "\t" if path.suffix.lower() == ".tsv" else ",;\t|"
         looks = [(delimiter, *_first_rows(path, delimiter)) for delimiter in delimiters]
         # The delimiter that cuts both rows into the same, largest number of cells; a comma if none does.
-        return max(looks, key=lambda look: len(look[1][0]) if len({len(row) for row in look[1]}) == 1 else 0)
+        return max(looks, key=lambda look: _even_width(look[1]))
     except UnicodeDecodeError as error:
         raise CorruptFileError(f"`{path.name}` must be text in UTF-8: {error}. Save it again as UTF-8.") from error
     except csv.Error as error:
         raise CorruptFileError(f"`{path.name}` must be a table of separated values: {error}.") from error
+
+
+def _even_width(rows: Sequence[Sequence[str]]) -> int:
+    widths = {len(row) for row in rows}
+    return max(widths) if len(widths) == 1 and widths != {1} else 0
+
+
+def _check_quotes(path: Path, delimiter: str) -> None:
+    """A quote that is never closed would swallow the rest of the file into one cell without a word."""
+    with path.open("rb") as file:
+        marks = sum(chunk.count(b'"') for chunk in iter(lambda: file.read(1 << 20), b""))
+    if marks % 2:
+        with path.open(encoding="utf-8-sig", newline="") as text:
+            for _ in csv.reader(text, delimiter=delimiter, strict=True):
+                pass
 
 
 def _first_rows(path: Path, delimiter: str) -> tuple[list[list[str]], list[int]]:

@@ -30,7 +30,7 @@ def load_cub200(*, folder: str | os.PathLike[str] | None = None, check_counts: b
     not the `train_test_split.txt` of classification. With `check_counts=False` any tree of this layout is read,
     the first half of its classes as `train`.
     """
-    root = trees.find_tree(CUB200, folder, ["CUB_200_2011"], "image_class_labels.txt")
+    root, _ = trees.find_tree(CUB200, folder, ["CUB_200_2011"], ["image_class_labels.txt"])
     classes = dict(trees.read_rows(root / "classes.txt", 2))
     images = dict(trees.read_rows(root / "images.txt", 2))
     labels = dict(trees.read_rows(root / "image_class_labels.txt", 2))

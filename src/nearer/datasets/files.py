@@ -43,7 +43,8 @@ def load_files(
     null or equal to `unlabelled` gets the code −1. `features` names the columns to use (default: all others),
     `ignore` those to leave out. In an .npz, `label` and `features` are the names of arrays (default `y` and `x`;
     `x_train`, `y_train`, ... make parts); for an .npy, `label` is a position or the path of another .npy.
-    `header` says whether a CSV begins with column names; None looks.
+    `header` says whether a CSV begins with column names; None looks. A first column without a name (the row
+    numbers of pandas) is left out.
 
     Whole-number classes are sorted by value, others by name; `class_names` gives the originals back. Columns
     that are not numbers, missing numbers and damaged files are errors that name them.

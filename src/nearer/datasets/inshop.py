@@ -9,7 +9,7 @@ import numpy as np
 from nearer.datasets import trees
 from nearer.datasets.dataset import Dataset, Split
 from nearer.datasets.source import Source
-from nearer.exceptions import CorruptFileError, MissingDataError
+from nearer.exceptions import CorruptFileError
 
 __all__ = ["INSHOP", "load_inshop"]
 
@@ -34,12 +34,9 @@ def load_inshop(*, folder: str | os.PathLike[str] | None = None, check_counts: b
     garment; score every query against the database, not against the other queries.
     """
     names = ["inshop", "In-shop Clothes Retrieval Benchmark"]
-    try:
-        root = trees.find_tree(INSHOP, folder, names, "Eval/list_eval_partition.txt")
-        path = root / "Eval" / "list_eval_partition.txt"
-    except MissingDataError:
-        root = trees.find_tree(INSHOP, folder, names, "list_eval_partition.txt")
-        path = root / "list_eval_partition.txt"
+    lists = ["Eval/list_eval_partition.txt", "list_eval_partition.txt"]
+    root, found = trees.find_tree(INSHOP, folder, names, lists)
+    path = root / found
     rows = trees.read_rows(path, 3, skip=2)
     images, items, status = (np.array(column) for column in zip(*rows, strict=True))
     unknown = sorted(set(status.tolist()) - set(_PARTS))

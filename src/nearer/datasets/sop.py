@@ -29,7 +29,7 @@ def load_sop(*, folder: str | os.PathLike[str] | None = None, check_counts: bool
     `Stanford_Online_Products` of the data folder (or `folder=`). `y` is the published product number less one;
     `extra["kind"]` is one of the 12 kinds of product (bicycle, sofa, ...), from 0.
     """
-    root = trees.find_tree(SOP, folder, ["Stanford_Online_Products"], "Ebay_train.txt")
+    root, _ = trees.find_tree(SOP, folder, ["Stanford_Online_Products"], ["Ebay_train.txt"])
     parts = {}
     for name in ("train", "test"):
         path = root / f"Ebay_{name}.txt"

@@ -16,6 +16,7 @@ __all__ = ["Columns", "Table", "encode", "finite_features", "label_text"]
 
 # A column with one of these names is a label to any reader, so it must not slip in among the features.
 _LABEL_NAMES = frozenset({"class", "label", "labels", "target", "y"})
+_NOT_WHOLE = "Labels must be names or whole numbers, got {}. For targets of regression use MLKR."
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,7 @@ def _one_label(value: object) -> str:
         if np.isnan(value):
             return ""
         if value != np.floor(value):
-            raise LabelError(
-                f"Labels must be names or whole numbers, got {value}. For targets of regression use MLKR."
-            )
+            raise LabelError(_NOT_WHOLE.format(value))
         return str(int(value))
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace").strip()
@@ -113,11 +112,14 @@ def encode(labels: Mapping[str, Array], unlabelled: str | int | None) -> tuple[d
     """
     marker = "" if unlabelled is None else str(unlabelled).strip()
     present = sorted(set().union(*(np.unique(part).tolist() for part in labels.values())) - {""})
-    whole = {name: _whole(name) for name in present}
-    if present and None not in whole.values():
+    numbers = {name: _number(name) for name in present}
+    if present and None not in numbers.values():
+        fraction = next((name for name, number in numbers.items() if number != int(number or 0)), None)
+        if fraction is not None:
+            raise LabelError(_NOT_WHOLE.format(fraction))
         # 1, 01 and 1.0 are one class when all labels are numbers.
-        canonical = {name: str(number) for name, number in whole.items()}
-        classes = [str(number) for number in sorted(set(whole.values()), key=int)]  # type: ignore[arg-type]
+        canonical = {name: str(int(number or 0)) for name, number in numbers.items()}
+        classes = sorted(set(canonical.values()), key=int)
     else:
         canonical = {name: name for name in present}
         classes = present
@@ -137,16 +139,15 @@ def encode(labels: Mapping[str, Array], unlabelled: str | int | None) -> tuple[d
     return codes, tuple(classes)
 
 
-def _whole(text: str) -> int | None:
-    try:
-        return int(text) if "_" not in text else None
-    except ValueError:
-        pass
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return int(number) if np.isfinite(number) and number == np.floor(number) and "_" not in text else None
+def _number(text: str) -> int | float | None:
+    """The finite number that a label spells, or None for a name; long integers stay exact."""
+    for convert in (int, float):
+        try:
+            number = convert(text)
+        except ValueError:
+            continue
+        return number if np.isfinite(float(number)) and "_" not in text else None
+    return None
 
 
 def finite_features(table: Table, dtype: np.dtype[np.floating]) -> Array:

@@ -13,8 +13,10 @@ from nearer.exceptions import CorruptFileError, MissingDataError
 __all__ = ["check_counts", "check_present", "find_tree", "read_rows"]
 
 
-def find_tree(source: Source, folder: str | os.PathLike[str] | None, names: Sequence[str], marker: str) -> Path:
-    """The unpacked folder of a collection, recognised by a file that only it has.
+def find_tree(
+    source: Source, folder: str | os.PathLike[str] | None, names: Sequence[str], markers: Sequence[str]
+) -> tuple[Path, str]:
+    """The unpacked folder of a collection and the first of the `markers`, files that only it has, found in it.
 
     `folder` may be that folder or the one around it; the default is the data folder. `names` are the usual names
     of the unpacked folder.
@@ -22,12 +24,14 @@ def find_tree(source: Source, folder: str | os.PathLike[str] | None, names: Sequ
     around = data_folder(folder)
     places = [around / name for name in names]
     places = [around, *places] if folder is not None else places
-    for place in places:
-        if (place / marker).is_file():
-            return place
+    for marker in markers:
+        for place in places:
+            if (place / marker).is_file():
+                return place, marker
     looked = ", ".join(str(place) for place in places)
+    files = " or ".join(f"`{marker}`" for marker in markers)
     raise MissingDataError(
-        f"{source.title} needs its unpacked folder with the file `{marker}`; looked in {looked}. Name the folder "
+        f"{source.title} needs its unpacked folder with the file {files}; looked in {looked}. Name the folder "
         f"with folder= or the environment variable NEARER_DATA. The original is at {source.address}."
     )
 
