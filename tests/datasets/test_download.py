@@ -166,3 +166,13 @@ def test_offline_and_absent_says_file_folder_and_address(tmp_path: Path) -> None
         obtain(source, tmp_path, verify=True, allow_download=True)
     for part in ("mnist/x.gz", "mnist.npz", str(tmp_path), source.address, address, "refused"):
         assert part in str(caught.value)
+
+
+def test_a_full_disk_leaves_nothing(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("nearer.datasets.download._copy", full)
+    with pytest.raises(MissingDataError, match="No space left on device"):
+        download_file(f"{server}/good", tmp_path / "file", sha256=SHA)
+    assert list(tmp_path.iterdir()) == []

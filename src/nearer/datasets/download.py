@@ -7,7 +7,6 @@ import hashlib
 import http.client
 import os
 import tempfile
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,7 +43,7 @@ def download_file(
     with _temporary(target) as file:
         try:
             came = _copy(address, file, timeout, console or Console(stderr=True))
-        except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise MissingDataError(
                 f"Fetching {address} failed: {reason}. Try again later or fetch it by hand."
