@@ -275,6 +275,7 @@ def test_cifar10_second_half_is_used_and_its_statistics_are_checked(
         load_cifar10(folder=tmp_path, verify=False)
 
 
+@pytest.mark.slow
 def test_cifar10_a_true_second_half_is_accepted(tmp_path: Path, real: Real) -> None:
     data = real("cifar10")
     if len(data.train) == 50000:
