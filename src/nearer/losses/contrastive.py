@@ -113,7 +113,8 @@ class DistanceContrastiveLoss(RowLoss):
         far, near = d - self.positive_margin, self.negative_margin - d
         p, n = panel.positive & (far > 0), panel.negative & (near > 0)
         value = up * (self._cost(far) * p).sum(1) + un * (self._cost(near) * n).sum(1)
-        slope = up * p * (1 if self.power == 1 else far) - un * n * (1 if self.power == 1 else near)
+        slope = up * p.to(d.dtype) * (1 if self.power == 1 else far)
+        slope -= un * n.to(d.dtype) * (1 if self.power == 1 else near)
         n_p, n_n = p.sum(1), n.sum(1)
         return Rows(value, 0.5 * slope * inverse(d), active=n_p + n_n, sides=(n_p, n_n))
 

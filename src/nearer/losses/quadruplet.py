@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -224,69 +223,65 @@ class _SecondTerm:
         for panel in panels:
             found.append(panel.similarity[panel.positive] - margin)
             owner.append(self.codes[panel.anchors][panel.positive.nonzero()[:, 0]])
-        edges, code = torch.cat(found), torch.cat(owner)
-        self.edges = edges.sort()[0]
-        pairs = torch.bincount(code, minlength=len(self.sizes))
-        order = edges.argsort()
-        order = order[code[order].argsort(stable=True)]
-        column = torch.arange(len(order)) - (pairs.cumsum(0) - pairs)[code[order]]
-        self.table = edges.new_full((len(self.sizes), max(int(pairs.max()), 1)), math.inf)
-        self.table[code[order], column] = edges[order]
-        self.pairs = pairs
-        self.above = torch.zeros(len(self.edges), dtype=torch.float64)
-        self.touching = torch.zeros((len(self.sizes), self.table.shape[1] + 1), dtype=torch.float64)
+        edges, order = torch.cat(found).sort()
+        self.edges = edges
+        self.of_class = [edges[torch.cat(owner)[order] == code] for code in range(len(self.sizes))]
+        self.above = torch.zeros(len(edges), dtype=torch.float64)
+        self.touching = [torch.zeros(len(own), dtype=torch.float64) for own in self.of_class]
         self.pushed = torch.zeros((), dtype=torch.float64)
 
     def _below(self, panel: Panel) -> tuple[Tensor, Tensor]:
         """Edges below each similarity: of all classes, and of the row's class."""
         s = panel.similarity.contiguous()
-        return torch.searchsorted(self.edges, s), torch.searchsorted(self.table[self.codes[panel.anchors]], s)
+        own = torch.empty(s.shape, dtype=torch.int64)
+        for rows, code in self._classes(panel):
+            own[rows] = torch.searchsorted(self.of_class[code], s[rows])
+        return torch.searchsorted(self.edges, s), own
+
+    def _classes(self, panel: Panel) -> Iterator[tuple[Tensor, int]]:
+        """The rows of a panel, class by class."""
+        codes = self.codes[panel.anchors]
+        for code in codes.unique().tolist():
+            yield (codes == code).nonzero()[:, 0], code
 
     def count(self, panel: Panel) -> None:
         """Add a panel's negatives to the counts of every positive pair, and their part of the value."""
         everything, own = self._below(panel)
-        negative = panel.negative
-        self.above += _negatives_above(self.edges, panel.similarity[negative])
-        per_row = torch.zeros((len(own), self.touching.shape[1]), dtype=torch.float64)
-        per_row.scatter_add_(1, own, negative.double())
-        self.touching.index_add_(0, self.codes[panel.anchors], per_row)
+        s, negative = panel.similarity, panel.negative
+        self.above += _negatives_above(self.edges, s[negative])
+        for rows, code in self._classes(panel):
+            self.touching[code] += _negatives_above(self.of_class[code], s[rows][negative[rows]])
         # S is symmetric, so taking the row's class twice equals taking the row's and the column's class once.
-        kept = (everything - 2 * own)[negative]
-        self.pushed += (kept * panel.similarity[negative].double()).sum()
-
-    def _touching_above(self) -> Tensor:
-        """(classes, edges): ordered negative pairs that start in the class and lie above each of its edges."""
-        return self.touching.flip(1).cumsum(1).flip(1)[:, 1:]
+        self.pushed += ((everything - 2 * own)[negative] * s[negative].double()).sum()
 
     def value(self) -> float:
         """Σ [s_kl − s_ap + λ]₊ once all panels are counted."""
-        edges = torch.where(torch.isfinite(self.table), self.table, 0.0).double()
-        from_edges = (self.above * self.edges.double()).sum() - 2 * (self._touching_above() * edges).sum()
-        return float(self.pushed - from_edges)
+        touching = sum(float(count @ own.double()) for count, own in zip(self.touching, self.of_class, strict=True))
+        return float(self.pushed - self.above @ self.edges.double()) + 2 * touching
 
     def violated(self) -> float:
         """Quadruplets with a positive hinge."""
-        return float(self.above.sum() - 2 * (self._touching_above() * torch.isfinite(self.table)).sum())
+        return float(self.above.sum()) - 2 * sum(float(count.sum()) for count in self.touching)
 
     def tuples(self) -> float:
         """Valid quadruplets."""
         n, sizes = float(self.sizes.sum()), self.sizes.double()
         negatives = n**2 - sizes.square().sum()
-        return float((self.pairs * (negatives - 2 * sizes * (n - sizes))).sum())
+        return float((sizes * (sizes - 1) * (negatives - 2 * sizes * (n - sizes))).sum())
 
     def weigh(self, panel: Panel, *, symmetric: bool = False) -> Tensor:
         """Signed counts of a panel; with `symmetric` the exact ones, otherwise equal after adding the transpose."""
+        s = panel.similarity
         everything, own = self._below(panel)
         touched = own + own.T if symmetric else 2 * own
-        s = panel.similarity
-        edge = s - self.margin
-        code = self.codes[panel.anchors]
-        first = torch.searchsorted(self.edges, edge).clamp(max=max(len(self.edges) - 1, 0))
-        inside = torch.searchsorted(self.table[code], edge.contiguous()).clamp(max=self.table.shape[1] - 1)
-        if not len(self.edges):
-            return torch.zeros_like(s)
-        high = self.above[first] - 2 * self._touching_above()[code].gather(1, inside)
-        return ((everything - touched) * panel.negative - high * panel.positive).to(s.dtype)
+        # What equal positive pairs share is the count above the first of them.
+        high = torch.zeros(s.shape, dtype=torch.float64)
+        for rows, code in self._classes(panel):
+            i, j = panel.positive[rows].nonzero(as_tuple=True)
+            edge = s[rows][i, j] - self.margin
+            first, inside = (torch.searchsorted(edges, edge) for edges in (self.edges, self.of_class[code]))
+            high[rows[i], j] = self.above[first] - 2 * self.touching[code][inside]
+        return ((everything - touched) * panel.negative - high).to(s.dtype)
 
 
 quadruplet = as_function(QuadrupletLoss, "quadruplet")

@@ -19,7 +19,7 @@ _BUCKETS = 1 << 14
 class HardestFraction:
     """Keep ⌈fraction·count⌉ of all positive pairs and of all negative pairs, at least one of each, the hardest.
 
-    Pairs that tie with the last one kept are kept too. The two thresholds are exact: histograms narrow them down in
+    Pairs that tie with the last one kept, to the precision of the product, are kept too. The two thresholds are exact: histograms narrow them down in
     passes over the batch, so no list of all pairs is made.
 
     >>> HardestFraction(0.5)
@@ -38,8 +38,9 @@ class HardestFraction:
 
     def prepare(self, pairing: Pairing) -> Select:
         """Find the two thresholds."""
-        highest = -_threshold(pairing, self.positive_fraction, positive=True)
-        lowest = _threshold(pairing, self.fraction, positive=False)
+        whole = pairing.joint()
+        highest = -_threshold(whole, self.positive_fraction, positive=True)
+        lowest = _threshold(whole, self.fraction, positive=False)
 
         def select(panel: Panel) -> tuple[Tensor, Tensor]:
             s = panel.similarity
@@ -72,4 +73,6 @@ def _threshold(pairing: Pairing, fraction: float, *, positive: bool) -> float:
     last = int((at_least >= wanted).nonzero()[-1])
     before = int(at_least[last + 1]) if last + 1 < _BUCKETS else 0
     inside = [values[bucket == last] for values, bucket in _hardness(pairing, bound, positive)]
-    return float(torch.cat(inside).sort(descending=True)[0][wanted - before - 1])
+    # The same pair may differ in its last digits when the batch is cut in another way.
+    slack = 16 * torch.finfo(pairing.queries.dtype).eps * bound
+    return float(torch.cat(inside).sort(descending=True)[0][wanted - before - 1]) - slack

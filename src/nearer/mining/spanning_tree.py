@@ -61,7 +61,9 @@ class SpanningTree:
             if label != unknown:
                 members = (labels == label).nonzero()[:, 0]
                 items = pairing.database[members]
-                pairs.append(members[spanning_tree((items @ items.T).cpu()).to(members.device)])
+                # A shard holds only some of the queries, but the database is always whole.
+                own = items if len(pairing.queries) < len(labels) else pairing.queries[members]
+                pairs.append(members[spanning_tree((own @ items.T).cpu()).to(members.device)])
         edges = torch.cat(pairs) if pairs else labels.new_zeros((0, 2))
         edges = torch.cat([edges, edges.flip(1)])
         edges = edges[edges[:, 0].argsort(stable=True)]

@@ -11,27 +11,23 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from nearer.exceptions import LabelError
+from nearer.exceptions import LabelError, ParameterError
 from nearer.pairwise.panels import AllSum, Gradient, Pairing
 from nearer.relations import Relation
 from nearer.relations.relation import TableRelation
 
-__all__ = ["Shards", "active_world"]
-
-
-def active_world() -> int:
-    """How many processes share the batch; 1 outside `torch.distributed`.
-
-    >>> active_world()
-    1
-    """
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+__all__ = ["Shards"]
 
 
 class Shards:
     """This process's stretch of a joint batch whose shards may differ in length."""
 
     def __init__(self, local: int, device: torch.device, *, averaged: bool) -> None:
+        if not dist.is_available() or not dist.is_initialized():
+            raise ParameterError(
+                "a sharded loss needs torch.distributed.init_process_group(...) first; in one process use the loss "
+                "itself."
+            )
         counts = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(dist.get_world_size())]
         dist.all_gather(counts, torch.tensor([local], device=device))
         self.sizes = [int(count) for count in counts]

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from nearer.relations import Relation
+from nearer.relations.relation import TableRelation
 
 __all__ = [
     "AllSum",
@@ -76,6 +77,18 @@ class Pairing:
     @property
     def shared(self) -> bool:
         return self.queries is self.database
+
+    def joint(self) -> Pairing:
+        """The whole batch of which this may be one process's part; for what must be known of all anchors."""
+        relation = self.relation
+        if (
+            self.offset is None
+            or len(self.queries) == len(self.database)
+            or not isinstance(relation, TableRelation)
+        ):
+            return self
+        everyone = relation.between(relation.database, relation.database)
+        return Pairing(self.database, self.database, everyone, 0)
 
 
 @dataclass(frozen=True)
