@@ -1,3 +1,25 @@
-"""Not yet filled."""
+"""What a person looks at: maps of embeddings, grids of retrieved images, training curves, and pages of them.
 
-__all__: list[str] = []
+Pictures are matplotlib figures that no window knows about, in one house style for light and for dark screens;
+`html_report` puts them, tables and text into one self-contained file.
+"""
+
+from nearer.reports.curves import training_curve
+from nearer.reports.grids import retrieval_grid
+from nearer.reports.maps import embedding_map, map_to_plane
+from nearer.reports.page import Code, Picture, Section, Table, html_report
+from nearer.reports.style import as_png, class_colours
+
+__all__ = [
+    "Code",
+    "Picture",
+    "Section",
+    "Table",
+    "as_png",
+    "class_colours",
+    "embedding_map",
+    "html_report",
+    "map_to_plane",
+    "retrieval_grid",
+    "training_curve",
+]
