@@ -59,7 +59,8 @@ def test_what_was_saved_comes_back(tmp_path: Path, name: str, dtype: torch.dtype
         assert key == other
         assert got.dtype == expected.dtype
         assert torch.equal(got, expected)
-    assert torch.equal(again(*arguments), module.eval()(*arguments))
+    # Not to the last bit: the kernel of a product may depend on where its operands lie in memory.
+    torch.testing.assert_close(again(*arguments), module.eval()(*arguments))
     assert all(p.requires_grad and p.device.type == "cpu" for p in again.parameters())
     again(*arguments).sum().backward()
 

@@ -147,6 +147,19 @@ def test_recall_is_measured_with_items_that_are_not_inside(hard: Floats) -> None
     assert index.recall_estimate(queries, k=1).value <= 1
 
 
+@pytest.mark.slow
+def test_items_that_are_inside_would_flatter_a_graph() -> None:
+    """Why the recall is measured with held-out items: 20,000 almost uniform directions, 64 dimensions."""
+    x = np.random.default_rng(0).standard_normal((20_500, 64)).astype(np.float32)
+    with pytest.warns(NearerWarning, match="Raise `search_width`"):
+        index = filled(x[:20_000], kind=HNSW(search_width=20))
+    outside = index.recall_estimate(x[20_000:]).value
+    inside = index.recall_estimate(x[:500]).value
+    assert index.recall is not None
+    assert abs(index.recall.value - outside) < 0.08
+    assert inside > outside + 0.2
+
+
 def test_recall_does_not_punish_equal_items() -> None:
     index = filled(np.repeat(np.eye(8), 200, axis=0), kind=HNSW())
     assert index.recall is not None
