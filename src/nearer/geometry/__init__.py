@@ -17,6 +17,7 @@ from nearer.geometry.orthogonal import (
     qr_retraction,
     tangent_projection,
 )
+from nearer.geometry.rmac import rmac, rmac_windows
 from nearer.geometry.similarity import (
     cosine_similarity,
     dot_product,
@@ -47,6 +48,8 @@ __all__ = [
     "polar_retraction",
     "project_psd",
     "qr_retraction",
+    "rmac",
+    "rmac_windows",
     "squared_euclidean_distance",
     "tangent_projection",
 ]
