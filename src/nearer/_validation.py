@@ -7,6 +7,7 @@ returned as it is (no copy, gradients kept); anything else is converted.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -60,7 +61,7 @@ def as_tensor(value: Any, name: str) -> Tensor:
 def check_finite(tensor: Tensor, name: str) -> None:
     """Raise when a value is NaN or infinite, and say where the first one is."""
     # A sum is one pass and no temporary; only a suspicious sum is looked at entry by entry.
-    if bool(torch.isfinite(tensor.detach().sum(dtype=torch.float64))):
+    if math.isfinite(tensor.detach().sum(dtype=torch.float64).item()):
         return
     bad = ~torch.isfinite(tensor.detach())
     count = int(bad.sum())

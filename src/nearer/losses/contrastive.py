@@ -46,11 +46,13 @@ class ContrastiveLoss(RowLoss):
         return two_sides(pull, push, pull.numel(), int((push > 0).sum()), self.reduction, len(s))
 
     def rows(self, panel: Panel) -> Rows:
-        s, (up, un) = panel.similarity, panel.scales
-        p, hot = panel.positive, panel.negative & (s > self.threshold)
-        n_p, n_n = p.sum(1), hot.sum(1)
-        value = un * ((s - self.threshold) * hot).sum(1) + up * ((1 - s) * p).sum(1)
-        return Rows(value, un * hot.to(s.dtype) - up * p.to(s.dtype), active=n_p + n_n, sides=(n_p, n_n))
+        s = panel.similarity
+        hot = panel.negative & (s > self.threshold)
+        n_p, n_n = panel.positive.sum(1, dtype=s.dtype), hot.sum(1, dtype=s.dtype)
+        up, un = panel.scales or side_scales(n_p, n_n)
+        weight = hot.to(s.dtype).mul_(un).sub_(panel.positive.to(s.dtype), alpha=up)
+        value = (weight * s).sum(1) + up * n_p - (un * self.threshold) * n_n
+        return Rows(value, weight, active=n_p + n_n, sides=(n_p, n_n))
 
     def kernel(self, bound: float) -> PointKernel:
         threshold = self.threshold
@@ -108,15 +110,19 @@ class DistanceContrastiveLoss(RowLoss):
         )
 
     def rows(self, panel: Panel) -> Rows:
-        up, un = panel.scales
-        d = root(panel.squared)
-        far, near = d - self.positive_margin, self.negative_margin - d
-        p, n = panel.positive & (far > 0), panel.negative & (near > 0)
-        value = up * (self._cost(far) * p).sum(1) + un * (self._cost(near) * n).sum(1)
-        slope = up * p.to(d.dtype) * (1 if self.power == 1 else far)
-        slope -= un * n.to(d.dtype) * (1 if self.power == 1 else near)
-        n_p, n_n = p.sum(1), n.sum(1)
-        return Rows(value, 0.5 * slope * inverse(d), active=n_p + n_n, sides=(n_p, n_n))
+        d, inverse_d = lengths(panel.squared)
+        p = panel.positive & (d > self.positive_margin)
+        n = panel.negative & (d < self.negative_margin)
+        n_p, n_n = p.sum(1, dtype=d.dtype), n.sum(1, dtype=d.dtype)
+        up, un = panel.scales or side_scales(n_p, n_n)
+        slope = p.to(d.dtype).mul_(up).sub_(n.to(d.dtype), alpha=un)
+        if self.power == 1:
+            value = (slope * d).sum(1) - (up * self.positive_margin) * n_p + (un * self.negative_margin) * n_n
+        else:
+            excess = torch.where(p, d - self.positive_margin, self.negative_margin - d)
+            value = 0.5 * (slope.abs() * excess.square()).sum(1)
+            slope *= excess
+        return Rows(value, slope.mul_(inverse_d).mul_(0.5), active=n_p + n_n, sides=(n_p, n_n))
 
     def kernel(self, bound: float) -> PointKernel | None:
         if not self.normalize:
@@ -192,6 +198,19 @@ def root(squared: Tensor | None) -> Tensor:
         raise TypeError("a distance loss needs squared distances")
     zero = squared <= 0
     return torch.where(zero, 0.0, torch.where(zero, 1.0, squared).sqrt())
+
+
+def lengths(squared: Tensor | None) -> tuple[Tensor, Tensor]:
+    """D and 1/D from D², with 0 for the inverse at coincident points; not for autograd."""
+    if squared is None:
+        raise TypeError("a distance loss needs squared distances")
+    d = squared.sqrt()
+    return d, torch.where(squared > 1e-18, d.reciprocal(), 0.0)
+
+
+def side_scales(n_p: Tensor, n_n: Tensor) -> tuple[float, float]:
+    """1/number of active terms of each side, where the rows are the whole batch."""
+    return 1 / max(float(n_p.sum()), 1.0), 1 / max(float(n_n.sum()), 1.0)
 
 
 def inverse(d: Tensor) -> Tensor:

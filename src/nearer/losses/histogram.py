@@ -132,27 +132,25 @@ class HistogramLoss(PairLoss):
         buffer = z.new_empty(segments.tile * segments.tile)
 
         def place(tile: Tile) -> Tensor:
-            shape = (tile.rows.stop - tile.rows.start, tile.columns.stop - tile.columns.start)
-            out = buffer[: shape[0] * shape[1]].view(shape)
+            out = buffer[: tile.elements].view(tile.shape)
             u = torch.mm(scaled[tile.rows], z[tile.columns].T, out=out).add_(half).clamp_(0, 2 * half)
             if tile.mixed:
                 segments.clear_positives(u, tile, nowhere)
             return u
 
         kept: dict[int, Tensor] = {}
-        room = _KEEP_BYTES if gradient and nowhere < 2**15 else 0
-        numbers = torch.arange(nowhere + 1, dtype=torch.float64, device=z.device)
+        room = _KEEP_BYTES if gradient else 0
         for number, tile in enumerate(segments.tiles()):
             u = place(tile)
-            left = u.to(torch.int64)
-            on = torch.bincount(left.view(-1), minlength=nowhere + 1).double()
-            over = torch.bincount(left.view(-1), weights=u.view(-1), minlength=nowhere + 1).double() - on * numbers
+            left = u.to(torch.int32).view(-1)
+            on = torch.bincount(left, minlength=nowhere + 1).double()
+            over = torch.bincount(left, weights=u.frac_().view(-1), minlength=nowhere + 1).double()
             mass = (on - over)[:nowhere]
             mass[1:] += over[: nowhere - 1]
             h_n += mass * (1 if tile.diagonal else 2)
-            if 2 * left.numel() <= room:
-                room -= 2 * left.numel()
-                kept[number] = left.to(torch.int16)
+            if 4 * tile.elements <= room:
+                room -= 4 * tile.elements
+                kept[number] = left
         value, by_p, by_n = self._tables(h_p, h_n)
         if not gradient:
             return Gradient(value.to(z.dtype), None)
@@ -160,8 +158,8 @@ class HistogramLoss(PairLoss):
         d_z = torch.zeros_like(z)
         for number, tile in enumerate(segments.tiles()):
             held = kept.pop(number, None)
-            left = place(tile).to(torch.int64) if held is None else held.to(torch.int64)
-            w = table.index_select(0, left.view(-1)).view(left.shape)
+            left = place(tile).to(torch.int32).view(-1) if held is None else held
+            w = table.index_select(0, left).view(tile.shape)
             # A tile pair stands for both of its orders.
             d_z[tile.rows].addmm_(w, z[tile.columns], alpha=2)
             if not tile.diagonal:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nearer._validation import check_choice, check_int, check_number
 from nearer.exceptions import LabelError
-from nearer.losses.contrastive import inverse, root
+from nearer.losses.contrastive import inverse, lengths, root
 from nearer.losses.pair_loss import as_function
 from nearer.losses.row_loss import RowLoss
 from nearer.losses.softmax import divide
@@ -93,13 +93,17 @@ class MarginLoss(RowLoss):
         return divide(total, self.reduction, int(terms), len(far))
 
     def rows(self, panel: Panel) -> Rows:
-        d, beta, far, near = self._excess(panel)
+        if panel.anchor_values is None:
+            raise TypeError("margin loss needs its boundaries")
+        d, inverse_d = lengths(panel.squared)
+        beta = panel.anchor_values.to(d.dtype)
+        p = panel.positive & (d > (beta - self.alpha)[:, None])
+        n = panel.negative & (d < (beta + self.alpha)[:, None])
         m_p, m_n = self._multiples(panel, d.dtype)
-        p, n = panel.positive & (far > 0), panel.negative & (near > 0)
         n_p, n_n = m_p * p.sum(1), m_n * n.sum(1)
-        value = m_p * (far * p).sum(1) + m_n * (near * n).sum(1) + self.nu * beta
-        weight = (p * m_p[:, None] - n * m_n[:, None]) * inverse(d) * 0.5
-        return Rows(value, weight, active=n_p + n_n, anchor_weight=n_n - n_p + self.nu)
+        slope = p * m_p[:, None] - n * m_n[:, None]
+        value = (slope * d).sum(1) + (self.alpha - beta) * n_p + (self.alpha + beta) * n_n + self.nu * beta
+        return Rows(value, slope.mul_(inverse_d).mul_(0.5), active=n_p + n_n, anchor_weight=n_n - n_p + self.nu)
 
     def fast(self, pairing: Pairing, gradient: bool) -> Gradient | None:
         if self.beta_class is not None or (self.over == "triplets" and not _equal_classes(pairing.relation)):

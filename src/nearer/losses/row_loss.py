@@ -15,12 +15,12 @@ from nearer.relations import ClassLabels
 __all__ = ["RowLoss", "is_large"]
 
 # Below this size one panel is the whole batch, and sorting by class costs more than symmetry saves.
-_SMALL = 320
+_SMALL = 256
 
 
-def is_large(pairing: Pairing) -> bool:
+def is_large(pairing: Pairing, small: int = _SMALL) -> bool:
     """Whether the engines that sort by class are worth their overhead."""
-    return len(pairing.queries) > (forced_tile() or _SMALL)
+    return len(pairing.queries) > (forced_tile() or small)
 
 
 class RowLoss(PairLoss):
@@ -75,10 +75,9 @@ class RowLoss(PairLoss):
         return None if kernel is None else by_tiles(kernel, pairing.queries, relation.queries, gradient=gradient)
 
     def weigh(self, panel: Panel) -> Tensor:
+        if self.reduction == "sides":
+            return self.rows(replace(panel, scales=None)).weight
         rows = self.rows(panel)
-        if self.reduction == "sides" and rows.sides is not None:
-            positive, negative = (1 / max(float(side.sum()), 1.0) for side in rows.sides)
-            return self.rows(replace(panel, scales=(positive, negative))).weight
         if self.reduction == "mean":
             return rows.weight / max(len(rows.weight), 1)
         counted = {"active": rows.active, "tuples": rows.valid}.get(self.reduction)

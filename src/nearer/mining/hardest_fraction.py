@@ -19,7 +19,8 @@ _BUCKETS = 1 << 14
 class HardestFraction:
     """Keep ⌈fraction·count⌉ of all positive pairs and of all negative pairs, at least one of each, the hardest.
 
-    Pairs that tie with the last one kept, to the precision of the product, are kept too. The two thresholds are exact: histograms narrow them down in
+    Pairs that tie with the last one kept, to the precision of the product, are kept too. Histograms narrow the
+    thresholds down in
     passes over the batch, so no list of all pairs is made.
 
     >>> HardestFraction(0.5)

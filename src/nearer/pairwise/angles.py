@@ -37,21 +37,23 @@ def angular_by_tiles(
     room = _KEEP_BYTES if gradient else 0
     buffer = z.new_empty(segments.tile * segments.tile)
 
-    def exponential(tile: Tile) -> Tensor:
-        shape = (tile.rows.stop - tile.rows.start, tile.columns.stop - tile.columns.start)
-        e = torch.mm(scaled[tile.rows], z[tile.columns].T, out=buffer[: shape[0] * shape[1]].view(shape))
+    def exponential(tile: Tile, target: Tensor) -> Tensor:
+        e = torch.mm(scaled[tile.rows], z[tile.columns].T, out=target[: tile.elements].view(tile.shape))
         e.exp2_()
         if tile.mixed:
             segments.clear_positives(e, tile)
         return e
 
     for number, tile in enumerate(segments.tiles()):
-        e = exponential(tile)
+        keep = tile.elements * z.element_size() <= room
+        e = exponential(tile, z.new_empty(tile.elements) if keep else buffer)
+        if keep:
+            room -= tile.elements * z.element_size()
+            kept[number] = e
         for part, side in _roles(e, tile, k):
+            # The small products want their long axis contiguous; for the columns a copy is cheaper than strides.
+            side = side.contiguous()
             m[part] += torch.bmm(side, side.transpose(1, 2))
-        if e.numel() * e.element_size() <= room:
-            room -= e.numel() * e.element_size()
-            kept[number] = e.clone()
 
     near = torch.bmm(z.view(classes, k, -1), z.view(classes, k, -1).transpose(1, 2))
     weight = torch.exp(-pull * near)
@@ -66,7 +68,7 @@ def angular_by_tiles(
     d_z = torch.zeros_like(z)
     for number, tile in enumerate(segments.tiles()):
         held = kept.pop(number, None)
-        e = exponential(tile) if held is None else held
+        e = exponential(tile, buffer) if held is None else held
         mixed = torch.zeros_like(e)
         for part, side in _roles(e, tile, k):
             target = mixed if side.stride(-1) == 1 else mixed.T

@@ -92,8 +92,7 @@ def triplets_by_tiles(
     total = torch.zeros((), dtype=torch.float64, device=z.device)
     buffers = z.new_empty((3, segments.tile * segments.tile))
     for tile in segments.tiles():
-        shape = (tile.rows.stop - tile.rows.start, tile.columns.stop - tile.columns.start)
-        s, hot, counts = (buffer[: shape[0] * shape[1]].view(shape) for buffer in buffers)
+        s, hot, counts = (buffer[: tile.elements].view(tile.shape) for buffer in buffers)
         torch.mm(z[tile.rows], z[tile.columns].T, out=s)
         if tile.mixed:
             segments.clear_positives(s, tile, -1e4)  # below every edge, and harmless in a product with zero

@@ -36,8 +36,7 @@ class _Pairs:
     both: list[np.ndarray] = field(default_factory=list)  # the tile stands for both roles (it is off the diagonal)
 
     def add(self, tile: Tile, flat: np.ndarray, values: np.ndarray) -> None:
-        width = tile.columns.stop - tile.columns.start
-        i, j = np.divmod(flat, width)
+        i, j = np.divmod(flat, tile.shape[1])
         self.i.append(i + tile.rows.start)
         self.j.append(j + tile.columns.start)
         self.s.append(values[flat])
@@ -150,8 +149,7 @@ def mined_by_tiles(
 
 
 def _similarity(z: Tensor, tile: Tile, segments: Segments, buffer: Tensor) -> Tensor:
-    shape = (tile.rows.stop - tile.rows.start, tile.columns.stop - tile.columns.start)
-    s = torch.mm(z[tile.rows], z[tile.columns].T, out=buffer[: shape[0] * shape[1]].view(shape))
+    s = torch.mm(z[tile.rows], z[tile.columns].T, out=buffer[: tile.elements].view(tile.shape))
     if tile.mixed:
         segments.clear_positives(s, tile, -math.inf)
     return s

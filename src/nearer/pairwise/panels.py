@@ -101,7 +101,9 @@ class Panel:
     anchors: slice  # which queries these rows are
     squared: Tensor | None = None  # (r, n) squared distances, for the losses that ask for them
     anchor_values: Tensor | None = None  # (r,) one number per anchor that the loss learns (margin's β)
-    scales: tuple[float, float] = (1.0, 1.0)  # 1/active positives, 1/active negatives; for reduction "sides"
+    # For reduction "sides": 1/active positives, 1/active negatives; None if the panel is the whole batch and the
+    # loss can count for itself.
+    scales: tuple[float, float] | None = (1.0, 1.0)
     first: int = 0  # the first anchor's number in the joint batch; anchors.start unless the batch is sharded
 
     @property
@@ -172,13 +174,18 @@ def panel_rows(q: int, n: int) -> int:
     return min(q, max(1, _forced_tile or _PANEL_ELEMENTS // n))
 
 
-def squared_distances(similarity: Tensor, queries: Tensor, database: Tensor) -> Tensor:
-    """D² = ‖q‖² + ‖γ‖² − 2qᵀγ, clamped at 0; pairs so near that this cancels are computed again directly."""
+def squared_distances(similarity: Tensor, queries: Tensor, database: Tensor, diagonal: int | None) -> Tensor:
+    """D² = ‖q‖² + ‖γ‖² − 2qᵀγ, clamped at 0; pairs so near that this cancels are computed again directly.
+
+    Query i is database item i + `diagonal` (None: nobody): that pair needs no digits.
+    """
     a, b = queries.square().sum(1)[:, None], database.square().sum(1)[None, :]
     scale = a + b
     squared = torch.sub(scale, similarity, alpha=2).clamp_(min=0)
     # In float32 the difference above is good to 1e-7 of the scale: below 1e-3 of it, D would lose digits.
     near = squared < 1e-3 * scale
+    if diagonal is not None:
+        near.diagonal(diagonal).fill_(False)
     if bool(near.any()):
         i, j = near.nonzero(as_tuple=True)
         for part in range(0, len(i), 1 << 16):
@@ -202,9 +209,11 @@ def iterate_panels(
             positive, negative = positive.to(q.device), negative.to(q.device)
         if pairing.offset is not None:
             # By index, never by value: a duplicate of the anchor is a genuine positive.
-            for mask in (positive, negative):
-                mask.diagonal(start + pairing.offset).fill_(False)
-        squared = squared_distances(similarity, q, database) if distance else None
+            positive.diagonal(start + pairing.offset).fill_(False)
+            if not isinstance(pairing.relation, TableRelation):  # labels never set an item against itself
+                negative.diagonal(start + pairing.offset).fill_(False)
+        diagonal = None if pairing.offset is None else start + pairing.offset
+        squared = squared_distances(similarity, q, database, diagonal) if distance else None
         first = start + (pairing.offset or 0)
         values = None if anchor_values is None else anchor_values[anchors]
         panel = Panel(similarity, positive, negative, anchors, squared, values, first=first)
@@ -232,6 +241,8 @@ def by_panels(
     """
     queries, database = pairing.queries, pairing.database
     select = None if miner is None else miner.prepare(pairing)
+    if pairing.shared and all_sum is None and panel_rows(len(queries), len(database)) == len(queries) > 0:
+        return _one_panel(rule, pairing, reduction, select, anchor_values, gradient)
     scales = (1.0, 1.0)
     if reduction == "sides":
         # The two denominators must be known before the first weight is used: one pass only to count.
@@ -260,18 +271,35 @@ def by_panels(
         if d_queries is None or target is None:
             continue
         q, weight = queries[panel.anchors], rows.weight
-        if pairing.shared and len(q) == len(queries):
-            weight = weight + weight.T
-            d_queries += _apply(weight, queries, queries, rule.distance)
-        else:
-            d_queries[panel.anchors] += _apply(weight, q, database, rule.distance)
-            target += _apply(weight.T, database, q, rule.distance)
+        d_queries[panel.anchors] += _apply(weight, q, database, rule.distance)
+        target += _apply(weight.T, database, q, rule.distance)
     value = value if all_sum is None else all_sum(value)
     scale = _denominator(reduction, value[1], len(queries) if total_anchors is None else total_anchors)
     for tensor in (d_queries, d_database, d_anchor):
         if tensor is not None and reduction not in ("sum", "sides"):
             tensor *= scale
     return Gradient(value[0] * scale, d_queries, d_database, d_anchor)
+
+
+def _one_panel(
+    rule: RowRule,
+    pairing: Pairing,
+    reduction: Reduction,
+    select: Select | None,
+    anchor_values: Tensor | None,
+    gradient: bool,
+) -> Gradient:
+    """A small batch against itself: the same, with as few operations as possible."""
+    z = pairing.queries
+    (panel,) = iterate_panels(pairing, distance=rule.distance, select=select, anchor_values=anchor_values)
+    rows = rule.rows(replace(panel, scales=None) if reduction == "sides" else panel)
+    counted = {"active": rows.active, "tuples": rows.valid}.get(reduction)
+    scale = _denominator(reduction, None if counted is None else counted.sum(), len(z))
+    d_z = None
+    if gradient:
+        d_z = _apply(rows.weight + rows.weight.T, z, z, rule.distance).mul_(scale)
+    anchor = None if rows.anchor_weight is None else rows.anchor_weight * scale
+    return Gradient(rows.value.sum().mul_(scale), d_z, anchor_values=anchor)
 
 
 def _apply(weight: Tensor, own: Tensor, other: Tensor, distance: bool) -> Tensor:
@@ -282,9 +310,9 @@ def _apply(weight: Tensor, own: Tensor, other: Tensor, distance: bool) -> Tensor
     return (weight.sum(1)[:, None] * own).sub_(pull).mul_(2)
 
 
-def _denominator(reduction: Reduction, counted: Tensor, anchors: int) -> float:
+def _denominator(reduction: Reduction, counted: Tensor | None, anchors: int) -> float:
     if reduction == "mean":
         return 1.0 / max(anchors, 1)
-    if reduction in ("active", "tuples"):
+    if reduction in ("active", "tuples") and counted is not None:
         return 1.0 / max(float(counted), 1.0)
     return 1.0

@@ -43,6 +43,14 @@ class Tile:
     def diagonal(self) -> bool:
         return bool(self.rows.start == self.columns.start)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.stop - self.rows.start, self.columns.stop - self.columns.start
+
+    @property
+    def elements(self) -> int:
+        return self.shape[0] * self.shape[1]
+
 
 class Segments:
     """The order that makes classes contiguous, and the walks over positives and over negatives."""

@@ -79,7 +79,10 @@ def by_tiles(kernel: Kernel, embeddings: Tensor, labels: Tensor, *, gradient: bo
     in_advance = kernel.negative_factors(segments, z.dtype) if kernel.one_pass and gradient else None
 
     for number, tile in enumerate(segments.tiles()):
-        e, w = _evaluate(kernel, segments, tile, scaled, z, buffers)
+        keep = tile.elements * z.element_size() <= room
+        # A tile that is kept is computed where it stays; copying it would cost as much as a third of its product.
+        target = z.new_empty(tile.elements) if keep else buffers[0]
+        e, w = _evaluate(kernel, segments, tile, scaled, z, target, buffers[1])
         sums[tile.rows] += e.sum(1)
         if not tile.diagonal:
             sums[tile.columns] += e.sum(0)
@@ -88,16 +91,16 @@ def by_tiles(kernel: Kernel, embeddings: Tensor, labels: Tensor, *, gradient: bo
             active += hot.sum() * (1 if tile.diagonal else 2)
         if in_advance is not None:
             _accumulate(d_z, w, in_advance, tile, z, buffers[2])
-        elif w.numel() * w.element_size() <= room:
-            room -= w.numel() * w.element_size()
-            kept[number] = w.clone()
+        elif keep:
+            room -= tile.elements * z.element_size()
+            kept[number] = w if w.data_ptr() == target.data_ptr() else w.clone()
 
     found = kernel.factors(sums, float(active), segments, z)
     if gradient:
         if not kernel.one_pass:
             for number, tile in enumerate(segments.tiles()):
                 held = kept.pop(number, None)
-                w = _evaluate(kernel, segments, tile, scaled, z, buffers)[1] if held is None else held
+                w = held if held is not None else _evaluate(kernel, segments, tile, scaled, z, *buffers[:2])[1]
                 _accumulate(d_z, w, found.negative, tile, z, buffers[2])
         if found.negative_scale != 1.0:
             d_z *= found.negative_scale
@@ -107,10 +110,9 @@ def by_tiles(kernel: Kernel, embeddings: Tensor, labels: Tensor, *, gradient: bo
 
 
 def _evaluate(
-    kernel: Kernel, segments: Segments, tile: Tile, scaled: Tensor, z: Tensor, buffers: Tensor
+    kernel: Kernel, segments: Segments, tile: Tile, scaled: Tensor, z: Tensor, target: Tensor, other: Tensor
 ) -> tuple[Tensor, Tensor]:
-    shape = (tile.rows.stop - tile.rows.start, tile.columns.stop - tile.columns.start)
-    values, spare = (buffer[: shape[0] * shape[1]].view(shape) for buffer in buffers[:2])
+    values, spare = (buffer[: tile.elements].view(tile.shape) for buffer in (target, other))
     torch.mm(scaled[tile.rows], z[tile.columns].T, out=values)
     e, w = kernel.tile(values, spare)
     if tile.mixed:
