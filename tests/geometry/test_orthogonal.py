@@ -100,10 +100,10 @@ def test_the_trace_is_minimised_by_the_smallest_eigenvectors(retraction: Retract
     K = root @ root.T / 8
     L = orthonormalise(random(8, 3, 4))
     step = 0.9 / float(torch.linalg.eigvalsh(K)[-1])
-    for _ in range(1500):
+    for _ in range(500):
         L = retraction(L, -step * tangent_projection(L, K @ L))
     expected = float(torch.linalg.eigvalsh(K)[:3].sum())
-    assert math.isclose(float(torch.trace(L.T @ K @ L)), expected, rel_tol=1e-3)
+    assert math.isclose(float(torch.trace(L.T @ K @ L)), expected, rel_tol=1e-2)
     assert off(L) < 1e-9
 
 
