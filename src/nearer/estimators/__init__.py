@@ -2,21 +2,53 @@
 
 Every learner has `fit(X, y)`, `transform`, `mahalanobis_matrix`, `pair_distance`, `score_pairs`, `get_metric`,
 `calibrate_threshold` and `predict_pairs`, and drops into a `Pipeline` or a `GridSearchCV`. Those that need less
-than labels also have `fit_pairs`, `fit_triplets`, `fit_quadruplets` or `fit_chunks`.
+than labels also have `fit_pairs`, `fit_triplets`, `fit_quadruplets` or `fit_chunks`. `MetricKNN`, `MLKNN` and
+`AAKNN` predict from the neighbours under any of them.
 """
 
 from nearer.estimators.covariance import Covariance
+from nearer.estimators.dml_eig import DMLEig
+from nearer.estimators.doublet_svm import DoubletSVM
 from nearer.estimators.euclidean import Euclidean
 from nearer.estimators.gmml import GMML
+from nearer.estimators.itml import ITML
+from nearer.estimators.kernels import KernelGMML, KernelLearner, KernelLMNN, KernelNCA
 from nearer.estimators.kissme import KISSME
+from nearer.estimators.ldml import LDML
+from nearer.estimators.learner import MetricLearner
 from nearer.estimators.lfda import LFDA
+from nearer.estimators.lmnn import LMNN
+from nearer.estimators.lsml import LSML
+from nearer.estimators.mlkr import MLKR
+from nearer.estimators.mmc import MMC
+from nearer.estimators.nca import NCA
+from nearer.estimators.neighbours import AAKNN, MLKNN, MetricKNN
 from nearer.estimators.rca import RCA
+from nearer.estimators.triplet_svm import TripletSVM
 
 __all__ = [
+    "AAKNN",
     "GMML",
+    "ITML",
     "KISSME",
+    "LDML",
     "LFDA",
+    "LMNN",
+    "LSML",
+    "MLKNN",
+    "MLKR",
+    "MMC",
+    "NCA",
     "RCA",
     "Covariance",
+    "DMLEig",
+    "DoubletSVM",
     "Euclidean",
+    "KernelGMML",
+    "KernelLMNN",
+    "KernelLearner",
+    "KernelNCA",
+    "MetricKNN",
+    "MetricLearner",
+    "TripletSVM",
 ]

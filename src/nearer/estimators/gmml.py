@@ -28,8 +28,8 @@ def geodesic_point(similar: Array, dissimilar: Array, t: float) -> Array:
         lower = linalg.cholesky(similar, lower=True)
     except linalg.LinAlgError as error:
         raise ParameterError(
-            "the scatter of similar pairs must be positive definite, got a singular one. Raise `ridge`, or use None "
-            "to choose it."
+            "the scatter of similar pairs must be positive definite, got a singular one. Raise `ridge`, or use "
+            "None to choose it."
         ) from error
     values, vectors = linalg.eigh(symmetric(lower.T @ dissimilar @ lower))
     side = linalg.solve_triangular(lower, vectors, lower=True, trans="T")

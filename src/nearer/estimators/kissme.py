@@ -22,7 +22,8 @@ def check_both_kinds(scatters: PairScatters) -> None:
         raise LabelError("`y` must hold at least two classes, got one. Without two classes nothing is dissimilar.")
     if not scatters.n_similar:
         raise LabelError(
-            "`y` must hold a class with at least two rows, got only classes of one row. Without one nothing is similar."
+            "`y` must hold a class with at least two rows, got only classes of one row. Without one nothing is "
+            "similar."
         )
 
 

@@ -90,8 +90,8 @@ class LFDA(MatrixLearner):
     """Local Fisher discriminant analysis: pull neighbours of a class together, push classes apart.
 
     X (n, p) -> (n, d). `k` is the neighbour that sets the local scale (cut per class, so the order of the classes
-    does not matter), `ridge` keeps singular data finite. `blend` mixes the metric with the identity: "auto" takes the
-    share that votes best on the training rows, 0.0 is the published method.
+    does not matter), `ridge` keeps singular data finite. `blend` mixes the metric with the identity: "auto" takes
+    the share that votes best on the training rows, 0.0 is the published method.
 
     Reference: Sugiyama (2007).
 

@@ -104,7 +104,8 @@ def near_pairs(
 ) -> tuple[Array, Array]:
     """Each row (at most `most` of them) with its k nearest hits and its k nearest misses.
 
-    >>> pairs, similar = near_pairs(np.array([[0.0], [1.0], [9.0]]), np.array([0, 0, 1]), 1, np.random.RandomState(0))
+    >>> X, codes = np.array([[0.0], [1.0], [9.0]]), np.array([0, 0, 1])
+    >>> pairs, similar = near_pairs(X, codes, 1, np.random.RandomState(0))
     >>> pairs.tolist(), similar.tolist()
     ([[0, 1], [1, 0], [0, 2], [1, 2]], [True, True, False, False])
     """
@@ -118,7 +119,8 @@ def near_pairs(
 def near_triplets(X: Array, codes: Array, k: int, rng: np.random.RandomState, *, most: int | None = None) -> Array:
     """Each row (at most `most` of them) with all k·k combinations of its nearest hits and misses, (m, 3).
 
-    >>> near_triplets(np.array([[0.0], [1.0], [9.0]]), np.array([0, 0, 1]), 1, np.random.RandomState(0)).tolist()
+    >>> X, codes = np.array([[0.0], [1.0], [9.0]]), np.array([0, 0, 1])
+    >>> near_triplets(X, codes, 1, np.random.RandomState(0)).tolist()
     [[0, 1, 2], [1, 0, 2]]
     """
     rows = _some_rows(codes, most, rng)

@@ -28,7 +28,7 @@ def reduce_components(components: Array, covariance: Array, d: int) -> Array:
     """
     if d >= len(components):
         return components
-    values, vectors = np.linalg.eigh(components @ covariance @ components.T)
+    _, vectors = np.linalg.eigh(components @ covariance @ components.T)
     return fix_signs(vectors[:, ::-1][:, :d].T @ components)
 
 
@@ -117,7 +117,7 @@ class QuadrupletSupervision:
         raise NotImplementedError
 
     def fit_quadruplets(self: Any, X: Any, quadruplets: Any) -> Any:
-        """Learn from `quadruplets` (m, 4) of row numbers: the first two are nearer to each other than the last two."""
+        """Learn from `quadruplets` (m, 4) of row numbers: the first two are nearer than the last two."""
         X, quadruplets = self._check_tuples(X, quadruplets, "quadruplets", 4)
         d = self._check_targets(X.shape[1])
         rng = check_random_state(self.random_state)

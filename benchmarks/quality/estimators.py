@@ -1,0 +1,179 @@
+"""Time, memory and 3-NN accuracy of every estimator at its defaults on five data sets, beside the Euclidean distance.
+
+    python benchmarks/quality/estimators.py               five seeds, everything but the two below
+    python benchmarks/quality/estimators.py --quadratic   NCA and MLKR on the 20,000 rows, one seed
+    python benchmarks/quality/estimators.py --scikit      scikit-learn's NCA beside ours
+    python benchmarks/quality/estimators.py --large       memory on 100,000 × 200
+
+Each fit runs in a forked process of its own with one BLAS thread: its CPU seconds, and how far the resident memory
+grew. The synthetic sets are `make_classification` with class_sep=1.5; redundant columns make them singular on purpose.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+
+import argparse  # noqa: E402
+import multiprocessing  # noqa: E402
+import sys  # noqa: E402
+import time  # noqa: E402
+import warnings  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+import numpy as np  # noqa: E402
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification  # noqa: E402
+from sklearn.model_selection import train_test_split  # noqa: E402
+from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis  # noqa: E402
+from sklearn.preprocessing import StandardScaler  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from record import peak_megabytes, save  # noqa: E402
+
+from nearer import estimators as E  # noqa: E402
+from nearer.estimators.nca import nca_loss_and_gradient  # noqa: E402
+from nearer.exceptions import StoppedEarlyWarning  # noqa: E402
+
+SETS = ("wine", "cancer", "digits", "5k", "20k")
+LEARNERS: dict[str, type[Any]] = {
+    name: getattr(E, name)
+    for name in (
+        "Euclidean Covariance RCA LFDA KISSME GMML ITML LDML MMC DMLEig DoubletSVM TripletSVM LSML LMNN NCA MLKR"
+    ).split()
+}
+QUADRATIC = ("NCA", "MLKR")
+
+
+def load(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Standardised train and test rows and their labels; 70/30, stratified."""
+    if name == "5k":
+        X, y = make_classification(
+            5000, 50, n_informative=15, n_redundant=10, n_classes=5, class_sep=1.5, random_state=seed
+        )
+    elif name == "20k":
+        X, y = make_classification(
+            20000, 100, n_informative=20, n_redundant=20, n_classes=10, class_sep=1.5, random_state=seed
+        )
+    else:
+        loaders = {"wine": load_wine, "cancer": load_breast_cancer, "digits": load_digits}
+        X, y = loaders[name](return_X_y=True)
+    train, test, train_y, test_y = train_test_split(X, y, test_size=0.3, stratify=y, random_state=seed)
+    scaler = StandardScaler().fit(train)
+    return scaler.transform(train), scaler.transform(test), train_y, test_y
+
+
+def make(kind: type[Any], seed: int) -> Any:
+    return kind(random_state=seed) if "random_state" in kind().get_params() else kind()
+
+
+def fit_here(learner: Any, X: np.ndarray, y: np.ndarray, pipe: Any) -> None:
+    before = peak_megabytes()
+    start = time.process_time()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        learner.fit(X, y)
+    seconds = time.process_time() - start
+    stopped = any(issubclass(one.category, (StoppedEarlyWarning,)) for one in caught)
+    facts = {"seconds": seconds, "megabytes": peak_megabytes() - before, "stopped_early": stopped}
+    facts |= {name: getattr(learner, name + "_", None) for name in ("n_iter", "blend")}
+    pipe.send((learner.components_, facts))
+
+
+def fit(learner: Any, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
+    """Fit in a forked process, so that one fit's memory does not hide another's."""
+    context = multiprocessing.get_context("fork")
+    mine, theirs = context.Pipe()
+    process = context.Process(target=fit_here, args=(learner, X, y, theirs))
+    process.start()
+    theirs.close()
+    result: tuple[np.ndarray, dict[str, Any]] = mine.recv()
+    process.join()
+    return result
+
+
+def accuracy(components: np.ndarray, train: Any, test: Any, train_y: Any, test_y: Any) -> float:
+    voter = KNeighborsClassifier(3, algorithm="brute").fit(train @ components.T, train_y)
+    return float(voter.score(test @ components.T, test_y))
+
+
+def measure(learner: Any, name: str, dataset: str, seed: int) -> dict[str, Any]:
+    train, test, train_y, test_y = load(dataset, seed)
+    components, facts = fit(learner, train, train_y)
+    score = accuracy(components, train, test, train_y, test_y)
+    row = {"estimator": name, "dataset": dataset, "seed": seed, "rows": len(train), "columns": train.shape[1]}
+    row |= {"accuracy": score, **facts}
+    print(name, dataset, seed, f"{facts['seconds']:.2f} s, {facts['megabytes']:.0f} MB, {score:.3f}", flush=True)
+    return row
+
+
+def objective(components: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
+    """Mean p_i of NCA, whoever learned the map."""
+    order = np.argsort(y, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(y))])
+    return -nca_loss_and_gradient(components, X[order], starts)[0] / len(X)
+
+
+def scikit(seeds: int) -> None:
+    rows = []
+    for dataset in SETS[:4]:
+        for seed in range(seeds):
+            train, test, train_y, test_y = load(dataset, seed)
+            for name, learner in (
+                ("NCA", E.NCA(random_state=seed)),
+                ("scikit-learn", NeighborhoodComponentsAnalysis()),
+            ):
+                components, facts = fit(learner, train, train_y)
+                row = {"estimator": name, "dataset": dataset, "seed": seed, **facts}
+                row["objective"] = objective(components, train, train_y)
+                row["accuracy"] = accuracy(components, train, test, train_y, test_y)
+                print(row, flush=True)
+                rows.append(row)
+    save("estimators_nca", rows, packages=("scikit-learn", "scipy"), threads=1)
+
+
+def large() -> None:
+    rng = np.random.RandomState(0)
+    y = rng.randint(10, size=100_000)
+    X = (
+        rng.standard_normal((100_000, 200)).astype(np.float32)
+        + rng.standard_normal((10, 200)).astype(np.float32)[y]
+    )
+    rows = []
+    for name, kind in LEARNERS.items():
+        if name in ("LMNN", *QUADRATIC):
+            continue
+        _, facts = fit(make(kind, 0), X, y)
+        rows.append({"estimator": name, **facts, "data_megabytes": X.nbytes / 2**20})
+        print(rows[-1], flush=True)
+        save("estimators_large", rows, packages=("scikit-learn", "scipy"), threads=1, rows=100_000, columns=200)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=5)
+    for mode in ("quadratic", "scikit", "large"):
+        parser.add_argument(f"--{mode}", action="store_true")
+    options = parser.parse_args()
+    if options.scikit:
+        return scikit(1)
+    if options.large:
+        return large()
+    rows: list[dict[str, Any]] = []
+    if options.quadratic:
+        for name in QUADRATIC:
+            rows.append(measure(make(LEARNERS[name], 0), name, "20k", 0))
+            save("estimators_quadratic", rows, packages=("scikit-learn", "scipy"), threads=1, seeds=1)
+        return None
+    for seed in range(options.seeds):
+        for dataset in SETS:
+            for name, kind in LEARNERS.items():
+                if not (dataset == "20k" and name in QUADRATIC):
+                    rows.append(measure(make(kind, seed), name, dataset, seed))
+        save("estimators", rows, packages=("scikit-learn", "scipy"), threads=1, seeds=seed + 1)
+    return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""scikit-learn's own checks on every estimator, and what is around them: pipelines, search, frames, sparse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.metrics import pairwise_distances
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from nearer import estimators as E
+
+pytestmark = pytest.mark.filterwarnings("ignore::nearer.exceptions.NearerWarning")
+
+SPARSE = [
+    E.Euclidean(),
+    E.Covariance(),
+    E.RCA(),
+    E.KISSME(),
+    E.GMML(),
+    E.ITML(max_iter=5),
+    E.LDML(max_iter=20),
+    E.MMC(max_iter=20),
+    E.DMLEig(max_iter=20),
+    E.DoubletSVM(),
+    E.TripletSVM(max_iter=50),
+    E.LSML(max_iter=20),
+]
+DENSE = [E.LFDA(), E.LMNN(max_iter=20), E.NCA(max_iter=10), E.MLKR(max_iter=10)]
+LEARNERS: list[Any] = SPARSE + DENSE
+KERNELS = [
+    E.KernelGMML(n_landmarks=20),
+    E.KernelLMNN(E.LMNN(max_iter=5), n_landmarks=20),
+    E.KernelNCA(E.NCA(max_iter=5), n_landmarks=20),
+    E.KernelLearner(E.RCA(), kernel="poly", degree=2, n_landmarks=20),
+]
+NEIGHBOURS = [E.MetricKNN(), E.MetricKNN(E.RCA())]
+
+
+def named(learner: Any) -> str:
+    return type(learner).__name__
+
+
+def expected_failures(estimator: Any) -> dict[str, str]:
+    """Named and explained; everything else must pass."""
+    return {}
+
+
+@parametrize_with_checks(LEARNERS + KERNELS + NEIGHBOURS, expected_failed_checks=expected_failures)
+def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def iris() -> tuple[np.ndarray, np.ndarray]:
+    X, y = load_iris(return_X_y=True)
+    return X[::2], y[::2]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=named)
+def test_float32_stays_float32(learner: Any, iris: Any) -> None:
+    fitted = clone(learner).fit(iris[0].astype(np.float32), iris[1])
+    assert fitted.components_.dtype == np.float32
+    assert fitted.transform(iris[0].astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("learner", SPARSE, ids=named)
+def test_sparse_rows_give_the_same_metric(learner: Any, iris: Any) -> None:
+    X, y = iris
+    learner = clone(learner)
+    if "random_state" in learner.get_params():
+        learner.set_params(random_state=0)
+    dense = clone(learner).fit(X, y)
+    thin = clone(learner).fit(sparse.csr_matrix(X), y)
+    np.testing.assert_allclose(thin.mahalanobis_matrix(), dense.mahalanobis_matrix(), rtol=1e-5, atol=1e-8)
+    # Directions of equal weight may turn among themselves: the distances are what must agree.
+    apart = pairwise_distances(thin.transform(sparse.csr_matrix(X)))
+    np.testing.assert_allclose(apart, pairwise_distances(dense.transform(X)), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("learner", DENSE, ids=named)
+def test_learners_that_need_dense_rows_say_so(learner: Any, iris: Any) -> None:
+    with pytest.raises(TypeError, match="(?i)sparse"):
+        clone(learner).fit(sparse.csr_matrix(iris[0]), iris[1])
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=named)
+def test_n_components_and_frames(learner: Any, iris: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(iris[0], columns=["a", "b", "c", "d"])
+    fitted = clone(learner).set_params(n_components=2).set_output(transform="pandas").fit(frame, iris[1])
+    out = fitted.transform(frame)
+    name = type(learner).__name__.lower()
+    assert list(out.columns) == [f"{name}0", f"{name}1"]
+    assert list(fitted.feature_names_in_) == ["a", "b", "c", "d"]
+    with pytest.raises(ValueError, match="n_components"):
+        clone(learner).set_params(n_components=5).fit(iris[0], iris[1])
+
+
+@pytest.mark.parametrize("labels", ["names", "signs", "gaps"])
+@pytest.mark.parametrize("learner", [one for one in LEARNERS if not isinstance(one, E.MLKR)], ids=named)
+def test_labels_of_any_kind_give_the_same_metric(learner: Any, labels: str, iris: Any) -> None:
+    X, y = iris[0][:50], iris[1][:50]
+    kinds = {
+        "names": np.array(["ant", "bee", "cat"]),
+        "signs": np.array([-1, 1, 3]),
+        "gaps": np.array([5, 70, 900]),
+    }
+    learner = clone(learner)
+    if "random_state" in learner.get_params():
+        learner.set_params(random_state=0)
+    first = clone(learner).fit(X, y).mahalanobis_matrix()
+    second = clone(learner).fit(X, kinds[labels][y]).mahalanobis_matrix()
+    np.testing.assert_allclose(first, second, rtol=1e-6)
+
+
+def test_pipeline_and_grid_search(iris: Any) -> None:
+    pipeline = make_pipeline(StandardScaler(), E.GMML(), KNeighborsClassifier(3))
+    search = GridSearchCV(pipeline, {"gmml__t": [0.0, 0.5], "gmml__blend": [0.0, "auto"]}, cv=3).fit(*iris)
+    assert search.best_score_ > 0.9
+
+
+def test_the_input_is_not_changed(iris: Any) -> None:
+    for learner in LEARNERS:
+        X = iris[0].copy()
+        X.flags.writeable = False
+        clone(learner).fit(X, iris[1])
+        np.testing.assert_array_equal(X, iris[0])
