@@ -140,7 +140,7 @@ class AngularLoss(_PositivePairLoss):
     ) -> Gradient:
         """For class labels of equal sizes e^{f} factors over tiles; otherwise by positive pairs."""
         relation = pairing.relation
-        if is_large(pairing, small=96) and pairing.shared and type(relation) is ClassLabels and self.miner is None:
+        if is_large(pairing, small=24) and pairing.shared and type(relation) is ClassLabels and self.miner is None:
             found = angular_by_tiles(
                 pairing.queries, relation.queries, self.push, self.pull, self.reduction, gradient
             )

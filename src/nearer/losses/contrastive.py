@@ -129,13 +129,14 @@ class DistanceContrastiveLoss(RowLoss):
             return None
         margin, squares = self.negative_margin, self.power == 2
 
-        def push(s: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
-            # ∂/∂s = −(1/D)·∂/∂D with D² = 2 − 2s.
-            d = s.mul_(-2).add_(2).clamp_(min=1e-12).sqrt_()
-            near = torch.neg(d, out=spare).add_(margin).clamp_(min=0)
+        def push(scaled: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
+            # The tile holds −2s, so D² = 2 + tile; ∂/∂s = −(1/D)·∂/∂D.
+            inverse_d = torch.rsqrt(scaled.add_(2).clamp_(min=1e-12), out=spare)
+            near = scaled.mul_(inverse_d).neg_().add_(margin).clamp_(min=0)
             if squares:
-                return near.square().mul_(0.5), near.div_(d)
-            return near, d.reciprocal_().mul_(near > 0)
+                inverse_d.mul_(near)
+                return near.square_().mul_(0.5), inverse_d
+            return near, torch.threshold_(inverse_d, 1 / margin, 0.0)  # D < margin, that is 1/D > 1/margin
 
         def pull(s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             d = (2 - 2 * s).clamp_(min=0).sqrt_()
@@ -143,7 +144,7 @@ class DistanceContrastiveLoss(RowLoss):
             hot = (far > 0).to(s.dtype)
             return (0.5 * far.square() if squares else far), hot, -(far if squares else hot) * inverse(d)
 
-        return PointKernel(push=push, pull=pull, reduction=self.reduction)
+        return PointKernel(push=push, pull=pull, reduction=self.reduction, scale=-2.0)
 
 
 @dataclass(frozen=True)

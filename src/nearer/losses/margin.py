@@ -133,8 +133,9 @@ class MarginKernel:
 
     def tile(self, scaled: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
         inverse_d = torch.rsqrt(scaled.add_(2).clamp_(min=1e-12), out=spare)
-        near = scaled.mul_(inverse_d).neg_().add_(self.beta + self.loss.alpha).clamp_(min=0)  # D = D²·(1/D)
-        return near, inverse_d.mul_(near.sign())
+        edge = self.beta + self.loss.alpha
+        near = scaled.mul_(inverse_d).neg_().add_(edge).clamp_(min=0)  # D = D²·(1/D)
+        return near, torch.threshold_(inverse_d, 1 / edge, 0.0)
 
     def _multiples(self, segments: Segments) -> tuple[float, float]:
         if self.loss.over == "pairs":

@@ -51,8 +51,6 @@ def angular_by_tiles(
             room -= tile.elements * z.element_size()
             kept[number] = e
         for part, side in _roles(e, tile, k):
-            # The small products want their long axis contiguous; for the columns a copy is cheaper than strides.
-            side = side.contiguous()
             m[part] += torch.bmm(side, side.transpose(1, 2))
 
     near = torch.bmm(z.view(classes, k, -1), z.view(classes, k, -1).transpose(1, 2))
@@ -69,10 +67,10 @@ def angular_by_tiles(
     for number, tile in enumerate(segments.tiles()):
         held = kept.pop(number, None)
         e = exponential(tile, buffer) if held is None else held
-        mixed = torch.zeros_like(e)
-        for part, side in _roles(e, tile, k):
-            target = mixed if side.stride(-1) == 1 else mixed.T
-            target.add_(torch.bmm(r[part], side).view(target.shape))
+        (rows, side), *columns = _roles(e, tile, k)
+        mixed = torch.bmm(r[rows], side).view(e.shape)
+        for part, across in columns:
+            mixed += torch.bmm(r[part], across).view(e.shape[1], e.shape[0]).T
         # Both orders of a positive pair, hence twice.
         w = mixed.mul_(e).mul_(2 * push * scale)
         d_z[tile.rows].addmm_(w, z[tile.columns])
@@ -97,6 +95,6 @@ def _roles(e: Tensor, tile: Tile, k: int) -> list[tuple[slice, Tensor]]:
     roles = [(rows, e.view(rows.stop - rows.start, k, e.shape[1]))]
     if not tile.diagonal:
         columns = slice(tile.columns.start // k, tile.columns.stop // k)
-        # (others, classes, k) -> (classes, k, others), a view of the tile.
-        roles.append((columns, e.view(e.shape[0], columns.stop - columns.start, k).permute(1, 2, 0)))
+        # The small products want their long axis contiguous: a copy is cheaper than strides.
+        roles.append((columns, e.T.contiguous().view(columns.stop - columns.start, k, e.shape[0])))
     return roles

@@ -80,11 +80,12 @@ def triplets_by_tiles(
     if not 1 <= most <= _FEW:
         return None
     z = embeddings[segments.order]
-    near = z.new_full((segments.n, most), math.inf)
+    by_item = z.new_full((segments.n, most), math.inf)
     for block in segments.blocks():
         k = block.other.shape[1]
         inside = block.similarity(z)[:, block.other > 0].view(len(block.rows), k, k - 1)
-        near[block.rows, : k - 1] = inside
+        by_item[block.rows, : k - 1] = inside
+    near = by_item.T.contiguous()  # (K−1, n): a tile compares with one positive of all its anchors at a time
     edges = near - margin
 
     per_positive = torch.zeros_like(near)
@@ -102,13 +103,13 @@ def triplets_by_tiles(
             for part, axis in ((tile.rows, 1), (tile.columns, 0)):
                 if axis == 0 and tile.diagonal:
                     continue
-                torch.gt(s, edges[part, k].unsqueeze(axis), out=hot)
+                torch.gt(s, edges[k, part].unsqueeze(axis), out=hot)
                 counts.add_(hot)
-                per_positive[part, k] += hot.sum(axis)
+                per_positive[k, part] += hot.sum(axis)
                 if semi_hard:
-                    torch.ge(s, near[part, k].unsqueeze(axis), out=hot)
+                    torch.ge(s, near[k, part].unsqueeze(axis), out=hot)
                     counts.sub_(hot)
-                    per_positive[part, k] -= hot.sum(axis)
+                    per_positive[k, part] -= hot.sum(axis)
         total += torch.dot(counts.view(-1), s.view(-1))
         if gradient:
             d_z[tile.rows].addmm_(counts, z[tile.columns])
@@ -131,7 +132,7 @@ def triplets_by_tiles(
     def weigh(s: Tensor, block: Block) -> Tensor:
         k = block.other.shape[1]
         g = torch.zeros_like(s)
-        g[:, block.other > 0] = -per_positive[block.rows, : k - 1].flatten(1)
+        g[:, block.other > 0] = -per_positive.T[block.rows, : k - 1].flatten(1)
         return g
 
     add_positives(d_z, weigh, segments, z)

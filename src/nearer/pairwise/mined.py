@@ -70,10 +70,12 @@ def mined_by_tiles(
     segments = Segments(labels)
     z = embeddings[segments.order]
     low = segments.reduce_positives(z, lambda s, b: s.masked_fill(b.other == 0, math.inf).amin(2), fill=math.inf)
-    edge = low - margin  # mined: s > edge; an anchor without a positive mines nothing
     high = torch.full_like(low, -math.inf)
     sums = torch.zeros_like(low)  # Σ_Ñ e^{β(s−γ)}
-    fold, shift = beta * math.log2(math.e), beta * gamma * math.log2(math.e)
+    # Tiles hold x = s·β·log₂e, so that 2^x is the whole exponent; their edges are scaled alike.
+    fold, unit = beta * math.log2(math.e), math.exp(-beta * gamma)
+    scaled = z * fold
+    edge = (low - margin) * fold  # mined: x > edge; an anchor without a positive mines nothing
 
     pairs, whole = _Pairs(), dict[int, Tensor | None]()
     room = _KEEP_BYTES if gradient else 0
@@ -81,7 +83,7 @@ def mined_by_tiles(
     mask = np.empty(segments.tile * segments.tile, dtype=np.bool_)
     tiles = list(segments.tiles())
     for number, tile in enumerate(tiles):
-        s = _similarity(z, tile, segments, buffers[0])
+        s = _similarity(scaled, z, tile, segments, buffers[0])
         row_max, column_max = s.amax(1), s.amax(0)
         high[tile.rows] = torch.maximum(high[tile.rows], row_max)
         if not tile.diagonal:
@@ -99,21 +101,22 @@ def mined_by_tiles(
         kept = 4 * s.numel() <= room
         whole[number] = s.clone() if kept else None
         room -= 4 * s.numel() if kept else 0
-        e = torch.mul(s, fold, out=_shaped(buffers[1], s)).sub_(shift).exp2_()
+        e = torch.exp2(s, out=_shaped(buffers[1], s))
         for part, axis in _roles(tile):
             own = torch.gt(s, edge[part].unsqueeze(axis), out=_shaped(buffers[2], s)).mul_(e)
             sums[part] += own.sum(axis)
 
     i, j, values, both = pairs.join()
-    found = np.exp(beta * (values.astype(np.float64) - gamma))
+    found = np.exp2(values.astype(np.float64))
     limit = edge.numpy()
     as_row = values > limit[i]
     as_column = both & (values > limit[j])
     for index, valid in ((i, as_row), (j, as_column)):
         sums += torch.from_numpy(np.bincount(index, weights=found * valid, minlength=segments.n)).to(sums.dtype)
 
+    sums *= unit
     active = high > edge
-    top = high + margin
+    top = high / fold + margin
 
     def pull(s: Tensor, block: Block) -> Tensor:
         rows = block.rows
@@ -127,15 +130,15 @@ def mined_by_tiles(
         return Gradient(value, None)
 
     d_z = torch.zeros_like(z)
-    share = 1 / ((1 + sums) * anchors)
+    share = unit / ((1 + sums) * anchors)
     for number, held in whole.items():
         tile = tiles[number]
-        s = _similarity(z, tile, segments, buffers[0]) if held is None else held
-        weight = _shaped(buffers[1], s).zero_()
-        for part, axis in _roles(tile):
-            own = torch.gt(s, edge[part].unsqueeze(axis), out=_shaped(buffers[2], s))
-            weight.addcmul_(own, share[part].unsqueeze(axis))
-        weight.mul_(torch.mul(s, fold, out=_shaped(buffers[2], s)).sub_(shift).exp2_())
+        s = _similarity(scaled, z, tile, segments, buffers[0]) if held is None else held
+        weight, other = _shaped(buffers[1], s), _shaped(buffers[2], s)
+        torch.gt(s, edge[tile.rows, None], out=weight).mul_(share[tile.rows, None])
+        if not tile.diagonal:
+            weight.add_(torch.gt(s, edge[None, tile.columns], out=other).mul_(share[None, tile.columns]))
+        weight.mul_(torch.exp2(s, out=other))
         d_z[tile.rows].addmm_(weight, z[tile.columns])
         d_z[tile.columns].addmm_(weight.T, z[tile.rows])
     if len(i):
@@ -148,8 +151,8 @@ def mined_by_tiles(
     return Gradient(value, restore(d_z, segments))
 
 
-def _similarity(z: Tensor, tile: Tile, segments: Segments, buffer: Tensor) -> Tensor:
-    s = torch.mm(z[tile.rows], z[tile.columns].T, out=buffer[: tile.elements].view(tile.shape))
+def _similarity(scaled: Tensor, z: Tensor, tile: Tile, segments: Segments, buffer: Tensor) -> Tensor:
+    s = torch.mm(scaled[tile.rows], z[tile.columns].T, out=buffer[: tile.elements].view(tile.shape))
     if tile.mixed:
         segments.clear_positives(s, tile, -math.inf)
     return s

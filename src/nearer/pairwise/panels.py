@@ -292,6 +292,8 @@ def _one_panel(
     """A small batch against itself: the same, with as few operations as possible."""
     z = pairing.queries
     (panel,) = iterate_panels(pairing, distance=rule.distance, select=select, anchor_values=anchor_values)
+    if select is not None and anchor_values is None and not bool(panel.negative.any() | panel.positive.any()):
+        return Gradient(z.new_zeros(()), torch.zeros_like(z))  # nothing was mined: no pair, no loss
     rows = rule.rows(replace(panel, scales=None) if reduction == "sides" else panel)
     counted = {"active": rows.active, "tuples": rows.valid}.get(reduction)
     scale = _denominator(reduction, None if counted is None else counted.sum(), len(z))

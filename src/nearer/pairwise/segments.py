@@ -25,10 +25,28 @@ class Block:
     columns: Tensor  # (c, k) positions in the sorted batch
     other: Tensor  # (r, k): 1 for a pair of two items, 0 for an item and itself
     square: bool  # rows and columns are the same
+    span: slice | None = None  # the rows in order, if they are one stretch: a view then serves instead of a copy
+
+    def take(self, table: Tensor) -> Tensor:
+        """(c, r, …): the entries of the rows."""
+        if self.span is None:
+            return table[self.rows]
+        return table[self.span].view(*self.rows.shape, *table.shape[1:])
+
+    def others(self, table: Tensor) -> Tensor:
+        """(c, k, …): the entries of the columns."""
+        return self.take(table) if self.square else table[self.columns]
+
+    def put(self, table: Tensor, values: Tensor) -> None:
+        """Write (c, r, …) to the rows."""
+        if self.span is None:
+            table[self.rows] = values
+        else:
+            table[self.span] = values.reshape(-1, *table.shape[1:])
 
     def similarity(self, embeddings: Tensor) -> Tensor:
         """(c, r, k)"""
-        return torch.bmm(embeddings[self.rows], embeddings[self.columns].transpose(1, 2))
+        return torch.bmm(self.take(embeddings), self.others(embeddings).transpose(1, 2))
 
 
 @dataclass(frozen=True)
@@ -111,7 +129,10 @@ class Segments:
                 other = 1.0 - torch.eye(size, device=device)
                 for part in range(0, len(starts), per_block):
                     rows = first[part : part + per_block, None] + inside
-                    yield Block(rows, rows, other, True)
+                    # Classes of one size follow each other when all sizes are equal.
+                    low = starts[part]
+                    span = slice(low, low + rows.numel()) if self.uniform else None
+                    yield Block(rows, rows, other, True, span)
                 continue
             step = max(1, _BLOCK_ELEMENTS // size)
             for start in starts:
@@ -128,5 +149,5 @@ class Segments:
         """One number per item from the similarities to its positives; `fill` for items that have none."""
         result = embeddings.new_full((self.n,), fill)
         for block in self.blocks():
-            result[block.rows] = reduce(block.similarity(embeddings), block).to(result.dtype)
+            block.put(result, reduce(block.similarity(embeddings), block).to(result.dtype))
         return result

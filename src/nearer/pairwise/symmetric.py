@@ -137,7 +137,7 @@ def add_positives(d_z: Tensor, weigh: Callable[[Tensor, Block], Tensor], segment
     for block in segments.blocks():
         g = weigh(block.similarity(z), block).mul_(block.other.to(z.dtype))
         if block.square:
-            d_z[block.rows] += torch.bmm(g + g.transpose(1, 2), z[block.columns])
+            block.put(d_z, block.take(d_z) + torch.bmm(g + g.transpose(1, 2), block.take(z)))
         else:
             d_z[block.rows] += torch.bmm(g, z[block.columns])
             d_z[block.columns] += torch.bmm(g.transpose(1, 2), z[block.rows])
