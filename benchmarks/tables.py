@@ -43,6 +43,43 @@ def table(name: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
     return register
 
 
+@table("losses")
+def losses() -> str:
+    record = load("losses")
+
+    def closeness(row: dict[str, Any]) -> float:
+        return min(row.get("faster_than_peer", 1e9), row.get("faster_than_dense", 1e9))
+
+    def times(row: dict[str, Any], key: str) -> str:
+        return f"{row[key]:.1f}×" if key in row else "–"
+
+    rows = [
+        (
+            row["loss"],
+            row["batch"],
+            row["dimension"],
+            f"{1 / (1 + row['noise'] ** 2):.1f}",
+            f"{row['nearer_ms']:.2f}",
+            f"{row['times_limit']:.2f}×",
+            times(row, "faster_than_peer"),
+            times(row, "faster_than_dense"),
+        )
+        for row in sorted(record["rows"], key=closeness)
+    ]
+    header = ("loss", "B", "D", "positive cosine", "ms", "of the limit", "faster than peer", "than dense")
+    return markdown(header, rows) + source(record)
+
+
+@table("losses-memory")
+def losses_memory() -> str:
+    record = load("losses_memory")
+    rows = [
+        (row["loss"], row["batch"], f"{row['extra_megabytes']:.0f} MB", f"{row['seconds']:.1f} s")
+        for row in record["rows"]
+    ]
+    return markdown(("loss", "B", "extra memory", "time, 2 threads"), rows) + source(record)
+
+
 def fill(text: str) -> str:
     return MARK.sub(lambda match: match.group(1) + TABLES[match["name"]]() + match.group(3), text)
 

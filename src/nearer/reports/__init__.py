@@ -1,4 +1,5 @@
-"""What a person looks at: maps of embeddings, grids of retrieved images, training curves, and pages of them.
+"""What a person looks at: maps of embeddings, grids of retrieved images, training curves, weights of pairs, and
+pages of them.
 
 Pictures are matplotlib figures that no window knows about, in one house style for light and for dark screens;
 `html_report` puts them, tables and text into one self-contained file.
@@ -9,6 +10,7 @@ from nearer.reports.grids import retrieval_grid
 from nearer.reports.maps import embedding_map, map_to_plane
 from nearer.reports.page import Code, Picture, Section, Table, html_report
 from nearer.reports.style import as_png, class_colours
+from nearer.reports.weights import pair_weights, weight_curves, weight_matrix
 
 __all__ = [
     "Code",
@@ -20,6 +22,9 @@ __all__ = [
     "embedding_map",
     "html_report",
     "map_to_plane",
+    "pair_weights",
     "retrieval_grid",
     "training_curve",
+    "weight_curves",
+    "weight_matrix",
 ]
