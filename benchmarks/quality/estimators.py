@@ -1,12 +1,12 @@
-"""Time, memory and 3-NN accuracy of every estimator at its defaults on five data sets, beside the Euclidean distance.
+"""Time, memory and 3-NN accuracy of every estimator at its defaults on five data sets, Euclidean among them.
 
     python benchmarks/quality/estimators.py               five seeds, everything but the two below
     python benchmarks/quality/estimators.py --quadratic   NCA and MLKR on the 20,000 rows, one seed
     python benchmarks/quality/estimators.py --scikit      scikit-learn's NCA beside ours
     python benchmarks/quality/estimators.py --large       memory on 100,000 × 200
 
-Each fit runs in a forked process of its own with one BLAS thread: its CPU seconds, and how far the resident memory
-grew. The synthetic sets are `make_classification` with class_sep=1.5; redundant columns make them singular on purpose.
+Each fit runs in a forked process of its own with one BLAS thread: its CPU seconds, and how far the resident
+memory grew. The synthetic sets are `make_classification` with class_sep=1.5; redundant columns make them singular.
 """
 
 from __future__ import annotations
@@ -15,33 +15,47 @@ import os
 
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
 
-import argparse  # noqa: E402
-import multiprocessing  # noqa: E402
-import sys  # noqa: E402
-import time  # noqa: E402
-import warnings  # noqa: E402
-from pathlib import Path  # noqa: E402
-from typing import Any  # noqa: E402
+import argparse
+import multiprocessing
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
 
-import numpy as np  # noqa: E402
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification  # noqa: E402
-from sklearn.model_selection import train_test_split  # noqa: E402
-from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis  # noqa: E402
-from sklearn.preprocessing import StandardScaler  # noqa: E402
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
+from sklearn.preprocessing import StandardScaler
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from record import peak_megabytes, save  # noqa: E402
-
-from nearer import estimators as E  # noqa: E402
-from nearer.estimators.nca import nca_loss_and_gradient  # noqa: E402
-from nearer.exceptions import StoppedEarlyWarning  # noqa: E402
+from nearer import estimators as E
+from nearer.estimators.nca import nca_loss_and_gradient
+from nearer.exceptions import StoppedEarlyWarning
+from record import peak_megabytes, save
 
 SETS = ("wine", "cancer", "digits", "5k", "20k")
 LEARNERS: dict[str, type[Any]] = {
     name: getattr(E, name)
-    for name in (
-        "Euclidean Covariance RCA LFDA KISSME GMML ITML LDML MMC DMLEig DoubletSVM TripletSVM LSML LMNN NCA MLKR"
-    ).split()
+    for name in [
+        "Euclidean",
+        "Covariance",
+        "RCA",
+        "LFDA",
+        "KISSME",
+        "GMML",
+        "ITML",
+        "LDML",
+        "MMC",
+        "DMLEig",
+        "DoubletSVM",
+        "TripletSVM",
+        "LSML",
+        "LMNN",
+        "NCA",
+        "MLKR",
+    ]
 }
 QUADRATIC = ("NCA", "MLKR")
 

@@ -88,7 +88,7 @@ def test_sparse_rows_give_the_same_metric(learner: Any, iris: Any) -> None:
 
 @pytest.mark.parametrize("learner", DENSE, ids=named)
 def test_learners_that_need_dense_rows_say_so(learner: Any, iris: Any) -> None:
-    with pytest.raises(TypeError, match="(?i)sparse"):
+    with pytest.raises(TypeError, match=r"(?i)sparse"):
         clone(learner).fit(sparse.csr_matrix(iris[0]), iris[1])
 
 
