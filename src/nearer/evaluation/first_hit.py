@@ -99,10 +99,10 @@ def _exceed(values: Array, bound: Array, mask: Array) -> Array:
     np.greater(values, bound[:, None], out=mask)
     if mask.flags.c_contiguous:
         parts = mask.view(np.uint64).sum(axis=1).view(np.uint8)
-        return parts.reshape(len(mask), 8).sum(axis=1, dtype=np.int64)
+        return np.asarray(parts.reshape(len(mask), 8).sum(axis=1, dtype=np.int64))
     words = mask.T.view(np.uint64)
     parts = words.reshape(4, len(words) // 4, -1).sum(axis=1).view(np.uint8)
-    return parts.sum(axis=0, dtype=np.int64)
+    return np.asarray(parts.sum(axis=0, dtype=np.int64))
 
 
 def best_positive(problem: Problem, products: Products) -> Best:

@@ -53,7 +53,7 @@ def _sample_place(depth: Array, n: int, certain: bool) -> Array:
     share = depth * (size / n)
     likely = np.ceil(share + 3 * np.sqrt(share) + 3).astype(np.int64)
     # Place M of a part is never better than place M of the whole; one more because the query may be in the sample.
-    return np.minimum(depth + 1, np.iinfo(np.int64).max if certain else likely)
+    return np.asarray(depth + 1 if certain else np.minimum(depth + 1, likely))
 
 
 def expected_candidates(depth: Array, n: int, *, certain: bool = False) -> Array:
@@ -175,7 +175,7 @@ class FirstPlaces:
         """What decides between equal values: the index, or which of right and wrong comes first."""
         if self.ties == "index":
             return item
-        return (self._right(query, item) == (self.ties == "pessimistic")).astype(np.int64)
+        return np.asarray(self._right(query, item) == (self.ties == "pessimistic"), dtype=np.int64)
 
     def _right(self, query: Array, item: Array) -> Array:
         return np.asarray(self.problem.database_codes[item] == self.problem.query_codes[query])

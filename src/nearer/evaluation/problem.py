@@ -96,14 +96,16 @@ def prepare(
     check_choice(similarity, "similarity", get_args(Similarity))
     check_choice(unlabelled, "unlabelled", get_args(Unlabelled))
     if (database is None) != (database_labels is None):
-        missing, given = ("database_labels", "database") if database_labels is None else ("database", "database_labels")
+        missing, given = (
+            ("database_labels", "database") if database_labels is None else ("database", "database_labels")
+        )
         raise ShapeError(f"`{missing}` must be given with `{given}`. Pass both, or neither to search one set.")
     rows = _numbers(as_matrix(embeddings, "embeddings"))
     names, items = ["labels"], [labels]
     if database is not None:
         other = _numbers(as_matrix(database, "database", columns=rows.shape[1]))
         names, items = ["labels", "database_labels"], [labels, database_labels]
-        sizes = [len(rows), len(other)]
+        sizes: list[int | None] = [len(rows), len(other)]
     else:
         other = rows
         sizes = [len(rows)]
@@ -115,19 +117,13 @@ def prepare(
     query_codes, database_codes = codes[0], codes[-1]
     count = np.bincount(database_codes, minlength=int(max(query_codes.max(), database_codes.max())) + 1)
     positives = count[query_codes] - (1 if database is None else 0)
-    if not positives.any():
-        raise LabelError(
-            f"`labels` must give at least one query something to find: none of the {len(query_codes)} queries has "
-            f"another item of its class in the database of {len(database_codes)}. Check that the labels are classes "
-            f"and not item numbers."
-        )
     queries, database_rows, penalty = _comparable(rows, other, similarity)
     itself = np.arange(len(rows)) if database is None else None
     return Problem(queries, database_rows, penalty, query_codes, database_codes, itself, positives, left_out)
 
 
 def class_codes(
-    labels: list[Any], names: list[str], sizes: list[int], *, unlabelled: Unlabelled
+    labels: list[Any], names: list[str], sizes: list[int | None], *, unlabelled: Unlabelled
 ) -> tuple[list[Array], list[Array]]:
     """Codes 0..c−1 of one or more label arrays, common to all of them, and the mask of the rows that are kept.
 
@@ -155,8 +151,9 @@ def class_codes(
         for mask, name in zip(known, names, strict=True):
             if unlabelled == "error" and not mask.all():
                 raise LabelError(
-                    f"`{name}` must be known for a score, got {np.count_nonzero(~mask)} rows marked -1 (unlabelled). "
-                    f"Pass unlabelled='ignore' to leave them out, or unlabelled='class' if -1 is one of the classes."
+                    f"`{name}` must be known for a score, got {np.count_nonzero(~mask)} rows marked -1 "
+                    f"(unlabelled). Pass unlabelled='ignore' to leave them out, or unlabelled='class' if -1 is one "
+                    f"of the classes."
                 )
             if not mask.any():
                 raise LabelError(f"`{name}` must hold at least one known label, got only -1 (unlabelled).")
@@ -219,7 +216,7 @@ def _largest(*arrays: Array) -> float:
 
 def _products_fit(largest: float, columns: int, limit: float) -> bool:
     """Whether no sum of `columns` products can leave the range, with room for the penalty."""
-    return largest < np.sqrt(limit / (4 * columns))
+    return bool(largest < np.sqrt(limit / (4 * columns)))
 
 
 def _check_products(queries: Array, database: Array) -> None:

@@ -60,7 +60,9 @@ def sweep(problem: Problem, products: Products, observers: Sequence[Observer]) -
                     observer.see(i, j, values, mask)
                 if both and i != j:
                     if penalty is not None:
-                        values = np.subtract(tile, penalty[i * products.rows : (i + 1) * products.rows, None], out=room)
+                        values = np.subtract(
+                            tile, penalty[i * products.rows : (i + 1) * products.rows, None], out=room
+                        )
                     for observer in observers:
                         observer.see(j, i, values.T, mask.T)
             if not both:

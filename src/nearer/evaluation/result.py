@@ -1,0 +1,200 @@
+"""What an evaluation returns: numbers that know how they were made, print as a table and can be compared.
+
+`str(result)` is the table; `to_dict` and `to_json` keep everything; `compare` puts two results side by side.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from nearer.exceptions import ParameterError
+
+__all__ = ["Comparison", "Evaluation", "compare"]
+
+
+@dataclass(frozen=True)
+class Evaluation(Mapping[str, float]):
+    """Scores by name, with the settings and the counts behind them. Behaves as a read-only dict of the scores.
+
+    >>> result = Evaluation({"recall@1": 0.75}, {"ties": "index"}, {"queries": 8, "excluded": 1})
+    >>> result["recall@1"]
+    0.75
+    >>> print(result)
+    score      value
+    recall@1  0.7500
+    queries 8, excluded 1
+    ties index
+    """
+
+    scores: Mapping[str, float]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    lower_is_better: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name in ("scores", "settings", "counts"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    def __getitem__(self, name: str) -> float:
+        return self.scores[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.scores)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        rows = [(name, _number(value)) for name, value in self.scores.items()]
+        return "\n".join([*_table(("score", "value"), rows), *_foot(self.counts, self.settings)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python: scores, settings, counts, and which scores are better when lower."""
+        return {
+            "scores": dict(self.scores),
+            "settings": dict(self.settings),
+            "counts": dict(self.counts),
+            "lower_is_better": sorted(self.lower_is_better),
+        }
+
+    def to_json(self, *, indent: int | None = 1) -> str:
+        """The dict as JSON, with every digit of the numbers."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Evaluation:
+        """The result that `to_dict` or a parsed `to_json` came from.
+
+        >>> result = Evaluation({"mrr": 0.5})
+        >>> Evaluation.from_dict(json.loads(result.to_json())) == result
+        True
+        """
+        missing = {"scores", "settings", "counts", "lower_is_better"} - set(record)
+        if missing:
+            raise ParameterError(
+                f"`record` must be what Evaluation.to_dict returns, got one without {', '.join(sorted(missing))}."
+            )
+        lower = frozenset(record["lower_is_better"])
+        return cls(record["scores"], record["settings"], record["counts"], lower)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Evaluation) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two evaluations of the same items, side by side: usually the raw features and a learned metric."""
+
+    first: Evaluation
+    second: Evaluation
+    names: tuple[str, str] = ("raw", "learned")
+
+    @property
+    def gains(self) -> dict[str, float]:
+        """By how much the second is better, score by score; negative where it is worse."""
+        return {
+            name: (self.first[name] - value) if name in self.first.lower_is_better else value - self.first[name]
+            for name, value in self.second.items()
+        }
+
+    @property
+    def verdict(self) -> str:
+        """One sentence that says on how many scores the second is better, or that it is not."""
+        better = [name for name, gain in self.gains.items() if gain > 0]
+        worse = [name for name, gain in self.gains.items() if gain < 0]
+        first, second = self.names
+        if not better:
+            return f"{second} is not better than {first} on any of the {len(self.second)} scores."
+        end = f", and worse on {', '.join(worse)}" if worse else ""
+        return f"{second} is better than {first} on {len(better)} of {len(self.second)} scores{end}."
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        gains = self.gains
+        rows = [
+            (name, _number(self.first[name]), _number(self.second[name]), f"{gains[name]:+.4f}") for name in gains
+        ]
+        settings = {
+            name: value if value == self.second.settings[name] else f"{value} / {self.second.settings[name]}"
+            for name, value in self.first.settings.items()
+        }
+        lines = _table(("score", *self.names, "gain"), rows)
+        return "\n".join([*lines, *_foot(self.first.counts, settings), self.verdict])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python: both evaluations under their names, the gains and the verdict."""
+        return {
+            self.names[0]: self.first.to_dict(),
+            self.names[1]: self.second.to_dict(),
+            "gains": self.gains,
+            "verdict": self.verdict,
+        }
+
+    def to_json(self, *, indent: int | None = 1) -> str:
+        """The dict as JSON, with every digit of the numbers."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+
+def compare(first: Evaluation, second: Evaluation, *, names: Sequence[str] = ("raw", "learned")) -> Comparison:
+    """Put two evaluations side by side. They must be comparable: same scores, same items, same rules.
+
+    The similarity and the dimension may differ, because raw and learned features often do.
+
+    >>> print(compare(Evaluation({"recall@1": 0.5}), Evaluation({"recall@1": 0.75})))
+    score        raw  learned     gain
+    recall@1  0.5000   0.7500  +0.2500
+    learned is better than raw on 1 of 1 scores.
+    """
+    if len(names) != 2 or names[0] == names[1] or {"gains", "verdict"} & set(names):
+        raise ParameterError(
+            f"`names` must be two different names, neither 'gains' nor 'verdict', got {tuple(names)!r}."
+        )
+    checks = [
+        ("scores", sorted(first), sorted(second)),
+        ("items", _without(first.counts, "dimension"), _without(second.counts, "dimension")),
+        ("settings", _without(first.settings, "similarity"), _without(second.settings, "similarity")),
+    ]
+    for what, mine, theirs in checks:
+        if mine != theirs:
+            raise ParameterError(
+                f"`first` and `second` must have the same {what} to be compared, got {mine} and {theirs}. Evaluate "
+                f"both on the same items with the same arguments."
+            )
+    return Comparison(first, second, (names[0], names[1]))
+
+
+def _without(record: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key != name}
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Names to the left, numbers to the right."""
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        )
+        for row in [header, *rows]
+    ]
+
+
+def _foot(counts: Mapping[str, int], settings: Mapping[str, Any]) -> list[str]:
+    lines = [", ".join(f"{name} {value:,}" for name, value in counts.items())]
+    lines.append(", ".join(f"{name} {value}" for name, value in settings.items()))
+    return [line for line in lines if line]
