@@ -1,3 +1,9 @@
-"""Not yet filled."""
+"""Whole experiments as library code: data, training, scores on held-out items and a report.
 
-__all__: list[str] = []
+`learn_digits()` is what `nearer demo` runs. Published tables will follow, one file each.
+"""
+
+from nearer.recipes.digits import DigitsResult, learn_digits
+from nearer.recipes.spreading import spread_labels
+
+__all__ = ["DigitsResult", "learn_digits", "spread_labels"]

@@ -1,0 +1,52 @@
+"""What all commands share: JSON on stdout, failures as one line on stderr, and a look at the output path first."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from nearer.exceptions import NearerError, ParameterError
+
+__all__ = ["check_writable", "failures_reported", "print_json"]
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """One JSON document on stdout."""
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+@contextmanager
+def failures_reported(as_json: bool) -> Iterator[None]:
+    """Turn what the library or the system refuses into one line and exit code 1; a defect keeps its traceback."""
+    try:
+        yield
+    except (NearerError, OSError) as error:
+        if as_json:
+            print_json({"error": str(error)})
+        typer.echo(f"nearer: {error}", err=True)
+        raise typer.Exit(1) from error
+
+
+def check_writable(path: Path) -> None:
+    """Refuse at once what could not be written at the end.
+
+    >>> import tempfile
+    >>> check_writable(Path(tempfile.mkdtemp()) / "page.html")
+    """
+    if path.is_dir():
+        raise ParameterError(
+            f"`--out` must be a file, got the folder {path}. Add a name, such as {path}/report.html."
+        )
+    folder = path.absolute().parent
+    # Missing folders are made when the file is written, inside the nearest one that exists.
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        reason = "cannot be written to" if folder.is_dir() else "is not a folder"
+        raise ParameterError(f"`--out` must be in a folder that can be written to, and {folder} {reason}.")
