@@ -1,6 +1,7 @@
 """Time, memory and 3-NN accuracy of every estimator at its defaults on five data sets, Euclidean among them.
 
     python benchmarks/quality/estimators.py               five seeds, everything but the two below
+    python benchmarks/quality/estimators.py --only LMNN   some estimators again; their rows replace the older ones
     python benchmarks/quality/estimators.py --quadratic   NCA and MLKR on the 20,000 rows, one seed
     python benchmarks/quality/estimators.py --scikit      scikit-learn's NCA beside ours
     python benchmarks/quality/estimators.py --large       memory on 100,000 × 200
@@ -167,6 +168,7 @@ def large() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", nargs="+", choices=list(LEARNERS))
     for mode in ("quadratic", "scikit", "large"):
         parser.add_argument(f"--{mode}", action="store_true")
     options = parser.parse_args()
@@ -182,10 +184,16 @@ def main() -> None:
         return None
     for seed in range(options.seeds):
         for dataset in SETS:
-            for name, kind in LEARNERS.items():
+            for name in options.only or LEARNERS:
                 if not (dataset == "20k" and name in QUADRATIC):
-                    rows.append(measure(make(kind, seed), name, dataset, seed))
-        save("estimators", rows, packages=("scikit-learn", "scipy"), threads=1, seeds=seed + 1)
+                    rows.append(measure(make(LEARNERS[name], seed), name, dataset, seed))
+        save(
+            "estimators_again" if options.only else "estimators",
+            rows,
+            packages=("scikit-learn", "scipy"),
+            threads=1,
+            seeds=seed + 1,
+        )
     return None
 
 

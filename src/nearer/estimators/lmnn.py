@@ -27,7 +27,7 @@ __all__ = ["LMNN", "Margins", "find_impostors", "lmnn_loss_and_gradient"]
 
 _START = 2.0
 _CHUNK = 100_000
-_BLOCK_ENTRIES = 1_000_000
+_BLOCK_ENTRIES = 4_000_000
 
 
 class Margins(NamedTuple):
@@ -67,25 +67,25 @@ def find_impostors(Z: Array, starts: Array, radii: Array, most: int | None) -> t
     """
     n = len(Z)
     small = Z.astype(np.float32)
-    # 2 z_i·z_l − |z_l|² > |z_i|² − radius_i: the row terms stay on the right, so one product does it.
-    keys = np.concatenate([2 * small, -np.square(small).sum(axis=1, keepdims=True)], axis=1)
+    # |z_l|² − 2 z_i·z_l < radius_i − |z_i|²: the terms of row i stay on the right, so one product does it.
+    keys = np.concatenate([-2 * small, np.square(small).sum(axis=1, keepdims=True)], axis=1)
     queries = np.concatenate([small, np.ones((n, 1), dtype=np.float32)], axis=1)
-    bar = (np.square(small).sum(axis=1) - radii).astype(np.float32)
+    bar = (radii - np.square(small).sum(axis=1)).astype(np.float32)
     step = max(1, _BLOCK_ENTRIES // n)
     buffer = np.empty((step, n), dtype=np.float32)
     left, right = [], []
     for first, last in pairwise(starts.tolist()):
         for begin in range(first, last, step):
             end = min(begin + step, last)
-            closeness = np.matmul(queries[begin:end], keys.T, out=buffer[: end - begin])
-            closeness[:, first:last] = -np.inf
-            inside = closeness > bar[begin:end, None]
-            if most is not None:
-                for row in np.flatnonzero(inside.sum(axis=1) > most):
-                    kept = np.argpartition(-closeness[row], most - 1)[:most]
-                    inside[row] = False
-                    inside[row, kept] = True
-            i, l = np.nonzero(inside)
+            distance = np.matmul(queries[begin:end], keys.T, out=buffer[: end - begin])
+            distance[:, first:last] = np.inf
+            if most is None or most >= n:
+                i, l = np.nonzero(distance < bar[begin:end, None])
+            else:
+                # In many dimensions nearly all rows lie inside the margin at first: take the nearest, then look.
+                near = np.argpartition(distance, most - 1, axis=1)[:, :most]
+                i, place = np.nonzero(np.take_along_axis(distance, near, axis=1) < bar[begin:end, None])
+                l = near[i, place]
             left.append(i + begin)
             right.append(l)
     return np.concatenate(left), np.concatenate(right)

@@ -15,7 +15,7 @@ from nearer._validation import check_int, check_number
 from nearer.estimators.learner import MetricLearner
 from nearer.estimators.matrices import Array
 from nearer.estimators.optimise import minimise, warn_stopped_early
-from nearer.estimators.starts import bring_neighbours_near, start_components
+from nearer.estimators.starts import Init, bring_neighbours_near, start_components
 
 __all__ = ["MLKR", "mlkr_loss_and_gradient"]
 
@@ -71,8 +71,8 @@ class MLKR(MetricLearner):
     """Metric learning for kernel regression: minimise the leave-one-out squared error of a Gaussian kernel average.
 
     X (n, p) and numbers y (n,) -> (n, d). Time O(n² d) per step, memory O(n·d); above 5,000 rows a quarter of them
-    is fitted first. `objective_` is the mean squared error of the leave-one-out prediction, in units of the
-    variance of y.
+    is fitted first. `ridge` holds the map near its start; 0.0 is the published method. `objective_` is the mean
+    squared error of the leave-one-out prediction, in units of the variance of y, plus that penalty.
 
     Reference: Weinberger, Tesauro (2007).
 
@@ -86,7 +86,8 @@ class MLKR(MetricLearner):
         self,
         n_components: int | None = None,
         *,
-        init: Any = "auto",
+        init: Init = "auto",
+        ridge: float = 1e-3,
         max_iter: int = 50,
         tol: float = 1e-4,
         random_state: Any = None,
@@ -94,6 +95,7 @@ class MLKR(MetricLearner):
     ) -> None:
         self.n_components = n_components
         self.init = init
+        self.ridge = ridge
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -109,20 +111,28 @@ class MLKR(MetricLearner):
         spread = float(np.std(y))
         target = (np.asarray(y, dtype=np.float64) - np.mean(y)) / (spread if spread > 0 else 1.0)
         A = bring_neighbours_near(start_components(self.init, rows, None, d, rng), rows, rng)
+        start = A
         if len(rows) > 5000:
             chosen = rng.permutation(len(rows))[: len(rows) // 4]
-            A = self._descend(A, rows[chosen], target[chosen], max_iter, tol)[0]
-        A, value, self.n_iter_, converged = self._descend(A, rows, target, max_iter, tol)
+            A = self._descend(A, start, rows[chosen], target[chosen], max_iter, tol)[0]
+        A, value, self.n_iter_, converged = self._descend(A, start, rows, target, max_iter, tol)
         self.objective_ = value / len(rows)
         if not converged:
             warn_stopped_early("MLKR", self.n_iter_)
         self.components_ = A.astype(X.dtype, copy=False)
         return self
 
-    def _descend(self, A: Array, X: Array, y: Array, max_iter: int, tol: float) -> tuple[Array, float, int, bool]:
+    def _descend(
+        self, A: Array, start: Array, X: Array, y: Array, max_iter: int, tol: float
+    ) -> tuple[Array, float, int, bool]:
         compact, target = X.astype(np.float32), y.astype(np.float32)
+        weight = check_number(self.ridge, "ridge", minimum=0) * len(X) / float(np.square(start).mean() + 1e-300)
 
         def loss(components: Array) -> tuple[float, Array]:
-            return mlkr_loss_and_gradient(components.astype(np.float32), compact, target, dtype=np.float32)
+            value, gradient = mlkr_loss_and_gradient(
+                components.astype(np.float32), compact, target, dtype=np.float32
+            )
+            away = components - start
+            return value + weight * float(np.square(away).mean()), gradient + 2 * weight * away / away.size
 
         return minimise(loss, A, max_iter=max_iter, tol=tol, verbose=self.verbose, name="MLKR")
