@@ -80,6 +80,74 @@ def losses_memory() -> str:
     return markdown(("loss", "B", "extra memory", "time, 2 threads"), rows) + source(record)
 
 
+@table("estimators")
+def estimators() -> str:
+    """Mean accuracy over the seeds, what it gains on Euclidean, CPU seconds; newer runs replace older rows."""
+    results = ROOT / "benchmarks" / "results"
+    names = [
+        name
+        for name in ("estimators", "estimators_again", "estimators_quadratic")
+        if (results / f"{name}.json").exists()
+    ]
+    cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for name in names:
+        fresh: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for row in load(name)["rows"]:
+            fresh.setdefault((row["estimator"], row["dataset"]), []).append(row)
+        cells |= fresh
+    plain = {
+        (row["dataset"], row["seed"]): row["accuracy"]
+        for row in load("estimators")["rows"]
+        if row["estimator"] == "Euclidean"
+    }
+
+    def mean(values: list[float]) -> float:
+        return sum(values) / len(values)
+
+    def cell(learner: str, dataset: str) -> str:
+        rows = cells.get((learner, dataset))
+        if not rows:
+            return "–"
+        gain = mean([row["accuracy"] - plain[row["dataset"], row["seed"]] for row in rows])
+        seconds = mean([row["seconds"] for row in rows])
+        seeds = "" if len(rows) > 1 else ", one seed"
+        shown = f"{mean([row['accuracy'] for row in rows]):.3f}"
+        return shown if learner == "Euclidean" else f"{shown} ({gain:+.3f}) {seconds:.2g} s{seeds}"
+
+    sizes = {
+        row["dataset"]: f"{row['dataset']} {row['rows']}×{row['columns']}" for row in load("estimators")["rows"]
+    }
+    learners = list(dict.fromkeys(learner for learner, _ in cells))
+    table_rows = [[f"`{learner}`", *(cell(learner, dataset) for dataset in sizes)] for learner in learners]
+    return markdown(["learner", *sizes.values()], table_rows) + "".join(source(load(name)) for name in names)
+
+
+@table("estimators-nca")
+def estimators_nca() -> str:
+    record = load("estimators_nca")
+    rows = [
+        (
+            row["dataset"],
+            row["estimator"],
+            f"{row['seconds']:.2f} s",
+            f"{row['megabytes']:.0f} MB",
+            f"{row['objective']:.4f}",
+            f"{row['accuracy']:.3f}",
+        )
+        for row in record["rows"]
+    ]
+    return markdown(("data", "NCA of", "CPU", "extra memory", "objective", "3-NN accuracy"), rows) + source(record)
+
+
+@table("estimators-large")
+def estimators_large() -> str:
+    record = load("estimators_large")
+    rows = [
+        (f"`{row['estimator']}`", f"{row['megabytes']:.0f} MB", f"{row['seconds']:.1f} s") for row in record["rows"]
+    ]
+    return markdown(("learner", "extra memory", "CPU"), rows) + source(record)
+
+
 def fill(text: str) -> str:
     return MARK.sub(lambda match: match.group(1) + TABLES[match["name"]]() + match.group(3), text)
 

@@ -39,7 +39,8 @@ def mlkr_loss_and_gradient(
     errors = np.zeros(n)
     pulled = np.zeros((n, d), dtype=dtype)
     pushed = np.zeros((2 * (d + 1), n), dtype=dtype)
-    step = max(1, _BLOCK_ENTRIES // n)
+    # Few rows at a time starve the matrix product, whatever n is.
+    step = max(64, _BLOCK_ENTRIES // n)
     buffer = np.empty((step, n), dtype=dtype)
     for begin in range(0, n, step):
         rows = slice(begin, min(begin + step, n))

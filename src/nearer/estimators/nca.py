@@ -46,7 +46,8 @@ def nca_loss_and_gradient(
     right = np.zeros(n)
     pulled = np.zeros((n, d), dtype=dtype)
     pushed = np.zeros((d + 1, n), dtype=dtype)
-    step = max(1, _BLOCK_ENTRIES // n)
+    # Few rows at a time starve the matrix product, whatever n is.
+    step = max(64, _BLOCK_ENTRIES // n)
     buffer = np.empty((step, n), dtype=dtype)
     for first, last in pairwise(starts.tolist()):
         same = slice(first, last)
