@@ -148,6 +148,39 @@ def estimators_large() -> str:
     return markdown(("learner", "extra memory", "CPU"), rows) + source(record)
 
 
+@table("demo")
+def demo() -> str:
+    record = load("demo")
+    seeds = len(record["settings"]["seeds"])
+
+    def cell(side: dict[str, Any]) -> str:
+        return f"{side['mean']:.4f} ± {side['spread']:.4f}"
+
+    rows = [
+        (
+            row["score"],
+            cell(row["raw"]),
+            cell(row["learned"]),
+            f"{row['learned']['mean'] - row['raw']['mean']:+.4f}",
+            f"{row['seeds_better']} of {seeds}",
+        )
+        for row in record["rows"]
+    ]
+    return markdown(("score", "raw features", "learned metric", "difference", "splits better"), rows) + source(
+        record
+    )
+
+
+@table("startup")
+def startup() -> str:
+    record = load("startup")
+    rows = [
+        (f"`{row['command']}`", f"{row['median_seconds']:.2f} s", f"{row['best_seconds']:.2f} s")
+        for row in record["rows"]
+    ]
+    return markdown(("a fresh process", "median", "best"), rows) + source(record)
+
+
 def fill(text: str) -> str:
     return MARK.sub(lambda match: match.group(1) + TABLES[match["name"]]() + match.group(3), text)
 

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from record import save
-
 from nearer.datasets import load_digits
 from nearer.recipes import DigitsResult, learn_digits
+from record import save
 
 SEEDS = range(5)
 

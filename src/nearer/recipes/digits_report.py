@@ -57,8 +57,8 @@ def digits_figures(result: DigitsResult) -> dict[str, Figure]:
 
     return {
         "map": embedding_map(x, z, y, seed=result.settings["seed"]),
-        "raw retrieval": grid(raw, "Raw features"),
-        "learned retrieval": grid(learned, "Learned metric"),
+        "raw retrieval": grid(raw, "Raw features, the hardest digits"),
+        "learned retrieval": grid(learned, "Learned metric, the hardest digits"),
         "training": training_curve(result.history, baselines={"map@r": result.raw["map@r"]}),
     }
 
