@@ -139,6 +139,17 @@ def test_a_precomputed_kernel_gives_the_same_distances(data: Any) -> None:
         E.KernelGMML(kernel="precomputed").fit(X, y)
 
 
+def test_a_kernel_learner_judges_pairs(data: Any) -> None:
+    X, y = data
+    learner = E.KernelNCA(E.NCA(max_iter=20), gamma=0.1).fit(X, y)
+    left, right = X[:30], X[30:]
+    np.testing.assert_allclose(learner.score_pairs(left, right), -learner.pair_distance(left, right))
+    similar = y[:30] == y[30:]
+    answers = learner.calibrate_threshold(left, right, similar).predict_pairs(left, right)
+    assert (answers == np.where(similar, 1, -1)).mean() > 0.7
+    assert not hasattr(learner.fit(X, y), "threshold_")
+
+
 def test_the_kernel_map_reproduces_the_kernel() -> None:
     rng = np.random.RandomState(0)
     root = rng.standard_normal((6, 3))

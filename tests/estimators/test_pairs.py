@@ -118,6 +118,9 @@ def test_a_refit_forgets_the_threshold(planted: Any) -> None:
     X, pairs, similar = planted
     learner = E.GMML().fit_pairs(X, pairs, similar)
     assert not hasattr(learner.fit(X, X[:, 0] > 1), "threshold_")
+    for other in (E.LMNN(), E.NCA(), E.MLKR(), E.RCA()):
+        other.fit(X, (X[:, 0] > 1).astype(int)).calibrate_threshold(X[:40], X[40:], similar[:40])
+        assert not hasattr(other.fit(X, (X[:, 0] > 1).astype(int)), "threshold_")
 
 
 @settings(max_examples=60, deadline=None)

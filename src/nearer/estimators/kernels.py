@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearer._validation import check_choice, check_int, check_number
 from nearer.estimators.gmml import GMML
+from nearer.estimators.learner import PairAnswers
 from nearer.estimators.lmnn import LMNN
 from nearer.estimators.matrices import Array, symmetric
 from nearer.estimators.nca import NCA
@@ -47,7 +48,7 @@ def kernel_map(gram: Array) -> Array:
     return result
 
 
-class KernelLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Any linear learner in the space of a kernel; `KernelLMNN`, `KernelNCA` and `KernelGMML` choose the learner.
 
     `kernel` is "rbf" (`exp(−γ‖a − b‖²)`, γ = 1/(p·var X) by default), "poly" (`(γ a·b + 1)^degree`), "linear", or
@@ -99,6 +100,8 @@ class KernelLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         kernel = check_choice(self.kernel, "kernel", ["rbf", "poly", "linear", "precomputed"])
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
         n = X.shape[0]
+        if hasattr(self, "threshold_"):
+            del self.threshold_
         if kernel == "precomputed" and X.shape[1] != n:
             raise ShapeError(f"a precomputed kernel must be a square matrix, got shape {X.shape}.")
         m = n if self.n_landmarks is None else min(check_int(self.n_landmarks, "n_landmarks"), n)
@@ -144,10 +147,6 @@ class KernelLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """The learned distance of row i of `left` to row i of `right`, (m,)."""
         left, right = self._embed(self._checked(left)), self._embed(self._checked(right))
         return np.asarray(self.learner_.pair_distance(left, right))
-
-    def score_pairs(self, left: Any, right: Any) -> Array:
-        """Minus the learned distance: higher is nearer."""
-        return -self.pair_distance(left, right)
 
     def mahalanobis_matrix(self) -> Array:
         """M in the coordinates of the kernel map, (r, r)."""

@@ -17,7 +17,7 @@ from nearer.estimators.matrices import Array
 from nearer.estimators.thresholds import Strategy, best_threshold
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 
-__all__ = ["MetricLearner", "as_similar"]
+__all__ = ["MetricLearner", "PairAnswers", "as_similar"]
 
 
 def as_similar(similar: Any, m: int) -> Array:
@@ -35,7 +35,37 @@ def as_similar(similar: Any, m: int) -> Array:
     return result
 
 
-class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class PairAnswers:
+    """What follows from `pair_distance`: scores, a threshold, and a yes or no for pairs."""
+
+    threshold_: float
+
+    def pair_distance(self, left: Any, right: Any) -> Array:
+        """The learned distance of row i of `left` to row i of `right`, (m,)."""
+        raise NotImplementedError
+
+    def score_pairs(self, left: Any, right: Any) -> Array:
+        """Similarity of row i of `left` and row i of `right`: minus the learned distance, higher is nearer."""
+        return -self.pair_distance(left, right)
+
+    def calibrate_threshold(self, left: Any, right: Any, similar: Any, *, strategy: Strategy = "accuracy") -> Self:
+        """Set `threshold_`, the distance up to which `predict_pairs` answers "similar", from known pairs."""
+        distances = self.pair_distance(left, right)
+        self.threshold_ = best_threshold(distances, as_similar(similar, len(distances)), strategy=strategy)
+        return self
+
+    def predict_pairs(self, left: Any, right: Any) -> Array:
+        """+1 where row i of `left` is similar to row i of `right`, −1 where it is not, (m,) integers."""
+        check_is_fitted(self)
+        if not hasattr(self, "threshold_"):
+            raise ParameterError(
+                "a threshold must be set before pairs can be judged, got none. Fit on pairs with `fit_pairs`, or "
+                "call `calibrate_threshold(left, right, similar)`."
+            )
+        return np.where(self.pair_distance(left, right) <= self.threshold_, 1, -1)
+
+
+class MetricLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A fitted linear map `components_` of shape (d, p) with `M = AᵀA`; learners say how to fit it."""
 
     _takes_sparse = False
@@ -52,11 +82,17 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         accept = "csr" if self._takes_sparse or not reset else False
         return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], accept_sparse=accept, **more)
 
+    def _forget_threshold(self) -> None:
+        """A threshold belongs to the metric it was calibrated for."""
+        if hasattr(self, "threshold_"):
+            del self.threshold_
+
     def _check_labelled(self, X: Any, y: Any) -> tuple[Any, Array]:
         """Checked rows, and class codes 0..c−1; the classes themselves are kept in `classes_`."""
         accept = "csr" if self._takes_sparse else False
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], accept_sparse=accept, ensure_min_samples=2)
         check_classification_targets(y)
+        self._forget_threshold()
         self.classes_, codes = np.unique(y, return_inverse=True)
         return X, codes
 
@@ -100,10 +136,6 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         result: Array = np.sqrt(np.einsum("ij,ij->i", dense, dense))
         return result
 
-    def score_pairs(self, left: Any, right: Any) -> Array:
-        """Similarity of row i of `left` and row i of `right`: minus the learned distance, higher is nearer."""
-        return -self.pair_distance(left, right)
-
     def get_metric(self) -> Callable[[Any, Any], float]:
         """The distance of two vectors as a plain function. For k-NN prefer `transform`: it is far faster."""
         check_is_fitted(self)
@@ -120,22 +152,6 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         return distance
 
-    def calibrate_threshold(self, left: Any, right: Any, similar: Any, *, strategy: Strategy = "accuracy") -> Self:
-        """Set `threshold_`, the distance up to which `predict_pairs` answers "similar", from known pairs."""
-        distances = self.pair_distance(left, right)
-        self.threshold_ = best_threshold(distances, as_similar(similar, len(distances)), strategy=strategy)
-        return self
-
-    def predict_pairs(self, left: Any, right: Any) -> Array:
-        """+1 where row i of `left` is similar to row i of `right`, −1 where it is not, (m,) integers."""
-        check_is_fitted(self)
-        if not hasattr(self, "threshold_"):
-            raise ParameterError(
-                "a threshold must be set before pairs can be judged, got none. Fit on pairs with `fit_pairs`, or "
-                "call `calibrate_threshold(left, right, similar)`."
-            )
-        return np.where(self.pair_distance(left, right) <= self.threshold_, 1, -1)
-
     def _check_tuples(self, X: Any, tuples: Any, name: str, size: int) -> tuple[Any, Array]:
         """Rows X and integer row numbers (m, size) that lie inside X."""
         X = self._check_X(X, reset=True, ensure_min_samples=2)
@@ -148,8 +164,8 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             raise ShapeError(
                 f"`{name}` must point into the {X.shape[0]} rows of `X`, got {array.min()} to {array.max()}."
             )
+        self._forget_threshold()
         # Labels of an earlier fit do not describe this one.
-        for stale in ("classes_", "threshold_"):
-            if hasattr(self, stale):
-                delattr(self, stale)
+        if hasattr(self, "classes_"):
+            del self.classes_
         return X, array.astype(np.int64)

@@ -105,6 +105,7 @@ class MLKR(MetricLearner):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X (n, p) and their numbers y (n,)."""
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2)
+        self._forget_threshold()
         d = self._check_targets(X.shape[1])
         max_iter, tol = check_int(self.max_iter, "max_iter"), check_number(self.tol, "tol", above=0)
         rng = check_random_state(self.random_state)

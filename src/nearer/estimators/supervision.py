@@ -47,8 +47,6 @@ class MatrixLearner(MetricLearner):
         """Learn from rows X (n, p) and their classes y (n,), of any type."""
         X, codes = self._check_labelled(X, y)
         d = self._check_targets(X.shape[1])
-        if hasattr(self, "threshold_"):
-            del self.threshold_
         rng = check_random_state(self.random_state)
         self._finish(self._learn_labels(X, codes, rng), X, codes, d, rng)
         return self
