@@ -24,16 +24,25 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nearer.losses import (
     AngularLoss,
+    BatchHardTripletLoss,
     BinomialDevianceLoss,
     CircleLoss,
     ContrastiveLoss,
     DistanceContrastiveLoss,
+    EqualWeightLoss,
+    FastAPLoss,
     GeneralizedLiftedLoss,
     HistogramLoss,
+    InfoNCELoss,
     MarginLoss,
+    NCALoss,
     NTXentLoss,
     PairLoss,
+    PairSemiHardTripletLoss,
+    RandomTripletLoss,
     RAWLoss,
+    SemiHardTripletLoss,
+    SmoothAPLoss,
     SupConLoss,
     TripletLoss,
 )
@@ -78,6 +87,19 @@ OURS: dict[str, PairLoss] = {
     "angular": AngularLoss(alpha=40),
     "margin": MarginLoss(over="triplets"),
     "histogram": HistogramLoss(bins=101),
+}
+
+# The other losses made of rows, for the memory figures.
+ALSO: dict[str, PairLoss] = {
+    "semi-hard triplets": SemiHardTripletLoss(),
+    "per-pair semi-hard triplets": PairSemiHardTripletLoss(),
+    "batch-hard triplets": BatchHardTripletLoss(),
+    "random triplets": RandomTripletLoss(),
+    "equal weights + VTHM": EqualWeightLoss(miner=VTHM(margin=0.1)),
+    "InfoNCE": InfoNCELoss(),
+    "NCA": NCALoss(),
+    "FastAP": FastAPLoss(),
+    "SmoothAP": SmoothAPLoss(),
 }
 
 # Where the peer's formula is another one (its generalised lifted loss is of distances) values are not compared.
@@ -155,13 +177,13 @@ def memory(name: str, size: int) -> dict[str, Any]:
     """Peak extra memory of one step, in a process of its own."""
     code = (
         "import sys, json, time; sys.path.insert(0, 'benchmarks'); sys.path.insert(0, 'benchmarks/speed')\n"
-        "import torch, losses as bench\n"
+        "import torch, losses as bench\nfrom record import peak_megabytes\n"
         "torch.set_num_threads(2)\n"
         f"x, y = bench.batch({size}, 128, 1.0)\n"
-        f"bench.step(bench.OURS[{name!r}], *bench.batch(1024, 128, 1.0))()\n"
-        "before = bench.peak_megabytes(); start = time.perf_counter()\n"
-        f"bench.step(bench.OURS[{name!r}], x, y)()\n"
-        "print(json.dumps([bench.peak_megabytes() - before, time.perf_counter() - start]))\n"
+        f"bench.step((bench.OURS | bench.ALSO)[{name!r}], *bench.batch(1024, 128, 1.0))()\n"
+        "before = peak_megabytes(); start = time.perf_counter()\n"
+        f"bench.step((bench.OURS | bench.ALSO)[{name!r}], x, y)()\n"
+        "print(json.dumps([peak_megabytes() - before, time.perf_counter() - start]))\n"
     )
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
@@ -174,8 +196,8 @@ def main() -> None:
     torch.set_num_threads(1)
     if "--memory" in sys.argv:
         rows = []
-        for size in (16384, 65536):
-            for name in OURS:
+        for size in (16384,) if "--quick" in sys.argv else (16384, 65536):
+            for name in OURS | ALSO if size == 16384 else OURS:
                 rows.append(memory(name, size))
                 print(rows[-1], flush=True)
                 save("losses_memory", rows, dimension=128, per_class=4, threads=2)

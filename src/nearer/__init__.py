@@ -1,7 +1,7 @@
 """Metric learning: say what should be near; nearer learns the distance that makes it so.
 
-The folders stand in the order that data flows: `datasets`, `relations`, `geometry`, `graph`, `pairwise`,
-`mining`, `losses`, `training`, `evaluation`, `index`, `estimators`, `recipes`, `reports`.
+The folders stand in the order that data flows: `datasets`, `relations`, `geometry`, `pairwise`, `mining`,
+`losses`, `evaluation`, `index`, `estimators`, `reports`, `recipes`.
 Importing `nearer` loads none of them; each is loaded when it is first used.
 """
 
@@ -27,18 +27,20 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# In the order of the README table.
-__all__ = [
+# In the order of the README table, which is the order that data flows.
+__all__ = [  # noqa: RUF022
     "datasets",
-    "evaluation",
-    "exceptions",
-    "geometry",
-    "index",
-    "losses",
-    "mining",
-    "pairwise",
     "relations",
+    "geometry",
+    "pairwise",
+    "mining",
+    "losses",
+    "evaluation",
+    "index",
+    "estimators",
     "reports",
+    "recipes",
+    "exceptions",
 ]
 
 
