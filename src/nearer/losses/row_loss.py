@@ -8,11 +8,11 @@ from dataclasses import replace
 from torch import Tensor
 
 from nearer.losses.pair_loss import PairLoss
-from nearer.pairwise.panels import AllSum, Gradient, Pairing, Panel, Rows, by_panels, forced_tile
+from nearer.pairwise.panels import AllSum, Gradient, Miner, Pairing, Panel, Rows, by_panels, forced_tile
 from nearer.pairwise.symmetric import Kernel, by_tiles
 from nearer.relations import ClassLabels
 
-__all__ = ["RowLoss", "is_large"]
+__all__ = ["RowLoss", "is_large", "sortable_labels"]
 
 # Below this size one panel is the whole batch, and sorting by class costs more than symmetry saves.
 _SMALL = 256
@@ -21,6 +21,17 @@ _SMALL = 256
 def is_large(pairing: Pairing, small: int = _SMALL) -> bool:
     """Whether the engines that sort by class are worth their overhead."""
     return len(pairing.queries) > (forced_tile() or small)
+
+
+def sortable_labels(pairing: Pairing, miner: Miner | None, *, small: int = _SMALL) -> Tensor | None:
+    """The class labels of a batch that the engines that sort by class can take, or None.
+
+    They need classes, one set, no miner, and a batch that is worth their overhead.
+    """
+    relation = pairing.relation
+    if miner is not None or not pairing.shared or type(relation) is not ClassLabels or not is_large(pairing, small):
+        return None
+    return relation.queries
 
 
 class RowLoss(PairLoss):

@@ -66,7 +66,8 @@ class Pairs(Relation):
         """Sorted distinct row-major codes: a row range is then one contiguous stretch."""
         if both_ways:
             pairs = torch.cat([pairs, pairs.flip(1)])
-        return torch.unique(pairs[:, 0] * self.n_database + pairs[:, 1])
+        codes: Tensor = torch.unique(pairs[:, 0] * self.n_database + pairs[:, 1])
+        return codes
 
     def _mask(self, codes: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         """Each listed pair of the asked rows, looked up; the work is O(listed pairs + tile)."""
