@@ -44,10 +44,10 @@ class Candidates:
         """What a value of an item with index `start` or higher must reach, (rows,)."""
         if not self.by_index:
             return self.bound
-        beyond = self.last < start
-        if not beyond.any():
-            return self.bound
-        return np.where(beyond, np.nextafter(self.bound, np.inf, dtype=self.bound.dtype), self.bound)
+        with self.lock:
+            beyond, bound = self.last < start, self.bound.copy()
+        bound[beyond] = np.nextafter(bound[beyond], np.inf, dtype=bound.dtype)
+        return bound
 
     def add(self, row: Array, value: Array, tie: Array) -> None:
         """More candidates, of any rows; may be called by several workers."""

@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 
 from nearer._validation import as_matrix, check_int
-from nearer.evaluation.tiles import run
+from nearer.evaluation.tiles import one_thread, run
 
 __all__ = ["Clustering", "kmeans"]
 
@@ -68,9 +68,11 @@ def kmeans(embeddings: Any, k: int, *, seed: int = 0) -> Clustering:
     centred = matrix - mean
     # The work is done in float32, with the largest entry near 1 so that no square leaves its range.
     scale = float(np.abs(centred).max())
-    points = _Points.of((centred / (scale if scale > 0 else 1.0)).astype(np.float32))
-    centers = _race(points, k, rng)
-    assignments = _hartigan(points, _nearest(points, centers[None])[0][0], k)
+    rows = (centred / (scale if scale > 0 else 1.0)).astype(np.float32)
+    with one_thread() as workers:
+        points = _Points(rows, np.einsum("ij,ij->i", rows, rows), workers)
+        centers = _race(points, k, rng)
+        assignments = _hartigan(points, _nearest(points, centers[None])[0][0], k)
     return _result(matrix, mean, assignments, k)
 
 
@@ -94,16 +96,13 @@ def _result(matrix: Array, mean: Array, assignments: Array, k: int) -> Clusterin
 class _Points:
     rows: Array  # (n, d) float32
     squares: Array  # (n,) float32
-
-    @staticmethod
-    def of(rows: Array) -> _Points:
-        return _Points(rows, np.einsum("ij,ij->i", rows, rows))
+    workers: int
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def some(self, chosen: Array) -> _Points:
-        return _Points(self.rows[chosen], self.squares[chosen])
+        return _Points(self.rows[chosen], self.squares[chosen], self.workers)
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -250,7 +249,7 @@ def _blocks(points: _Points, width: int, work: Callable[[int, int, Array], Any])
     # Starting workers costs more than a small table.
     if n * width * points.rows.shape[1] < 10_000_000:
         return [*map(prepare(), starts)]
-    return run(starts, prepare)
+    return run(starts, prepare, workers=points.workers)
 
 
 def _sums(rows: Array, labels: Array, k: int) -> Array:

@@ -46,7 +46,8 @@ def hamming_loss(predictions: Any, targets: Any) -> float:
 def ranking_loss(scores: Any, targets: Any, *, ties: TieRule = "index") -> float:
     """The share of (relevant, irrelevant) pairs in the wrong order, #{f_r ≤ f_u} / (|Y|·(q − |Y|)).
 
-    Lower is better. Ties count as errors, with `ties="average"` as half an error. Instances without such a pair are left out.
+    Lower is better. Ties count as errors, with `ties="average"` as half an error. Instances without such a pair are
+    left out.
 
     >>> ranking_loss([[0.9, 0.5, 0.7]], [[1, 1, 0]])  # the pair (second, third) is wrong
     0.5

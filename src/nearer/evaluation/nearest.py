@@ -25,6 +25,7 @@ __all__ = ["FirstPlaces", "Profile", "expected_candidates"]
 Array = NDArray[Any]
 
 SAMPLE = 2 * SIDE
+SMALLEST_SAMPLE = 240
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +48,13 @@ class Profile:
         self.at_r[rows], self.average[rows] = part.at_r, part.average
 
 
+def _sample_size(n: int) -> int:
+    return min(n, max(SMALLEST_SAMPLE, min(n // 8, SAMPLE)))
+
+
 def _sample_place(depth: Array, n: int, certain: bool) -> Array:
     """Which place of the sample, counted from 1, is unlikely to be better than place `depth` of all n items."""
-    size = min(n, SAMPLE)
+    size = _sample_size(n)
     share = depth * (size / n)
     likely = np.ceil(share + 3 * np.sqrt(share) + 3).astype(np.int64)
     # Place M of a part is never better than place M of the whole; one more because the query may be in the sample.
@@ -58,7 +63,7 @@ def _sample_place(depth: Array, n: int, certain: bool) -> Array:
 
 def expected_candidates(depth: Array, n: int, *, certain: bool = False) -> Array:
     """About how many items of each query will pass its bound, (q,) float64."""
-    return np.minimum(_sample_place(depth, n, certain) / min(n, SAMPLE), 1) * n * (depth > 0)
+    return np.minimum(_sample_place(depth, n, certain) / _sample_size(n), 1) * n * (depth > 0)
 
 
 class FirstPlaces:
@@ -82,7 +87,7 @@ class FirstPlaces:
         self.profile = Profile.empty(products.q, ks)
         self.late = np.zeros(products.q, dtype=bool)  # fewer items passed than were needed
         n = products.n
-        size = min(n, SAMPLE)
+        size = _sample_size(n)
         self.place = _sample_place(depth, n, certain)
         self.expected = expected_candidates(depth, n, certain=certain)
         self.chosen = np.sort(np.random.default_rng(0).permutation(n)[:size])

@@ -86,8 +86,8 @@ def prepare(
     """Check the input of a retrieval score and bring it into the form that is ranked.
 
     Without a `database` the set is searched in itself. float32 stays float32 and float64 stays float64, except
-    that Euclidean distances are always compared in float64: near points would otherwise differ by less than the
-    rounding of ‖x‖².
+    that Euclidean distances are compared in float64 unless all rows have unit length: near points would otherwise
+    differ by less than the rounding of ‖x‖².
 
     >>> problem = prepare([[1, 0], [0, 2], [3, 0]], ["a", "b", "a"])
     >>> problem.positives.tolist(), problem.excluded
@@ -192,6 +192,10 @@ def _comparable(rows: Array, other: Array, similarity: Similarity) -> tuple[Arra
         queries = unit_rows(rows.astype(dtype, copy=False))
         return queries, queries if same else unit_rows(other.astype(dtype, copy=False)), None
     if similarity == "euclidean":
+        squares = [np.einsum("ij,ij->i", side, side, dtype=np.float64) for side in (rows, other)]
+        if dtype == np.float32 and all(np.abs(each - 1).max() < 1e-4 for each in squares):
+            # On the unit sphere nothing cancels and float32 is as good here as it is for the cosine.
+            return rows, other, (squares[1] / 2).astype(np.float32)
         queries = rows.astype(np.float64)
         database = queries if same else other.astype(np.float64)
         # Distances do not change when all points move together, and small numbers keep more digits. A shift by

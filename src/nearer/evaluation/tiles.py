@@ -21,24 +21,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Products", "block_size", "is_uniform", "run"]
+__all__ = ["Products", "block_size", "is_uniform", "one_thread", "run"]
 
 Array = NDArray[Any]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# The side of a tile. 960 rows of float32 fill the caches of one core and leave the product at full speed.
+# The longest side of a tile. 960 rows of float32 fill the caches of one core and leave the product at full speed.
 SIDE = 960
+SHORTEST = 192
 GRAIN = 24
 
 
-def block_size(n: int, side: int = SIDE) -> int:
-    """The side of equal blocks, a multiple of 24 and at most `side`, that cover n rows with little padding.
+def block_size(n: int) -> int:
+    """The side of equal blocks that cover n rows with little padding: a multiple of 24, about a tenth of n.
 
-    >>> block_size(60000), block_size(1000), block_size(3)
-    (960, 504, 24)
+    With ten blocks and more, the tiles above the diagonal are little more than half of all.
+
+    >>> block_size(60000), block_size(3000), block_size(3)
+    (960, 312, 24)
     """
-    blocks = -(-n // side)
+    blocks = -(-n // min(max(n // 10, SHORTEST), SIDE))
     return -(-n // (blocks * GRAIN)) * GRAIN
 
 
@@ -51,7 +54,7 @@ def is_uniform(rows: int, columns: int, d: int, dtype: torch.dtype) -> bool:
     the answer holds for the data.
     """
     generator = torch.Generator().manual_seed(0)
-    with _one_torch_thread():
+    with one_thread():
         for _ in range(6):
             left, right = torch.randn(2, 1, d, generator=generator, dtype=dtype)
             one = left.repeat(rows, 1) @ right.repeat(columns, 1).T
@@ -129,8 +132,11 @@ def _padded(rows: Array, block: int) -> Tensor:
 
 
 @contextmanager
-def _one_torch_thread() -> Iterator[int]:
-    """Products of one thread each: the workers share the cores, and no result depends on how many there are."""
+def one_thread() -> Iterator[int]:
+    """Set torch to one thread and give the number it had, which is how many workers may share the cores.
+
+    Products of one thread each do not depend on how many there are, and small ones are faster.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -139,16 +145,19 @@ def _one_torch_thread() -> Iterator[int]:
         torch.set_num_threads(before)
 
 
-def run(items: Iterable[Item], prepare: Callable[[], Callable[[Item], Result]]) -> list[Result]:
-    """Do every item, on as many workers as torch has threads; results in the order of the items.
+def run(
+    items: Iterable[Item], prepare: Callable[[], Callable[[Item], Result]], *, workers: int | None = None
+) -> list[Result]:
+    """Do every item, on as many workers as torch has threads or as are given; results in the order of the items.
 
     `prepare` is called once in each worker and returns the function that works there, with its own buffers.
 
     >>> run([1, 2, 3], lambda: lambda item: item * item)
     [1, 4, 9]
     """
-    with _one_torch_thread() as workers:
-        if workers == 1:
+    with one_thread() as threads:
+        count = threads if workers is None else workers
+        if count == 1:
             return [*map(prepare(), items)]
         local = threading.local()
 
@@ -156,5 +165,5 @@ def run(items: Iterable[Item], prepare: Callable[[], Callable[[Item], Result]]) 
             torch.set_num_threads(1)
             local.work = prepare()
 
-        with ThreadPoolExecutor(workers, initializer=start) as pool:
+        with ThreadPoolExecutor(count, initializer=start) as pool:
             return [*pool.map(lambda item: local.work(item), items)]

@@ -1,0 +1,139 @@
+"""k-means: planted clusters, the definition of its result, and scikit-learn's best of ten."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nearer.evaluation import kmeans, nmi
+from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
+
+
+def blobs(n: int, k: int, d: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % k
+    return rng.normal(size=(k, d))[labels] + noise * rng.normal(size=(n, d)), labels
+
+
+def inertia(points: np.ndarray, assignments: np.ndarray, centers: np.ndarray) -> float:
+    return float(((points - centers[assignments]) ** 2).sum())
+
+
+@pytest.mark.parametrize(("n", "k", "d"), [(60, 3, 2), (500, 10, 16), (900, 60, 8), (3000, 150, 12), (4000, 4, 3)])
+def test_planted_clusters_are_found(n: int, k: int, d: int) -> None:
+    points, labels = blobs(n, k, d, 0.02)
+    result = kmeans(points, k)
+    assert nmi(labels, result.assignments) == 1.0
+
+
+@pytest.mark.parametrize(("k", "dtype"), [(1, np.float32), (7, np.float64), (30, np.float32)])
+def test_the_result_is_what_it_says(k: int, dtype: Any) -> None:
+    points, _ = blobs(400, 12, 5, 1.0)
+    points = points.astype(dtype)
+    result = kmeans(points, k)
+    assert result.centers.shape == (k, 5)
+    assert result.centers.dtype == dtype
+    assert result.assignments.shape == (400,)
+    assert set(result.assignments.tolist()) == set(range(k))
+    for j in range(k):
+        assert result.centers[j] == pytest.approx(points[result.assignments == j].mean(axis=0), abs=1e-5)
+    assert result.inertia == pytest.approx(inertia(points, result.assignments, result.centers), rel=1e-5)
+    # A fixed point of Hartigan's rule is one of Lloyd's: every point is with its nearest centre.
+    distance = ((points[:, None] - result.centers[None]) ** 2).sum(axis=2)
+    assert np.mean(distance.argmin(axis=1) == result.assignments) > 0.98
+
+
+def test_the_seed_decides_everything() -> None:
+    points, _ = blobs(2500, 25, 6, 0.8)
+    first = kmeans(points, 25, seed=3)
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            again = kmeans(points, 25, seed=3)
+            assert again.assignments.tolist() == first.assignments.tolist()
+            assert again.inertia == first.inertia
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert kmeans(points, 25, seed=4).assignments.tolist() != first.assignments.tolist()
+
+
+@pytest.mark.parametrize(("n", "k", "d", "noise"), [(1500, 10, 20, 1.0), (1200, 40, 30, 1.0), (3000, 25, 4, 0.6)])
+def test_at_least_as_good_as_ten_runs_of_scikit_learn(n: int, k: int, d: int, noise: float) -> None:
+    from sklearn.cluster import KMeans
+
+    points, _ = blobs(n, k, d, noise)
+    theirs = KMeans(k, init="k-means++", n_init=10, random_state=0).fit(points).inertia_
+    ours = np.mean([kmeans(points, k, seed=seed).inertia for seed in range(3)])
+    assert ours <= theirs * 1.002
+
+
+def test_a_swap_of_two_neighbours_is_repaired() -> None:
+    """Two centres in one cluster and one in the middle of two: Lloyd's steps cannot leave that."""
+    rng = np.random.default_rng(0)
+    middle = np.array([[0.0, 0.0], [10.0, 0.0], [30.0, 0.0]])
+    points = np.repeat(middle, 200, axis=0) + rng.normal(size=(600, 2))
+    for seed in range(10):
+        assert kmeans(points, 3, seed=seed).inertia < 1400
+
+
+def test_as_many_clusters_as_points() -> None:
+    points = np.random.default_rng(0).normal(size=(30, 4))
+    result = kmeans(points, 30)
+    assert sorted(result.assignments.tolist()) == list(range(30))
+    assert result.inertia == pytest.approx(0, abs=1e-9)
+
+
+def test_fewer_different_points_than_clusters() -> None:
+    points = np.repeat([[0.0, 1.0], [5.0, 5.0]], 10, axis=0)
+    result = kmeans(points, 4)
+    assert result.inertia == 0.0
+    assert len(set(result.assignments[:10].tolist()) & set(result.assignments[10:].tolist())) == 0
+    same = kmeans(np.full((9, 2), 3.0), 3)
+    assert same.inertia == 0.0
+    assert np.isfinite(same.centers).all()
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1e30, 0.0), (1e-30, 0.0), (1.0, 1e6), (3.0, -50.0)])
+def test_scale_and_position_do_not_matter(scale: float, shift: float) -> None:
+    points, labels = blobs(300, 6, 4, 0.05)
+    assert nmi(labels, kmeans(points * scale + shift, 6).assignments) == 1.0
+
+
+def test_input_of_any_kind_stays_as_it_was() -> None:
+    whole = np.random.default_rng(0).integers(-20, 20, size=(80, 3))
+    expected = kmeans(whole.astype(np.float64), 5).assignments.tolist()
+    locked = whole.astype(np.float32)
+    locked.flags.writeable = False
+    for kind in (
+        whole,
+        whole.tolist(),
+        locked,
+        whole.astype(np.float16),
+        torch.tensor(whole),
+        locked[:, ::-1][:, ::-1],
+    ):
+        before = copy.deepcopy(kind)
+        assert kmeans(kind, 5).assignments.tolist() == expected
+        assert np.array_equal(before, kind)
+
+
+def test_bad_input_is_refused() -> None:
+    points = np.zeros((5, 2))
+    with pytest.raises(ParameterError, match="`k` must be between 1 and 5, got 6"):
+        kmeans(points, 6)
+    with pytest.raises(ParameterError, match="between 1 and 5, got 0"):
+        kmeans(points, 0)
+    with pytest.raises(ParameterError, match="`seed` must be at least 0"):
+        kmeans(points, 2, seed=-1)
+    with pytest.raises(ShapeError, match=r"shape \(n, d\)"):
+        kmeans([1.0, 2.0], 1)
+    with pytest.raises(ShapeError, match="at least 1 row"):
+        kmeans(np.empty((0, 2)), 1)
+    with pytest.raises(NotFiniteError, match="must be finite"):
+        kmeans([[np.nan]], 1)
