@@ -11,12 +11,12 @@ from torch import Tensor
 from nearer._validation import check_choice, check_number
 from nearer.exceptions import ParameterError
 from nearer.losses.pair_loss import PairLoss, as_function
-from nearer.losses.row_loss import is_large
+from nearer.losses.row_loss import sortable_labels
 from nearer.losses.softmax import divide
 from nearer.pairwise.angles import angular_by_tiles
 from nearer.pairwise.masked import masked_logsumexp, soft_rows_with_zero, softplus
 from nearer.pairwise.panels import AllSum, Gradient, Miner, Pairing, Panel, forced_tile, iterate_panels
-from nearer.relations import ClassLabels, Triplets
+from nearer.relations import Triplets
 
 __all__ = ["AngularLoss", "AngularTripletLoss", "angular", "angular_triplet"]
 
@@ -139,11 +139,9 @@ class AngularLoss(_PositivePairLoss):
         all_sum: AllSum | None = None,
     ) -> Gradient:
         """For class labels of equal sizes e^{f} factors over tiles; otherwise by positive pairs."""
-        relation = pairing.relation
-        if is_large(pairing, small=24) and pairing.shared and type(relation) is ClassLabels and self.miner is None:
-            found = angular_by_tiles(
-                pairing.queries, relation.queries, self.push, self.pull, self.reduction, gradient
-            )
+        labels = sortable_labels(pairing, self.miner, small=24)
+        if labels is not None:
+            found = angular_by_tiles(pairing.queries, labels, self.push, self.pull, self.reduction, gradient)
             if found is not None:
                 return found
         return super().program(pairing, anchor_values, gradient, total_anchors=total_anchors, all_sum=all_sum)

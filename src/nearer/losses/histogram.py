@@ -7,15 +7,12 @@ from torch import Tensor
 
 from nearer._validation import check_int
 from nearer.losses.pair_loss import PairLoss, as_function
-from nearer.losses.row_loss import is_large
+from nearer.losses.row_loss import sortable_labels
 from nearer.pairwise.panels import AllSum, Gradient, Miner, Pairing, Panel, iterate_panels
-from nearer.pairwise.segments import Segments, Tile
+from nearer.pairwise.segments import KEEP_BYTES, Segments, Tile
 from nearer.pairwise.symmetric import add_positives, restore
-from nearer.relations import ClassLabels
 
 __all__ = ["HistogramLoss", "histogram"]
-
-_KEEP_BYTES = 64 << 20
 
 
 class HistogramLoss(PairLoss):
@@ -96,9 +93,9 @@ class HistogramLoss(PairLoss):
         all_sum: AllSum | None = None,
     ) -> Gradient:
         """Two passes: histograms, then weights by table."""
-        relation = pairing.relation
-        if is_large(pairing) and pairing.shared and type(relation) is ClassLabels and self.miner is None:
-            return self._by_tiles(pairing.queries, relation.queries, gradient)
+        labels = sortable_labels(pairing, self.miner)
+        if labels is not None:
+            return self._by_tiles(pairing.queries, labels, gradient)
         q, d = pairing.queries, pairing.database
         select = None if self.miner is None else self.miner.prepare(pairing)
         h_p, h_n = q.new_zeros((2, self.bins), dtype=torch.float64)
@@ -139,7 +136,7 @@ class HistogramLoss(PairLoss):
             return u
 
         kept: dict[int, Tensor] = {}
-        room = _KEEP_BYTES if gradient else 0
+        room = KEEP_BYTES if gradient else 0
         for number, tile in enumerate(segments.tiles()):
             u = place(tile)
             left = u.to(torch.int32).view(-1)

@@ -73,17 +73,12 @@ class RowLoss(PairLoss):
 
     def fast(self, pairing: Pairing, gradient: bool) -> Gradient | None:
         """The loss by the symmetric engine, if that serves here."""
-        relation = pairing.relation
-        if (
-            not is_large(pairing)
-            or self.miner is not None
-            or not pairing.shared
-            or type(relation) is not ClassLabels
-        ):
+        labels = sortable_labels(pairing, self.miner)
+        if labels is None:
             return None
         bound = 1.0 if self.normalize else float(pairing.queries.square().sum(1).max())
         kernel = self.kernel(bound)
-        return None if kernel is None else by_tiles(kernel, pairing.queries, relation.queries, gradient=gradient)
+        return None if kernel is None else by_tiles(kernel, pairing.queries, labels, gradient=gradient)
 
     def weigh(self, panel: Panel) -> Tensor:
         if self.reduction == "sides":

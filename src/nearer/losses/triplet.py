@@ -11,13 +11,12 @@ from torch import Tensor
 
 from nearer._validation import check_number
 from nearer.losses.pair_loss import as_function
-from nearer.losses.row_loss import RowLoss, is_large
+from nearer.losses.row_loss import RowLoss, sortable_labels
 from nearer.losses.softmax import divide
 from nearer.pairwise.counting import count_row_triplets, triplets_by_tiles
 from nearer.pairwise.draws import fresh_seed, uniform
 from nearer.pairwise.masked import hardest, softplus
 from nearer.pairwise.panels import AllSum, Gradient, Miner, Pairing, Panel, Rows, by_panels
-from nearer.relations import ClassLabels
 
 __all__ = [
     "BatchHardTripletLoss",
@@ -64,17 +63,10 @@ class _CountedTripletLoss(RowLoss):
         return Rows(value, counts, active=violated, valid=valid)
 
     def fast(self, pairing: Pairing, gradient: bool) -> Gradient | None:
-        relation = pairing.relation
-        if (
-            not is_large(pairing)
-            or self.miner is not None
-            or not pairing.shared
-            or type(relation) is not ClassLabels
-        ):
+        labels = sortable_labels(pairing, self.miner)
+        if labels is None:
             return None
-        return triplets_by_tiles(
-            pairing.queries, relation.queries, self.margin, self.semi_hard, self.reduction, gradient
-        )
+        return triplets_by_tiles(pairing.queries, labels, self.margin, self.semi_hard, self.reduction, gradient)
 
 
 class TripletLoss(_CountedTripletLoss):

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from nearer.pairwise.panels import Gradient
-from nearer.pairwise.segments import Block, Segments, Tile
+from nearer.pairwise.segments import KEEP_BYTES, Block, Segments, Tile
 from nearer.pairwise.symmetric import add_positives, restore
 
 __all__ = ["angular_by_tiles"]
 
-_KEEP_BYTES = 64 << 20
 _LARGEST_CLASS = 32  # the small products cost K per pair
 
 
@@ -34,7 +33,7 @@ def angular_by_tiles(
     scaled = z * (push * math.log2(math.e))
     m = z.new_zeros((classes, k, k))
     kept: dict[int, Tensor] = {}
-    room = _KEEP_BYTES if gradient else 0
+    room = KEEP_BYTES if gradient else 0
     buffer = z.new_empty(segments.tile * segments.tile)
 
     def exponential(tile: Tile, target: Tensor) -> Tensor:

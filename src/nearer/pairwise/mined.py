@@ -16,14 +16,13 @@ from scipy import sparse
 from torch import Tensor
 
 from nearer.pairwise.panels import Gradient
-from nearer.pairwise.segments import Block, Segments, Tile
+from nearer.pairwise.segments import KEEP_BYTES, Block, Segments, Tile
 from nearer.pairwise.symmetric import add_positives, restore
 
 __all__ = ["mined_by_tiles"]
 
 # A listed pair costs about as much as twenty pairs of a whole tile.
 _MOSTLY = 0.05
-_KEEP_BYTES = 64 << 20
 
 
 @dataclass
@@ -78,7 +77,7 @@ def mined_by_tiles(
     edge = (low - margin) * fold  # mined: x > edge; an anchor without a positive mines nothing
 
     pairs, whole = _Pairs(), dict[int, Tensor | None]()
-    room = _KEEP_BYTES if gradient else 0
+    room = KEEP_BYTES if gradient else 0
     buffers = z.new_empty((3, segments.tile * segments.tile))
     mask = np.empty(segments.tile * segments.tile, dtype=np.bool_)
     tiles = list(segments.tiles())

@@ -10,11 +10,13 @@ from torch import Tensor
 
 from nearer.pairwise.panels import forced_tile
 
-__all__ = ["Block", "Segments", "Tile"]
+__all__ = ["KEEP_BYTES", "Block", "Segments", "Tile"]
 
 # A positive block of a large class is cut so that it holds at most this many pairs.
 _BLOCK_ELEMENTS = 1 << 20
 _TILE = 512
+# Tiles that are needed twice are kept up to this many bytes and computed again beyond: memory stays bounded.
+KEEP_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,9 @@ import torch
 from torch import Tensor
 
 from nearer.pairwise.panels import Gradient
-from nearer.pairwise.segments import Block, Segments, Tile
+from nearer.pairwise.segments import KEEP_BYTES, Block, Segments, Tile
 
 __all__ = ["Factors", "Kernel", "add_positives", "by_tiles", "restore"]
-
-_KEEP_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def by_tiles(kernel: Kernel, embeddings: Tensor, labels: Tensor, *, gradient: bo
     d_z = torch.zeros_like(z)
     buffers = z.new_empty((3, segments.tile * segments.tile))
     kept: dict[int, Tensor] = {}
-    room = _KEEP_BYTES if gradient and not kernel.one_pass else 0
+    room = KEEP_BYTES if gradient and not kernel.one_pass else 0
     in_advance = kernel.negative_factors(segments, z.dtype) if kernel.one_pass and gradient else None
 
     for number, tile in enumerate(segments.tiles()):
