@@ -65,6 +65,7 @@ def test_version(runner: CliRunner) -> None:
     "arguments",
     [
         [],
+        ["--json"],
         ["dmeo"],
         ["demo", "--sede", "1"],
         ["demo", "--seed", "x"],
