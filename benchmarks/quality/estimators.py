@@ -162,7 +162,7 @@ def large() -> None:
         _, facts = fit(make(kind, 0), X, y)
         rows.append({"estimator": name, **facts, "data_megabytes": X.nbytes / 2**20})
         print(rows[-1], flush=True)
-        save("estimators_large", rows, packages=("scikit-learn", "scipy"), threads=1, rows=100_000, columns=200)
+        save("estimators_large", rows, packages=("scikit-learn", "scipy"), threads=1, shape=[100_000, 200])
 
 
 def main() -> None:
