@@ -2,7 +2,7 @@
 
     python benchmarks/quality/demo.py
 
-The settings of the demo were chosen on the seeds 100 to 104; these are 0 to 4, other splits of the same digits.
+The settings of the demo were chosen on the seeds 100 to 109; these are 0 to 4, other splits of the same digits.
 """
 
 from __future__ import annotations
