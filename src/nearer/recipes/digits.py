@@ -4,7 +4,7 @@
 The labels are spread over a graph of neighbours, the sure ones are believed, and a small network is trained with
 RAW and valid-triplet hard mining on digits that are moved, turned and stretched a little.
 
-The settings are the best of about twenty, scored on the splits of the seeds 100 to 109: other splits, but of the same
+The settings were picked from about twenty by scores on the seeds 100 to 109: other splits, but of the same
 digits. Nothing is chosen during a run; the last epoch is always taken.
 """
 
