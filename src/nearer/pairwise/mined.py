@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 
 from nearer.pairwise.panels import Gradient
@@ -141,6 +140,8 @@ def mined_by_tiles(
         d_z[tile.rows].addmm_(weight, z[tile.columns])
         d_z[tile.columns].addmm_(weight.T, z[tile.rows])
     if len(i):
+        from scipy import sparse  # half a second to load, and only mined batches need it
+
         per_item = share.double().numpy()
         weights = (found * (as_row * per_item[i] + as_column * per_item[j])).astype(z.numpy().dtype)
         g = sparse.csr_array((weights, (i, j)), shape=(segments.n, segments.n))
