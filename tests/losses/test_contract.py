@@ -65,7 +65,7 @@ def test_weights_are_the_derivative_of_the_formula(make: Make) -> None:
     squared = 2 - 2 * s if loss.distance else None
     values = loss.anchor_values(ClassLabels(y))
     panel = Panel(s, positive, negative, slice(0, len(s)), squared, None if values is None else values.detach())
-    value = double(make).formula(panel) if not loss._get_name() == "NPairsLoss" else loss.formula(panel)
+    value = double(make).formula(panel) if loss._get_name() != "NPairsLoss" else loss.formula(panel)
     (expected,) = torch.autograd.grad(value, s)
     torch.testing.assert_close(loss.weights(s.detach(), y), expected, rtol=1e-10, atol=1e-10)
 
@@ -196,6 +196,20 @@ def test_twice_the_same_bits_and_input_untouched(make: Make) -> None:
 
 
 # These cost |P|·n per anchor, or sort all positive pairs, by their definition.
+@pytest.mark.parametrize("kind", LOSSES)
+def test_tiles_without_weight_change_nothing(kind: type[PairLoss]) -> None:
+    """Nearly orthogonal classes and a few intruders: most tiles have nothing to do and are left out."""
+    y = torch.arange(48) // 4
+    x = torch.eye(12, dtype=torch.float64)[y] + 0.05 * batch(48, 4, 12)[0]
+    x[::11] = x[(torch.arange(48) * 7 % 48)[::11]]
+    loss = CASES[f"{kind.__name__}()"]
+    expected = value_and_gradient(double(loss).dense, x, y)
+    with tile_size(4):
+        found = value_and_gradient(double(loss), x, y)
+    torch.testing.assert_close(found[0], expected[0], rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(found[1], expected[1], rtol=1e-8, atol=1e-11)
+
+
 SLOW_IN_THE_CLASS_SIZE = {
     "AngularLoss",
     "AngularTripletLoss",

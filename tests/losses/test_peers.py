@@ -1,4 +1,4 @@
-"""Equal to pytorch-metric-learning where its formula is the same one; different where its formula is known to differ."""
+"""Equal to pytorch-metric-learning where its formula is the same; different where its formula is wrong."""
 
 from __future__ import annotations
 

@@ -86,6 +86,9 @@ class BinomialKernel:
     def scale(self) -> float:
         return self.loss.beta * math.log2(math.e)
 
+    def nothing(self, scaled: Tensor) -> bool:
+        return False
+
     def tile(self, scaled: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
         one_more = scaled.exp2_().mul_(math.exp(-self.loss.beta * self.loss.gamma)).add_(1)
         w = torch.reciprocal(one_more, out=spare).neg_().add_(1)

@@ -91,6 +91,9 @@ class CircleKernel:
     one_pass: bool = False
     counts: bool = False
 
+    def nothing(self, scaled: Tensor) -> bool:
+        return False
+
     def tile(self, scaled: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
         m, gamma = self.loss.margin, self.loss.gamma
         slope = torch.add(scaled, m, out=spare).clamp_(min=0).mul_(gamma * math.log2(math.e))

@@ -64,6 +64,7 @@ class ContrastiveLoss(RowLoss):
         return PointKernel(
             push=push,
             pull=lambda s: (1 - s, torch.ones_like(s), torch.full_like(s, -1.0)),
+            quiet=lambda s: float(s.amax()) <= threshold,
             reduction=self.reduction,
         )
 
@@ -130,9 +131,8 @@ class DistanceContrastiveLoss(RowLoss):
         margin, squares = self.negative_margin, self.power == 2
 
         def push(scaled: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
-            # The tile holds −2s, so D² = 2 + tile; ∂/∂s = −(1/D)·∂/∂D.
-            inverse_d = torch.rsqrt(scaled.add_(2).clamp_(min=1e-12), out=spare)
-            near = scaled.mul_(inverse_d).neg_().add_(margin).clamp_(min=0)
+            d, inverse_d = tile_lengths(scaled, spare)
+            near = d.neg_().add_(margin).clamp_(min=0)
             if squares:
                 inverse_d.mul_(near)
                 return near.square_().mul_(0.5), inverse_d
@@ -144,7 +144,13 @@ class DistanceContrastiveLoss(RowLoss):
             hot = (far > 0).to(s.dtype)
             return (0.5 * far.square() if squares else far), hot, -(far if squares else hot) * inverse(d)
 
-        return PointKernel(push=push, pull=pull, reduction=self.reduction, scale=-2.0)
+        return PointKernel(
+            push=push,
+            pull=pull,
+            quiet=lambda scaled: float(scaled.amin()) >= margin**2 - 2,
+            reduction=self.reduction,
+            scale=-2.0,
+        )
 
 
 @dataclass(frozen=True)
@@ -153,6 +159,7 @@ class PointKernel:
 
     push: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # tile, spare -> (value, ∂/∂s) of negatives
     pull: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]  # -> (value, active, ∂/∂s) of positives
+    quiet: Callable[[Tensor], bool]  # whether no negative of a tile is active
     reduction: str
     scale: float = 1.0
     one_pass: bool = True
@@ -160,6 +167,9 @@ class PointKernel:
     @property
     def counts(self) -> bool:
         return self.reduction in ("sides", "active")
+
+    def nothing(self, scaled: Tensor) -> bool:
+        return self.quiet(scaled)
 
     def tile(self, scaled: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
         return self.push(scaled, spare)
@@ -207,6 +217,22 @@ def lengths(squared: Tensor | None) -> tuple[Tensor, Tensor]:
         raise TypeError("a distance loss needs squared distances")
     d = squared.sqrt()
     return d, torch.where(squared > 1e-18, d.reciprocal(), 0.0)
+
+
+def tile_lengths(scaled: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
+    """D and 1/D of a tile that holds −2s of unit vectors, in place; 1/D is 0 at coincident points.
+
+    ∂/∂s = −(1/D)·∂/∂D.
+    """
+    squared = scaled.add_(2)
+    tiny = 4 * torch.finfo(scaled.dtype).eps  # what 2 − 2s of two equal vectors may differ from 0
+    if float(squared.amin()) > tiny:
+        inverse_d = torch.rsqrt(squared, out=spare)
+    else:
+        same = squared <= tiny
+        squared.masked_fill_(same, 0.0)
+        inverse_d = torch.rsqrt(squared, out=spare).masked_fill_(same, 0.0)
+    return squared.mul_(inverse_d), inverse_d
 
 
 def side_scales(n_p: Tensor, n_n: Tensor) -> tuple[float, float]:

@@ -38,6 +38,9 @@ class ExponentKernel(ABC):
     def scale(self) -> float:
         return self.exponent * math.log2(math.e)
 
+    def nothing(self, scaled: Tensor) -> bool:
+        return False
+
     def tile(self, scaled: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
         torch.exp2_(scaled)
         return scaled, scaled

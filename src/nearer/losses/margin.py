@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nearer._validation import check_choice, check_int, check_number
 from nearer.exceptions import LabelError
-from nearer.losses.contrastive import inverse, lengths, root
+from nearer.losses.contrastive import inverse, lengths, root, tile_lengths
 from nearer.losses.pair_loss import as_function
 from nearer.losses.row_loss import RowLoss
 from nearer.losses.softmax import divide
@@ -131,10 +131,13 @@ class MarginKernel:
     one_pass: bool = True
     counts: bool = True
 
+    def nothing(self, scaled: Tensor) -> bool:
+        return float(scaled.amin()) >= (self.beta + self.loss.alpha) ** 2 - 2
+
     def tile(self, scaled: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
-        inverse_d = torch.rsqrt(scaled.add_(2).clamp_(min=1e-12), out=spare)
+        d, inverse_d = tile_lengths(scaled, spare)
         edge = self.beta + self.loss.alpha
-        near = scaled.mul_(inverse_d).neg_().add_(edge).clamp_(min=0)  # D = D²·(1/D)
+        near = d.neg_().add_(edge).clamp_(min=0)
         return near, torch.threshold_(inverse_d, 1 / edge, 0.0)
 
     def _multiples(self, segments: Segments) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from nearer._validation import check_number
 from nearer.losses.pair_loss import as_function
 from nearer.losses.row_loss import RowLoss, sortable_labels
 from nearer.losses.softmax import divide
-from nearer.pairwise.counting import count_row_triplets, triplets_by_tiles
+from nearer.pairwise.counting import count_row_triplets, equal_within, triplets_by_tiles
 from nearer.pairwise.draws import fresh_seed, uniform
 from nearer.pairwise.masked import hardest, softplus
 from nearer.pairwise.panels import AllSum, Gradient, Miner, Pairing, Panel, Rows, by_panels
@@ -51,7 +51,7 @@ class _CountedTripletLoss(RowLoss):
         triplets = panel.positive[:, :, None] & panel.negative[:, None, :]  # (q, n, n): anchor, positive, negative
         hinge = (s[:, None, :] - s[:, :, None] + self.margin).clamp(min=0) * triplets
         if self.semi_hard:
-            hinge = hinge * (s[:, None, :] < s[:, :, None])
+            hinge = hinge * (s[:, None, :] < s[:, :, None] - equal_within(s.dtype))
         terms = {"active": int((hinge > 0).sum()), "tuples": int(triplets.sum())}.get(self.reduction, 0)
         return divide(hinge.sum(), self.reduction, terms, len(s))
 

@@ -17,10 +17,19 @@ from nearer.pairwise.panels import Gradient
 from nearer.pairwise.segments import Block, Segments
 from nearer.pairwise.symmetric import add_positives, restore
 
-__all__ = ["count_row_triplets", "triplets_by_tiles"]
+__all__ = ["count_row_triplets", "equal_within", "triplets_by_tiles"]
 
 # Up to here comparing with every positive is faster than a binary search.
 _FEW = 24
+
+
+def equal_within(dtype: torch.dtype) -> float:
+    """Similarities nearer than this are equal: a duplicate may differ in its last digits from tile to tile.
+
+    >>> equal_within(torch.float32) < 1e-6
+    True
+    """
+    return 8 * torch.finfo(dtype).eps
 
 
 def count_row_triplets(
@@ -28,7 +37,7 @@ def count_row_triplets(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(counts, value, violated): signed counts (r, n) (positives negative), hinge sum (r,), violated triplets (r,).
 
-    With `semi_hard` only triplets with s_an < s_ap count.
+    With `semi_hard` only triplets with s_an < s_ap count (equal up to rounding is not less).
 
     >>> s, p = torch.tensor([[0.0, 0.5, 0.6, 0.1]]), torch.tensor([[False, True, False, False]])
     >>> n = torch.tensor([[False, False, True, True]])
@@ -46,13 +55,14 @@ def count_row_triplets(
             edge = low[:, k, None]
             hot = (similarity > edge - margin) & negative
             if semi_hard:
-                hot &= similarity < edge
+                hot &= similarity < edge - equal_within(similarity.dtype)
             counts += hot
             per_positive[:, k] = hot.sum(1)
     else:
         counts, per_positive = _search(similarity, negative, low - margin, right=False)
         if semi_hard:
-            easy, per_easy = _search(similarity, negative, low, right=True)
+            upper = low - equal_within(similarity.dtype)
+            easy, per_easy = _search(similarity, negative, upper, right=True)
             counts -= easy
             per_positive -= per_easy
     violated = per_positive.sum(1)
@@ -87,6 +97,7 @@ def triplets_by_tiles(
         by_item[block.rows, : k - 1] = inside
     near = by_item.T.contiguous()  # (K−1, n): a tile compares with one positive of all its anchors at a time
     edges = near - margin
+    lowest, upper = edges.amin(0), near - equal_within(z.dtype)
 
     per_positive = torch.zeros_like(near)
     d_z = torch.zeros_like(z)
@@ -97,6 +108,8 @@ def triplets_by_tiles(
         torch.mm(z[tile.rows], z[tile.columns].T, out=s)
         if tile.mixed:
             segments.clear_positives(s, tile, -1e4)  # below every edge, and harmless in a product with zero
+        elif not bool((s.amax(1) > lowest[tile.rows]).any() | (s.amax(0) > lowest[tile.columns]).any()):
+            continue  # no triplet is violated here
         counts.zero_()
         for k in range(most):
             # Both roles of the tile: its rows as anchors, then its columns.
@@ -107,7 +120,7 @@ def triplets_by_tiles(
                 counts.add_(hot)
                 per_positive[k, part] += hot.sum(axis)
                 if semi_hard:
-                    torch.ge(s, near[k, part].unsqueeze(axis), out=hot)
+                    torch.ge(s, upper[k, part].unsqueeze(axis), out=hot)
                     counts.sub_(hot)
                     per_positive[k, part] -= hot.sum(axis)
         total += torch.dot(counts.view(-1), s.view(-1))

@@ -45,6 +45,10 @@ class Kernel(Protocol):
         """Whether a_i does not depend on the row sums."""
         ...
 
+    def nothing(self, scaled: Tensor) -> bool:
+        """Whether a tile has neither value nor weight, so that all further work on it can be left out."""
+        ...
+
     def tile(self, scaled: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
         """(e(s), w(s)) of a tile; both may be the tile itself, or the spare buffer of the same shape."""
         ...
@@ -80,7 +84,10 @@ def by_tiles(kernel: Kernel, embeddings: Tensor, labels: Tensor, *, gradient: bo
         keep = tile.elements * z.element_size() <= room
         # A tile that is kept is computed where it stays; copying it would cost as much as a third of its product.
         target = z.new_empty(tile.elements) if keep else buffers[0]
-        e, w = _evaluate(kernel, segments, tile, scaled, z, target, buffers[1])
+        found = _evaluate(kernel, segments, tile, scaled, z, target, buffers[1])
+        if found is None:
+            continue
+        e, w = found
         sums[tile.rows] += e.sum(1)
         if not tile.diagonal:
             sums[tile.columns] += e.sum(0)
@@ -93,25 +100,30 @@ def by_tiles(kernel: Kernel, embeddings: Tensor, labels: Tensor, *, gradient: bo
             room -= tile.elements * z.element_size()
             kept[number] = w if w.data_ptr() == target.data_ptr() else w.clone()
 
-    found = kernel.factors(sums, float(active), segments, z)
+    result = kernel.factors(sums, float(active), segments, z)
     if gradient:
         if not kernel.one_pass:
             for number, tile in enumerate(segments.tiles()):
                 held = kept.pop(number, None)
-                w = held if held is not None else _evaluate(kernel, segments, tile, scaled, z, *buffers[:2])[1]
-                _accumulate(d_z, w, found.negative, tile, z, buffers[2])
-        if found.negative_scale != 1.0:
-            d_z *= found.negative_scale
-        add_positives(d_z, found.positive, segments, z)
-    anchor = None if found.anchor_values is None else restore(found.anchor_values, segments)
-    return Gradient(found.value, restore(d_z, segments) if gradient else None, anchor_values=anchor)
+                if held is None:
+                    found = _evaluate(kernel, segments, tile, scaled, z, *buffers[:2])
+                    held = None if found is None else found[1]
+                if held is not None:
+                    _accumulate(d_z, held, result.negative, tile, z, buffers[2])
+        if result.negative_scale != 1.0:
+            d_z *= result.negative_scale
+        add_positives(d_z, result.positive, segments, z)
+    anchor = None if result.anchor_values is None else restore(result.anchor_values, segments)
+    return Gradient(result.value, restore(d_z, segments) if gradient else None, anchor_values=anchor)
 
 
 def _evaluate(
     kernel: Kernel, segments: Segments, tile: Tile, scaled: Tensor, z: Tensor, target: Tensor, other: Tensor
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor] | None:
     values, spare = (buffer[: tile.elements].view(tile.shape) for buffer in (target, other))
     torch.mm(scaled[tile.rows], z[tile.columns].T, out=values)
+    if not tile.mixed and kernel.nothing(values):
+        return None
     e, w = kernel.tile(values, spare)
     if tile.mixed:
         segments.clear_positives(e, tile)
