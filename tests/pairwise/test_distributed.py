@@ -100,7 +100,7 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
 
 
 def test_outside_distributed_it_says_what_to_do() -> None:
-    with pytest.raises(ParameterError, match="needs torch.distributed.init_process_group"):
+    with pytest.raises(ParameterError, match=r"needs torch\.distributed\.init_process_group"):
         ShardedLoss(RAWLoss())(torch.eye(3), torch.arange(3))
     with pytest.raises(ParameterError, match="`loss` must be a pair loss"):
         ShardedLoss(torch.nn.MSELoss())  # type: ignore[arg-type]
