@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from nearer._validation import check_number
-from nearer.losses.exponential import exponent_is_safe
 from nearer.losses.pair_loss import as_function
 from nearer.losses.row_loss import RowLoss
-from nearer.pairwise.masked import softplus
+from nearer.pairwise.masked import exponent_is_safe, softplus
 from nearer.pairwise.panels import Miner, Panel, Rows
 from nearer.pairwise.segments import Block, Segments
 from nearer.pairwise.symmetric import Factors

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from nearer._validation import check_number
-from nearer.losses.exponential import exponent_is_safe
 from nearer.losses.pair_loss import as_function
 from nearer.losses.row_loss import RowLoss
 from nearer.losses.softmax import divide
-from nearer.pairwise.masked import masked_logsumexp, soft_rows, softplus
+from nearer.pairwise.masked import exponent_is_safe, masked_logsumexp, soft_rows, softplus
 from nearer.pairwise.panels import Miner, Panel, Rows
 from nearer.pairwise.segments import Block, Segments
 from nearer.pairwise.symmetric import Factors
@@ -68,17 +67,18 @@ class CircleLoss(RowLoss):
         s, m = panel.similarity, self.margin
         a_p, a_n = self._slopes(s)
         pull, w_p = soft_rows(a_p * (s - 1 + m), panel.positive)
-        push, w_n = soft_rows(a_n * (s - m), panel.negative)
+        push, w_n = soft_rows(a_n * (s - m), panel.negative, self._largest_push(panel.bound))
         both = torch.isfinite(pull) & torch.isfinite(push)
         total = torch.where(both, pull + push, -torch.inf)
         weight = w_n.mul_(a_n).add_(w_p.mul_(a_p)).mul_(torch.sigmoid(total)[:, None])
         return Rows(softplus(total), weight, active=both)
 
+    def _largest_push(self, bound: float) -> float:
+        """The largest exponent of a negative, at s = bound; below −m it is 0, between it is at least −γm²."""
+        return self.gamma * max((bound + self.margin) * abs(bound - self.margin), self.margin**2)
+
     def kernel(self, bound: float) -> CircleKernel | None:
-        # The largest exponents: a negative at s = 1, a positive at s = −1.
-        largest = self.gamma * max((1 + self.margin) * abs(1 - self.margin), (2 + self.margin) * (2 - self.margin))
-        push = self.gamma * (1 + self.margin) * abs(1 - self.margin)
-        return CircleKernel(self, largest) if exponent_is_safe(push) else None
+        return CircleKernel(self) if exponent_is_safe(self._largest_push(bound)) else None
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,6 @@ class CircleKernel:
     """e = e^{γα_n(s−m)}, w = γα_n·e. Positives are few: their logarithms are taken with a row maximum."""
 
     loss: CircleLoss
-    largest: float
     scale: float = 1.0
     one_pass: bool = False
     counts: bool = False

@@ -11,10 +11,10 @@ from torch import Tensor
 from nearer._validation import check_choice, check_number
 from nearer.exceptions import ParameterError
 from nearer.losses.contrastive import inverse, root
-from nearer.losses.exponential import ExponentKernel, exponent_is_safe
+from nearer.losses.exponential import ExponentKernel
 from nearer.losses.pair_loss import PairLoss, as_function
 from nearer.losses.row_loss import RowLoss
-from nearer.pairwise.masked import masked_logsumexp, soft_rows
+from nearer.pairwise.masked import exponent_is_safe, masked_logsumexp, soft_rows
 from nearer.pairwise.panels import AllSum, Gradient, Miner, Pairing, Panel, Rows, iterate_panels
 from nearer.pairwise.segments import Block, Segments
 from nearer.pairwise.symmetric import Factors
@@ -64,8 +64,9 @@ class GeneralizedLiftedLoss(RowLoss):
 
     def rows(self, panel: Panel) -> Rows:
         x_p, x_n, sign = self._sides(panel.similarity)
-        pull, w_p = soft_rows(x_p, panel.positive)
-        push, w_n = soft_rows(x_n, panel.negative)
+        largest = panel.bound + abs(self.margin)
+        pull, w_p = soft_rows(x_p, panel.positive, largest)
+        push, w_n = soft_rows(x_n, panel.negative, largest)
         both = torch.isfinite(pull) & torch.isfinite(push)
         value = torch.where(both, pull + sign * push, 0.0).clamp_(min=0)
         # ∂x_n/∂s is +1 where the sign is +1 and −1 where it is −1: the product is +1 either way.

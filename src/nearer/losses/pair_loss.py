@@ -75,7 +75,7 @@ class PairLoss(nn.Module, ABC):
         queries, database, relation = check_call(embeddings, labels, database, database_labels)
 
         def program(q: Tensor, d: Tensor | None, values: Tensor | None, gradient: bool) -> Gradient:
-            return self.program(make_pairing(q, d, relation), values, gradient)
+            return self.program(make_pairing(q, d, relation, unit=self.normalize), values, gradient)
 
         return run(self, program, queries, database, relation)
 
@@ -86,7 +86,7 @@ class PairLoss(nn.Module, ABC):
         queries, database, relation = check_call(embeddings, labels, database, database_labels)
         q = normalize_rows(queries)[0] if self.normalize else queries
         d = None if database is None else normalize_rows(database)[0] if self.normalize else database
-        pairing = make_pairing(q, d, relation)
+        pairing = make_pairing(q, d, relation, unit=self.normalize)
         with torch.no_grad():
             select = None if self.miner is None else self.miner.prepare(pairing)
         panel = whole_panel(pairing, self.distance, select, self.anchor_values(relation))
@@ -148,11 +148,11 @@ class ShardedLoss(nn.Module):
         def program(q: Tensor, d: Tensor | None, values: Tensor | None, gradient: bool) -> Gradient:
             shards = Shards(len(q), q.device, averaged=self.averaged)
             if loss.rowwise:
-                pairing = shards.pairing(q, relation)
+                pairing = shards.pairing(q, relation, unit=loss.normalize)
                 found = loss.program(pairing, values, gradient, total_anchors=shards.total, all_sum=shards.all_sum)
                 return shards.collect(found)
             values = None if values is None else shards.gather(values)
-            return shards.own_part(loss.program(shards.joint(q, relation), values, gradient))
+            return shards.own_part(loss.program(shards.joint(q, relation, unit=loss.normalize), values, gradient))
 
         return run(loss, program, queries, None, relation)
 
@@ -193,11 +193,11 @@ def check_embeddings(value: Any, name: str) -> Tensor:
     return tensor
 
 
-def make_pairing(queries: Tensor, database: Tensor | None, relation: Relation) -> Pairing:
+def make_pairing(queries: Tensor, database: Tensor | None, relation: Relation, *, unit: bool) -> Pairing:
     """Items among themselves, or against a database of other things."""
     if database is None:
-        return Pairing(queries, queries, relation, 0)
-    return Pairing(queries, database, relation)
+        return Pairing(queries, queries, relation, 0, unit)
+    return Pairing(queries, database, relation, None, unit)
 
 
 def whole_panel(pairing: Pairing, distance: bool, select: Select | None, anchor_values: Tensor | None) -> Panel:

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from nearer._validation import check_number
-from nearer.losses.exponential import ExponentKernel, exponent_is_safe
+from nearer.losses.exponential import ExponentKernel
 from nearer.losses.pair_loss import as_function
 from nearer.losses.row_loss import RowLoss, is_large
 from nearer.mining import VTHM
-from nearer.pairwise.masked import masked_logsumexp, soft_rows_with_zero
+from nearer.pairwise.masked import exponent_is_safe, masked_logsumexp, soft_rows_with_zero
 from nearer.pairwise.mined import mined_by_tiles
 from nearer.pairwise.panels import Gradient, Miner, Pairing, Panel, Rows
 from nearer.pairwise.segments import Block, Segments
@@ -62,8 +62,9 @@ class RAWLoss(RowLoss):
 
     def rows(self, panel: Panel) -> Rows:
         x = panel.similarity - self.gamma
-        pull, w_p = soft_rows_with_zero(x * -self.alpha, panel.positive)
-        push, w_n = soft_rows_with_zero(x * self.beta, panel.negative)
+        largest = panel.bound + abs(self.gamma)
+        pull, w_p = soft_rows_with_zero(x * -self.alpha, panel.positive, self.alpha * largest)
+        push, w_n = soft_rows_with_zero(x * self.beta, panel.negative, self.beta * largest)
         return Rows(pull / self.alpha + push / self.beta, w_n.sub_(w_p))
 
     def fast(self, pairing: Pairing, gradient: bool) -> Gradient | None:

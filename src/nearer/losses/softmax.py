@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from nearer._validation import check_number
-from nearer.losses.exponential import ExponentKernel, exponent_is_safe
+from nearer.losses.exponential import ExponentKernel
 from nearer.losses.pair_loss import as_function
 from nearer.losses.row_loss import RowLoss
-from nearer.pairwise.masked import masked_logsumexp, soft_rows, softplus
+from nearer.pairwise.masked import exponent_is_safe, masked_logsumexp, soft_rows, softplus
 from nearer.pairwise.panels import Miner, Panel, Rows
 from nearer.pairwise.segments import Block, Segments
 from nearer.pairwise.symmetric import Factors
@@ -49,7 +49,7 @@ class SupConLoss(RowLoss):
 
     def rows(self, panel: Panel) -> Rows:
         x = panel.similarity / self.temperature
-        everyone, soft = soft_rows(x, panel.positive | panel.negative)
+        everyone, soft = soft_rows(x, panel.positive | panel.negative, panel.bound / self.temperature)
         n_p = panel.positive.sum(1)
         some = n_p > 0
         share = panel.positive / n_p.clamp(min=1)[:, None].to(x.dtype)
@@ -91,7 +91,7 @@ class NTXentLoss(RowLoss):
 
     def rows(self, panel: Panel) -> Rows:
         x = panel.similarity / self.temperature
-        others, soft = soft_rows(x, panel.negative)
+        others, soft = soft_rows(x, panel.negative, panel.bound / self.temperature)
         p = panel.positive & torch.isfinite(others)[:, None]
         gap = torch.where(p, others[:, None] - x, -torch.inf)
         pull = torch.sigmoid(gap)
@@ -131,7 +131,7 @@ class InfoNCELoss(RowLoss):
         return divide(gap.sum(), self.reduction, int(some.sum()), len(x))
 
     def rows(self, panel: Panel) -> Rows:
-        return _log_share(panel.similarity / self.temperature, 1 / self.temperature, panel)
+        return _log_share(panel.similarity / self.temperature, 1 / self.temperature, panel, panel.bound)
 
     def kernel(self, bound: float) -> SoftmaxKernel | None:
         if not exponent_is_safe(bound / self.temperature):
@@ -177,7 +177,8 @@ class NCALoss(RowLoss):
         return divide(gap.sum(), self.reduction, int(some.sum()), len(x))
 
     def rows(self, panel: Panel) -> Rows:
-        return _log_share(self._logits(panel), -1 / self.temperature, panel)
+        # On unit vectors D² ≤ 4.
+        return _log_share(self._logits(panel), -1 / self.temperature, panel, 4 * panel.bound)
 
     def kernel(self, bound: float) -> SoftmaxKernel | None:
         # On unit vectors −D²/τ = 2s/τ − 2/τ, and the constant cancels.
@@ -191,10 +192,10 @@ def divide(total: Tensor, reduction: str, terms: int, anchors: int) -> Tensor:
     return total / {"sum": 1, "mean": max(anchors, 1)}.get(reduction, max(terms, 1))
 
 
-def _log_share(x: Tensor, slope: float, panel: Panel) -> Rows:
-    """−log of the positives' share of Σ eˣ; `slope` is ∂x by what the panel holds."""
-    everyone, soft = soft_rows(x, panel.positive | panel.negative)
-    near, soft_p = soft_rows(x, panel.positive)
+def _log_share(x: Tensor, slope: float, panel: Panel, bound: float) -> Rows:
+    """−log of the positives' share of Σ eˣ; `slope` is ∂x by what the panel holds, at most `bound` in size."""
+    everyone, soft = soft_rows(x, panel.positive | panel.negative, bound * abs(slope))
+    near, soft_p = soft_rows(x, panel.positive, bound * abs(slope))
     some = torch.isfinite(near)
     value = torch.where(some, everyone - near, 0.0)
     return Rows(value, soft.sub_(soft_p).mul_((some.to(x.dtype) * slope)[:, None]), active=some)

@@ -51,16 +51,17 @@ class Shards:
         dist.all_gather(parts, padded)
         return torch.cat([part[:size] for part, size in zip(parts, self.sizes, strict=True)])
 
-    def pairing(self, queries: Tensor, relation: Relation) -> Pairing:
+    def pairing(self, queries: Tensor, relation: Relation, *, unit: bool) -> Pairing:
         """Own items as queries, the joint batch as the database."""
         if not isinstance(relation, TableRelation):
             raise LabelError(
                 f"{type(relation).__name__} cannot be sharded: its item numbers mean one process. Use labels."
             )
         table = self.gather(relation.queries)
-        return Pairing(queries, self.gather(queries), relation.between(relation.queries, table), self.start)
+        related = relation.between(relation.queries, table)
+        return Pairing(queries, self.gather(queries), related, self.start, unit)
 
-    def joint(self, queries: Tensor, relation: Relation) -> Pairing:
+    def joint(self, queries: Tensor, relation: Relation, *, unit: bool) -> Pairing:
         """The whole batch as if this process had it alone; for losses that are not made of rows."""
         if not isinstance(relation, TableRelation):
             raise LabelError(
@@ -68,7 +69,7 @@ class Shards:
             )
         table = self.gather(relation.queries)
         everything = self.gather(queries)
-        return Pairing(everything, everything, relation.between(table, table), 0)
+        return Pairing(everything, everything, relation.between(table, table), 0, unit)
 
     def collect(self, found: Gradient) -> Gradient:
         """Both roles of the own items: as anchors here, as database items in every process."""

@@ -7,6 +7,7 @@ array exists unless it is small. Memory is O(n·(d + rows)).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -37,6 +38,7 @@ Reduction = Literal["sum", "mean", "active", "tuples", "sides"]
 # Elements of one panel: large enough for the matrix product, small enough for the caches and the memory bound.
 _PANEL_ELEMENTS = 1 << 20
 _forced_tile: int | None = None
+_UNIT = 1 + 1e-4  # unit vectors, with what rounding may add
 
 
 @contextmanager
@@ -73,6 +75,7 @@ class Pairing:
     database: Tensor  # (n, d)
     relation: Relation
     offset: int | None = None
+    unit: bool = False  # all rows have length one (or zero), so no similarity exceeds 1
 
     @property
     def shared(self) -> bool:
@@ -88,7 +91,7 @@ class Pairing:
         ):
             return self
         everyone = relation.between(relation.database, relation.database)
-        return Pairing(self.database, self.database, everyone, 0)
+        return Pairing(self.database, self.database, everyone, 0, self.unit)
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,7 @@ class Panel:
     # For reduction "sides": 1/active positives, 1/active negatives; None if the panel is the whole batch and the
     # loss can count for itself.
     scales: tuple[float, float] | None = (1.0, 1.0)
+    bound: float = math.inf  # no |similarity| exceeds it
     first: int = 0  # the first anchor's number in the joint batch; anchors.start unless the batch is sharded
 
     @property
@@ -216,7 +220,8 @@ def iterate_panels(
         squared = squared_distances(similarity, q, database, diagonal) if distance else None
         first = start + (pairing.offset or 0)
         values = None if anchor_values is None else anchor_values[anchors]
-        panel = Panel(similarity, positive, negative, anchors, squared, values, first=first)
+        bound = _UNIT if pairing.unit else math.inf
+        panel = Panel(similarity, positive, negative, anchors, squared, values, bound=bound, first=first)
         if select is not None:
             positive, negative = select(panel)
             panel = replace(panel, positive=positive, negative=negative)
