@@ -18,7 +18,6 @@ Minimises Σ_i ‖x_i − c_{a_i}‖² over k centres c and assignments a. Four 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +26,9 @@ import torch
 from numpy.typing import NDArray
 
 from nearer._validation import as_matrix, check_int
-from nearer.evaluation.tiles import one_thread, run
+from nearer.evaluation.hartigan import hartigan
+from nearer.evaluation.points import Points, means, nearest, sums, two_nearest
+from nearer.evaluation.tiles import one_thread
 
 __all__ = ["Clustering", "kmeans"]
 
@@ -35,9 +36,11 @@ Array = NDArray[Any]
 
 # With this many clusters and more, starts are few and centres are moved; below, many starts race to the end.
 MANY_CLUSTERS = 20
-# Up to this many clusters the nearest one is found column by column.
-FEW_CLUSTERS = 48
+# From here on a start is expensive, and centres are drawn many at a time.
+CROWDED = 500
 STEPS = 4
+SHARE = 8
+FLOOR = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +73,9 @@ def kmeans(embeddings: Any, k: int, *, seed: int = 0) -> Clustering:
     scale = float(np.abs(centred).max())
     rows = (centred / (scale if scale > 0 else 1.0)).astype(np.float32)
     with one_thread() as workers:
-        points = _Points(rows, np.einsum("ij,ij->i", rows, rows), workers)
+        points = Points(rows, np.einsum("ij,ij->i", rows, rows), workers)
         centers = _race(points, k, rng)
-        assignments = _hartigan(points, _nearest(points, centers[None])[0][0], k)
+        assignments = hartigan(points, nearest(points, centers[None])[0][0], k)
     return _result(matrix, mean, assignments, k)
 
 
@@ -83,7 +86,7 @@ def _result(matrix: Array, mean: Array, assignments: Array, k: int) -> Clusterin
     inertia = 0.0
     for start in range(0, len(matrix), 8192):
         part = slice(start, start + 8192)
-        total += _sums(matrix[part] - mean, assignments[None, part], k)
+        total += sums(matrix[part] - mean, assignments[None, part], k)
     centers = total / np.maximum(count, 1)[:, None]
     for start in range(0, len(matrix), 8192):
         part = slice(start, start + 8192)
@@ -92,51 +95,29 @@ def _result(matrix: Array, mean: Array, assignments: Array, k: int) -> Clusterin
     return Clustering(assignments, (centers + mean).astype(matrix.dtype), inertia)
 
 
-@dataclass(frozen=True, eq=False)
-class _Points:
-    rows: Array  # (n, d) float32
-    squares: Array  # (n,) float32
-    workers: int
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def some(self, chosen: Array) -> _Points:
-        return _Points(self.rows[chosen], self.squares[chosen], self.workers)
-
-    @property
-    def tensor(self) -> torch.Tensor:
-        return torch.from_numpy(self.rows)
-
-    def distances(self, chosen: Array) -> Array:
-        """Squared distances of some of the points to all of them, (len(chosen), n)."""
-        rows, squares = self.tensor, torch.from_numpy(self.squares)
-        table = torch.addmm(squares, rows[chosen], rows.T, alpha=-2)
-        return table.add_(squares[chosen][:, None]).clamp_(min=0).numpy()
-
-
-def _race(points: _Points, k: int, rng: np.random.Generator) -> Array:
+def _race(points: Points, k: int, rng: np.random.Generator) -> Array:
     """Centres from the best of several starts, (k, d): a knock-out on growing samples, then Lloyd's steps."""
     n, many = len(points), k >= MANY_CLUSTERS
     order = rng.permutation(n)
-    smallest = max(100 * k, 1000, 0 if many else n // 8)
+    smallest = max(100 * k, 1000, 0 if many else n // SHARE)
     sizes = [n]
     while sizes[0] > 1.5 * smallest:
         sizes.insert(0, max(sizes[0] // 4, smallest))
-    starts = min(max(250 // k, 2), 16) if k > 1 else 1
+    starts = 1 if k == 1 or k > CROWDED else min(max(250 // k, 2), 16)
     moved = not many
     centers, cost = np.empty((0, k, points.rows.shape[1]), dtype=np.float32), np.empty(0)
     for size in sizes:
         sample = points if size == n else points.some(order[:size])
         if not len(centers):
-            centers, cost = _steps(sample, _seeds(sample, k, starts, rng), STEPS)
+            seeds = _many_seeds(sample, k, rng) if k > CROWDED else _seeds(sample, k, starts, rng)
+            centers, cost = _steps(sample, seeds, 2 if k > CROWDED else STEPS)
             centers, cost = _better(centers, cost, -(-starts // 2))
         if len(centers) > 1:
             centers, cost = _steps(sample, centers, STEPS)
         # A sample on which centres may be moved: large enough that what helps there helps everywhere.
         ripe = size == n or size >= 150 * k
         if size < n:
-            centers, cost = _better(centers, cost, 1 if many and ripe else max(4, -(-len(centers) // 2)))
+            centers, cost = _better(centers, cost, 1 if many and ripe else max(FLOOR, -(-len(centers) // 2)))
         while size == n and len(centers) > 1:
             centers, cost = _better(centers, cost, len(centers) // 2)
             if len(centers) > 1:
@@ -145,7 +126,9 @@ def _race(points: _Points, k: int, rng: np.random.Generator) -> Array:
             best = centers[0]
             if ripe and not moved:
                 best, moved = _breathe(sample, best, rng), True
-            centers = _lloyd(sample, best, 300 if size == n else 30, 1e-5 if size == n else 1e-3)[None]
+            # Of many centres Hartigan's rule, which keeps lists of the near ones, takes care at less cost.
+            most = 2 if k > CROWDED else 300 if size == n else 30
+            centers = _lloyd(sample, best, most, 1e-5 if size == n else 1e-3)[None]
     return np.asarray(centers[0])
 
 
@@ -154,7 +137,7 @@ def _better(centers: Array, cost: Array, count: int) -> tuple[Array, Array]:
     return centers[keep], cost[keep]
 
 
-def _seeds(points: _Points, k: int, starts: int, rng: np.random.Generator) -> Array:
+def _seeds(points: Points, k: int, starts: int, rng: np.random.Generator) -> Array:
     """Greedy k-means++ for several starts at once, (starts, k, d).
 
     Each step draws a few candidates with probability proportional to their squared distance from the centres so
@@ -178,152 +161,77 @@ def _seeds(points: _Points, k: int, starts: int, rng: np.random.Generator) -> Ar
     return points.rows[chosen]
 
 
-def _nearest(points: _Points, centers: Array) -> tuple[Array, Array]:
-    """The nearest centre of each point in each of r sets of centres, (r, n), and the total cost of each, (r,)."""
-    r, k, d = centers.shape
-    flat = torch.from_numpy(np.ascontiguousarray(centers.reshape(r * k, d)))
-    half = (flat * flat).sum(dim=1) / 2
-    labels = np.empty((r, len(points)), dtype=np.int64)
+def _many_seeds(points: Points, k: int, rng: np.random.Generator) -> Array:
+    """k-means++ for many centres, a sixty-fourth of them at a time, (1, k, d).
 
-    def by_rows(start: int, stop: int, room: Array) -> Any:
-        # ‖x‖² − 2 (x·c − ½‖c‖²): the largest bracket belongs to the nearest centre.
-        values = torch.addmm(half, points.tensor[start:stop], flat.T, beta=-1, out=torch.from_numpy(room)).numpy()
-        values = values.reshape(stop - start, r, k)
-        place = values.argmax(axis=2)
-        labels[:, start:stop] = place.T
-        largest = np.take_along_axis(values, place[:, :, None], axis=2)[:, :, 0]
-        return np.sum(points.squares[start:stop, None] - 2 * largest, axis=0, dtype=np.float64)
-
-    def by_columns(start: int, stop: int, room: Array) -> Any:
-        table = torch.from_numpy(room.reshape(-1)).view(r * k, stop - start)
-        torch.addmm(half[:, None], flat, points.tensor[start:stop].T, beta=-1, out=table)
-        place, largest = _first_largest(table.numpy().reshape(r, k, stop - start))
-        labels[:, start:stop] = place
-        return np.sum(points.squares[start:stop] - 2 * largest, axis=1, dtype=np.float64)
-
-    return labels, np.sum(_blocks(points, r * k, by_columns if k <= FEW_CLUSTERS else by_rows), axis=0)
+    Centres of one draw do not know of each other; the steps that follow repair what that spoils.
+    """
+    n = len(points)
+    chosen = rng.integers(n, size=1)
+    closest = points.distances(chosen)[0]
+    while len(chosen) < k:
+        count = min(max(k // 64, 1), k - len(chosen))
+        # The smallest of exponential times with the distances as rates: a draw without replacement.
+        time = rng.exponential(size=n) / np.maximum(closest, np.finfo(np.float32).tiny)
+        new = np.argpartition(time, count - 1)[:count]
+        for start in range(0, count, 256):
+            np.minimum(closest, points.distances(new[start : start + 256]).min(axis=0), out=closest)
+        chosen = np.concatenate([chosen, new])
+    return points.rows[chosen][None]
 
 
-def _first_largest(values: Array) -> tuple[Array, Array]:
-    """argmax and max along the middle axis of (r, k, n); for few k faster than numpy's argmax of short rows."""
-    largest = values[:, 0].copy()
-    place, number = np.zeros((2, *largest.shape), dtype=np.uint8)
-    larger = np.empty(largest.shape, dtype=bool)
-    for j in range(1, values.shape[1]):
-        np.greater(values[:, j], largest, out=larger)
-        np.maximum(values[:, j], largest, out=largest)
-        # j is larger than every place so far: its number wins wherever its value did.
-        np.multiply(larger.view(np.uint8), np.uint8(j), out=number)
-        np.maximum(place, number, out=place)
-    return place, largest
-
-
-def _two_nearest(points: _Points, centers: Array) -> tuple[Array, Array, Array]:
-    """The nearest centre of each point, its squared distance, and that of the second nearest."""
-    flat = torch.from_numpy(centers)
-    half = (flat * flat).sum(dim=1) / 2
-    labels = np.empty(len(points), dtype=np.int64)
-    first, second = np.empty((2, len(points)), dtype=np.float32)
-
-    def block(start: int, stop: int, room: Array) -> None:
-        values = torch.addmm(half, points.tensor[start:stop], flat.T, beta=-1, out=torch.from_numpy(room)).numpy()
-        labels[start:stop] = place = values.argmax(axis=1)
-        rows = np.arange(stop - start)
-        first[start:stop] = values[rows, place]
-        values[rows, place] = -np.inf
-        second[start:stop] = values.max(axis=1)
-
-    _blocks(points, len(centers), block)
-    return labels, np.maximum(points.squares - 2 * first, 0), np.maximum(points.squares - 2 * second, 0)
-
-
-def _blocks(points: _Points, width: int, work: Callable[[int, int, Array], Any]) -> list[Any]:
-    """Call `work(start, stop, room)` for blocks of points, with room for `width` numbers for each of them."""
-    n, size = len(points), max(256, 2**18 // width)
-
-    def prepare() -> Callable[[int], Any]:
-        room = np.empty((min(size, n), width), dtype=np.float32)
-        return lambda start: work(start, min(start + size, n), room[: min(size, n - start)])
-
-    starts = range(0, n, size)
-    # Starting workers costs more than a small table.
-    if n * width * points.rows.shape[1] < 10_000_000:
-        return [*map(prepare(), starts)]
-    return run(starts, prepare, workers=points.workers)
-
-
-def _sums(rows: Array, labels: Array, k: int) -> Array:
-    """The sum of the rows of each cluster, (k, d); `labels` is (r, n), a row counts in r clusters."""
-    r, n = labels.shape
-    if rows.size < 200_000:
-        total, data = torch.zeros(k, rows.shape[1], dtype=torch.from_numpy(rows[:0]).dtype), torch.from_numpy(rows)
-        for each in torch.from_numpy(labels):
-            total.index_add_(0, each, data)
-        return total.numpy()
-    from scipy.sparse import csr_matrix
-
-    ones, members = np.ones(labels.size, dtype=rows.dtype), labels.T.reshape(-1)
-    table = csr_matrix((ones, members, np.arange(0, labels.size + 1, r)), shape=(n, k), copy=False)
-    return np.asarray(table.T @ rows)
-
-
-def _means(points: _Points, labels: Array, k: int) -> tuple[Array, Array]:
-    """The mean and the size of each cluster; zeros where there is nothing."""
-    count = np.bincount(labels, minlength=k)
-    return _sums(points.rows, labels[None], k) / np.maximum(count, 1)[:, None].astype(np.float32), count
-
-
-def _steps(points: _Points, centers: Array, steps: int) -> tuple[Array, Array]:
+def _steps(points: Points, centers: Array, steps: int) -> tuple[Array, Array]:
     """Some of Lloyd's steps for several sets of centres at once, and the cost of each before the last step."""
     r, k, d = centers.shape
     flat, cost = centers.reshape(r * k, d), np.empty(r)
     for _ in range(steps):
-        labels, cost = _nearest(points, flat.reshape(r, k, d))
+        labels, cost = nearest(points, flat.reshape(r, k, d))
         labels += np.arange(r)[:, None] * k
         count = np.bincount(labels.reshape(-1), minlength=r * k)[:, None]
         # A centre without points stays where it is: a race has other starts.
-        means = _sums(points.rows, labels, r * k) / np.maximum(count, 1).astype(np.float32)
-        flat = np.where(count > 0, means, flat)
+        middle = sums(points.rows, labels, r * k) / np.maximum(count, 1).astype(np.float32)
+        flat = np.where(count > 0, middle, flat)
     return flat.reshape(r, k, d), cost
 
 
-def _lloyd(points: _Points, centers: Array, steps: int, tolerance: float) -> Array:
+def _lloyd(points: Points, centers: Array, steps: int, tolerance: float) -> Array:
     """Lloyd's steps until the cost falls by less than a fraction `tolerance`."""
     before = np.inf
     for _ in range(steps):
-        (labels,), (cost,) = _nearest(points, centers[None])
-        means, count = _means(points, labels, len(centers))
+        (labels,), (cost,) = nearest(points, centers[None])
+        middle, count = means(points, labels, len(centers))
         empty = np.flatnonzero(count == 0)
         if len(empty):
             # The points that fit worst become centres.
-            distance = points.squares - 2 * np.einsum("ij,ij->i", points.rows, means[labels])
-            distance += np.einsum("ij,ij->i", means, means)[labels]
-            means[empty] = points.rows[np.argsort(-distance, kind="stable")[: len(empty)]]
-        centers = means
+            distance = points.squares - 2 * np.einsum("ij,ij->i", points.rows, middle[labels])
+            distance += np.einsum("ij,ij->i", middle, middle)[labels]
+            middle[empty] = points.rows[np.argsort(-distance, kind="stable")[: len(empty)]]
+        centers = middle
         if before - cost <= tolerance * cost:
             break
         before = cost
     return centers
 
 
-def _breathe(points: _Points, centers: Array, rng: np.random.Generator) -> Array:
+def _breathe(points: Points, centers: Array, rng: np.random.Generator) -> Array:
     """Move centres from where they are missed least to where the error is largest, as long as that helps."""
     k = len(centers)
-    labels, first, _ = _two_nearest(points, centers)
+    labels, first, _ = two_nearest(points, centers)
     cost = float(first.sum(dtype=np.float64))
     moves = max(k // 10, 1)
-    for _ in range(6):
+    cycles, steps = (2, 2) if k > CROWDED else (6, 4)
+    for _ in range(cycles):
         error, size = np.bincount(labels, weights=first, minlength=k), np.bincount(labels, minlength=k)
         worst = np.argsort(-error, kind="stable")[:moves]
         step = rng.normal(size=(moves, centers.shape[1]))
         radius = np.sqrt(error[worst] / np.maximum(size[worst], 1))
         step *= (0.3 * radius / np.linalg.norm(step, axis=1))[:, None]
         more = np.concatenate([centers, (centers[worst] + step).astype(np.float32)])
-        more = _lloyd(points, more, 4, 1e-3)
-        labels_, first_, second_ = _two_nearest(points, more)
+        more = _lloyd(points, more, steps, 1e-3)
+        labels_, first_, second_ = two_nearest(points, more)
         missed = np.bincount(labels_, weights=second_ - first_, minlength=k + moves)
-        new = _lloyd(points, np.delete(more, _least_missed(more, missed, moves), axis=0), 4, 1e-3)
-        labels_, first_, _ = _two_nearest(points, new)
+        new = _lloyd(points, np.delete(more, _least_missed(more, missed, moves), axis=0), steps, 1e-3)
+        labels_, first_, _ = two_nearest(points, new)
         cost_ = float(first_.sum(dtype=np.float64))
         if cost_ < cost * (1 - 1e-4):
             centers, cost, labels, first = new, cost_, labels_, first_
@@ -336,69 +244,25 @@ def _breathe(points: _Points, centers: Array, rng: np.random.Generator) -> Array
 
 def _least_missed(centers: Array, missed: Array, count: int) -> list[int]:
     """Which centres to take away: `missed` is what each would cost alone, so neighbours are not taken together."""
-    product = centers @ centers.T
-    square = np.diagonal(product)
-    distance = square[:, None] + square - 2 * product
-    np.fill_diagonal(distance, -1)
+    rows = torch.from_numpy(centers)
+    squares = (rows * rows).sum(dim=1)
     order = np.argsort(missed, kind="stable").tolist()
     free = np.ones(len(centers), dtype=bool)
+    spare = len(centers)
     taken: list[int] = []
     for j in order:
-        if free[j] and len(taken) < count:
-            taken.append(j)
-            free[j] = False
-            if np.count_nonzero(free) > 2 * (count - len(taken)):
-                free[np.argsort(distance[j], kind="stable")[1:4]] = False
+        if len(taken) == count:
+            break
+        if not free[j]:
+            continue
+        taken.append(j)
+        free[j] = False
+        spare -= 1
+        if spare > 2 * (count - len(taken)) + 3:
+            distance = (squares - 2 * torch.mv(rows, rows[j])).numpy()
+            distance[j] = np.inf
+            close = np.argpartition(distance, 2)[:3]
+            spare -= int(np.count_nonzero(free[close]))
+            free[close] = False
     rest = set(order) - set(taken)
     return taken + [j for j in order if j in rest][: count - len(taken)]
-
-
-def _hartigan(points: _Points, labels: Array, k: int) -> Array:
-    """Move points by Hartigan's rule, many at a time, as long as the cost falls; returns the assignments."""
-    n = len(points)
-    energy = float(points.squares.sum(dtype=np.float64))
-    centers, count = _means(points, labels, k)
-    cost = _cost(energy, centers, count)
-    target, gain = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.float32)
-    for _ in range(30):
-        # n/(n+1) · ‖x − c‖² = n/(n+1) · ‖x‖² − 2 n/(n+1) · x·c + n/(n+1) · ‖c‖², one matrix product.
-        join = (count / (count + 1)).astype(np.float32)
-        leave = np.where(count > 1, (count + 1) / np.maximum(count - 1, 1), 0).astype(np.float32)
-        flat, weight = torch.from_numpy(centers), torch.from_numpy(join)
-        scaled, offset = -2 * weight[:, None] * flat, weight * (flat * flat).sum(dim=1)
-        squares = torch.from_numpy(points.squares)
-
-        def block(start: int, stop: int, room: Array) -> None:
-            table = torch.addmm(offset, points.tensor[start:stop], scaled.T, out=torch.from_numpy(room))  # noqa: B023
-            values = table.addr_(squares[start:stop], weight).numpy()  # noqa: B023
-            rows, own = np.arange(stop - start), labels[start:stop]  # noqa: B023
-            stay = values[rows, own] * leave[own]  # noqa: B023
-            values[rows, own] = np.inf
-            target[start:stop] = place = values.argmin(axis=1)
-            gain[start:stop] = stay - values[rows, place]
-
-        if k == 1:
-            break
-        _blocks(points, k, block)
-        movers = np.flatnonzero(gain > 1e-6 * energy / n)
-        movers = movers[np.argsort(-gain[movers], kind="stable")]
-        # Each gain supposes that nothing else moves. When all moves together do not pay, fewer of the best may.
-        while len(movers):
-            moved = labels.copy()
-            moved[movers] = target[movers]
-            centers_, count_ = _means(points, moved, k)
-            cost_ = _cost(energy, centers_, count_)
-            if cost_ < cost:
-                break
-            movers = movers[: len(movers) // 4]
-        if not len(movers):
-            break
-        fall, labels, centers, count, cost = cost - cost_, moved, centers_, count_, cost_
-        if fall < 1e-5 * cost:
-            break
-    return labels
-
-
-def _cost(energy: float, centers: Array, count: Array) -> float:
-    """Σ‖x‖² − Σ_c n_c‖c‖², the inertia of clusters around their means."""
-    return energy - float(count @ np.einsum("ij,ij->i", centers, centers, dtype=np.float64))
