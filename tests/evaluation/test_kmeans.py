@@ -30,6 +30,12 @@ def test_planted_clusters_are_found(n: int, k: int, d: int) -> None:
     assert nmi(labels, result.assignments) == 1.0
 
 
+def test_hundreds_of_clusters_are_found() -> None:
+    """Beyond 500 clusters seeds are drawn many at a time and points look at lists of near centres."""
+    points, labels = blobs(3000, 600, 16, 0.1)
+    assert nmi(labels, kmeans(points, 600).assignments) > 0.99
+
+
 @pytest.mark.parametrize(("k", "dtype"), [(1, np.float32), (7, np.float64), (30, np.float32)])
 def test_the_result_is_what_it_says(k: int, dtype: Any) -> None:
     points, _ = blobs(400, 12, 5, 1.0)
