@@ -173,7 +173,8 @@ def real_data() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
         return centred @ np.linalg.eigh(centred[:20_000].T @ centred[:20_000])[1][:, -count:].astype(np.float32)
 
     def unit(split: Any) -> tuple[np.ndarray, np.ndarray]:
-        return unit_rows(np.asarray(split.x, dtype=np.float32)), np.asarray(split.y)
+        points = np.asarray(split.x, dtype=np.float32).reshape(len(split.y), -1)
+        return unit_rows(points), np.asarray(split.y)
 
     def train() -> tuple[np.ndarray, np.ndarray]:
         points, labels = mnist("train")

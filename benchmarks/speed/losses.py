@@ -182,7 +182,7 @@ def memory(name: str, size: int) -> dict[str, Any]:
     code = (
         "import sys, json, time; sys.path.insert(0, 'benchmarks'); sys.path.insert(0, 'benchmarks/speed')\n"
         "import torch, losses as bench\nfrom record import peak_megabytes\n"
-        "torch.set_num_threads(2)\n"
+        "torch.set_num_threads(1)\n"
         f"x, y = bench.batch({size}, 128, 1.0)\n"
         f"bench.step((bench.OURS | bench.ALSO)[{name!r}], *bench.batch(1024, 128, 1.0))()\n"
         "before = peak_megabytes(); start = time.perf_counter()\n"
@@ -192,27 +192,27 @@ def memory(name: str, size: int) -> dict[str, Any]:
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     extra, seconds = json.loads(done.stdout.splitlines()[-1])
-    row = {"loss": name, "batch": size, "extra_megabytes": round(extra, 1), "seconds": round(seconds, 2)}
-    return row
+    return {"loss": name, "batch": size, "extra_megabytes": round(extra, 1), "seconds": round(seconds, 2)}
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    if "--memory" in sys.argv:
-        rows = []
-        for size in (16384,) if "--quick" in sys.argv else (16384, 65536):
-            for name in OURS | ALSO if size == 16384 else OURS:
-                rows.append(memory(name, size))
-                print(rows[-1], flush=True)
-                save("losses_memory", rows, dimension=128, per_class=4, threads=2)
-        return
-    theirs = peers()
-    sizes = [32, 128, 1024] if "--quick" in sys.argv else [32, 128, 512, 1024, 4096, 8192]
     only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
     rows: list[dict[str, Any]] = []
     if only is not None:
-        old = json.loads((RESULTS / "losses.json").read_text())["rows"]
+        name = "losses_memory" if "--memory" in sys.argv else "losses"
+        old = json.loads((RESULTS / f"{name}.json").read_text())["rows"]
         rows = [row for row in old if row["loss"] != only]
+    if "--memory" in sys.argv:
+        for size in (16384,) if "--quick" in sys.argv else (16384, 65536):
+            everyone = OURS | ALSO if size == 16384 else OURS
+            for name in everyone if only is None else [only]:
+                rows.append(memory(name, size))
+                print(rows[-1], flush=True)
+                save("losses_memory", rows, dimension=128, per_class=4, threads=1)
+        return
+    theirs = peers()
+    sizes = [32, 128, 1024] if "--quick" in sys.argv else [32, 128, 512, 1024, 4096, 8192]
     for dimension in (128,) if "--quick" in sys.argv else (128, 512):
         for size in sizes if dimension == 128 else [128, 1024, 4096]:
             for name in OURS if only is None else [only]:
