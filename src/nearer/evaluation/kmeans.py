@@ -38,7 +38,6 @@ Array = NDArray[Any]
 MANY_CLUSTERS = 20
 # From here on a start is expensive, and centres are drawn many at a time.
 CROWDED = 500
-STEPS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,32 +107,34 @@ def _race(points: Points, k: int, rng: np.random.Generator) -> Array:
     sizes = [n]
     while sizes[0] > 1.5 * smallest:
         sizes.insert(0, max(sizes[0] // 4, smallest))
-    starts = 1 if k == 1 or k > CROWDED else min(max(250 // k, 2), 16)
+    # A start costs little on the sample of a large set, and small differences between optima take more of them.
+    most, final, steps = (24, 8, 5) if n >= 5000 else (16, 6, 4)
+    starts = 1 if k == 1 or k > CROWDED else min(max(250 // k, 2), most)
     moved = not many
     centers, cost = np.empty((0, k, points.rows.shape[1]), dtype=np.float32), np.empty(0)
     for size in sizes:
         sample = points if size == n else points.some(order[:size])
         if not len(centers):
             seeds = _many_seeds(sample, k, rng) if k > CROWDED else _seeds(sample, k, starts, rng)
-            centers, cost = _steps(sample, seeds, 2 if k > CROWDED else STEPS)
+            centers, cost = _steps(sample, seeds, 2 if k > CROWDED else steps)
             centers, cost = _better(centers, cost, -(-starts // 2))
         if len(centers) > 1:
-            centers, cost = _steps(sample, centers, STEPS)
+            centers, cost = _steps(sample, centers, steps)
         # A sample on which centres may be moved: large enough that what helps there helps everywhere.
         ripe = size == n or size >= 150 * k
         if size < n:
-            centers, cost = _better(centers, cost, 1 if many and ripe else max(6, -(-len(centers) // 2)))
+            centers, cost = _better(centers, cost, 1 if many and ripe else max(final, -(-len(centers) // 2)))
         while size == n and len(centers) > 1:
             centers, cost = _better(centers, cost, len(centers) // 2)
             if len(centers) > 1:
-                centers, cost = _steps(sample, centers, STEPS)
+                centers, cost = _steps(sample, centers, steps)
         if len(centers) == 1:
             best = centers[0]
             if ripe and not moved:
                 best, moved = _breathe(sample, best, rng), True
             # Of many centres Hartigan's rule, which keeps lists of the near ones, takes care at less cost.
-            most = 2 if k > CROWDED else 300 if size == n else 30
-            centers = _lloyd(sample, best, most, 1e-5 if size == n else 1e-3)[None]
+            limit = 2 if k > CROWDED else 300 if size == n else 30
+            centers = _lloyd(sample, best, limit, 1e-5 if size == n else 1e-3)[None]
     return np.asarray(centers[0])
 
 
