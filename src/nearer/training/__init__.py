@@ -1,0 +1,55 @@
+"""How the geometry moves: one small loop, samplers, schedules, checkpoints, logs, many processes.
+
+`train(step, sampler, epochs=...)` repeats a step over the batches that a sampler names. `EncoderStep` is the usual
+step: encode, take the loss, move the parameters. Everything can be killed and resumed to the same last bit.
+"""
+
+from nearer.training.batches import ImageBatches, TensorBatches
+from nearer.training.caching import backward_in_chunks
+from nearer.training.checkpoints import Checkpoints
+from nearer.training.logs import CSVLog, JSONLinesLog, MLflowLog, TensorBoardLog, WandbLog
+from nearer.training.loop import Callback, History, Moment, TrainingInterrupted, train
+from nearer.training.parameters import freeze, freeze_for, parameter_groups, unfreeze
+from nearer.training.processes import JointLoss, joint_loss, process_group
+from nearer.training.progress import ProgressBar
+from nearer.training.samplers import ClassSampler, HierarchicalSampler, NPairSampler, Sampler, UniformSampler
+from nearer.training.schedules import Schedule, constant, cosine, linear, milestones
+from nearer.training.step import Batches, EncoderStep, Step
+
+__all__ = [
+    "Batches",
+    "CSVLog",
+    "Callback",
+    "Checkpoints",
+    "ClassSampler",
+    "EncoderStep",
+    "HierarchicalSampler",
+    "History",
+    "ImageBatches",
+    "JSONLinesLog",
+    "JointLoss",
+    "MLflowLog",
+    "Moment",
+    "NPairSampler",
+    "ProgressBar",
+    "Sampler",
+    "Schedule",
+    "Step",
+    "TensorBatches",
+    "TensorBoardLog",
+    "TrainingInterrupted",
+    "UniformSampler",
+    "WandbLog",
+    "backward_in_chunks",
+    "constant",
+    "cosine",
+    "freeze",
+    "freeze_for",
+    "joint_loss",
+    "linear",
+    "milestones",
+    "parameter_groups",
+    "process_group",
+    "train",
+    "unfreeze",
+]

@@ -1,0 +1,72 @@
+"""From row numbers to what a step needs: items for the encoder and labels for the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nearer._validation import as_tensor
+from nearer.datasets import Split
+from nearer.exceptions import ShapeError
+
+__all__ = ["ImageBatches", "TensorBatches"]
+
+Transform = Callable[[Tensor], Tensor]
+
+
+class TensorBatches:
+    """Items and labels that lie in memory; `transform` changes the items of a batch, such as by augmentation.
+
+    A transform that draws random numbers takes them from torch's own generator, so that a resumed run repeats it.
+    Labels are class labels (n,), or rows (n, c) of multi-labels or distributions.
+
+    >>> TensorBatches(torch.tensor([[1.0], [2.0], [3.0]]), [0, 1, 1]).items(torch.tensor([2, 0]))
+    tensor([[3.],
+            [1.]])
+    """
+
+    def __init__(self, items: Any, labels: Any, *, transform: Transform | None = None) -> None:
+        self._items = as_tensor(items, "items")
+        self._labels = as_tensor(labels, "labels")
+        if len(self._items) != len(self._labels):
+            raise ShapeError(
+                f"`labels` must have one entry for each of the {len(self._items)} items, got {len(self._labels)}."
+            )
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def items(self, rows: Tensor) -> Tensor:
+        """The items of these rows, changed by the transform."""
+        batch = self._items[rows]
+        return batch if self.transform is None else self.transform(batch)
+
+    def labels(self, rows: Tensor) -> Tensor:
+        """The labels of these rows."""
+        return self._labels[rows]
+
+
+class ImageBatches:
+    """Images that are read from their files batch by batch, as (n, channels, h, w) between 0 and 1."""
+
+    def __init__(self, split: Split, *, size: int | tuple[int, int], transform: Transform | None = None) -> None:
+        self.split = split
+        self.size = size
+        self.transform = transform
+        self._labels = torch.from_numpy(split.y)
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def items(self, rows: Tensor) -> Tensor:
+        """The images of these rows, changed by the transform."""
+        batch = torch.from_numpy(self.split.images(rows.numpy(), size=self.size))
+        return batch if self.transform is None else self.transform(batch)
+
+    def labels(self, rows: Tensor) -> Tensor:
+        """The labels of these rows."""
+        return self._labels[rows]
