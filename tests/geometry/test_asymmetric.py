@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 from nearer.geometry import (
+    MLP,
     AsymmetricMap,
     Mahalanobis,
+    TwoEncoders,
     inner_product_database,
     inner_product_queries,
+    load,
 )
+from nearer.index import Index
 
 
 def random(*shape: int, seed: int) -> torch.Tensor:
@@ -53,8 +59,15 @@ def test_equal_maps_are_a_mahalanobis_distance() -> None:
 def test_a_joint_rotation_changes_nothing() -> None:
     U, V, x = random(4, 3, seed=0), random(4, 3, seed=1), random(5, 4, seed=2)
     Q, _ = torch.linalg.qr(random(3, 3, seed=3))
-    turned = AsymmetricMap.from_factors(U @ Q, V @ Q)
-    torch.testing.assert_close(turned(x, x), AsymmetricMap.from_factors(U, V)(x, x))
+    maps = AsymmetricMap.from_factors(U, V)
+    turned = maps.rotated(Q)
+    assert torch.equal(turned.query_factor, U @ Q)
+    torch.testing.assert_close(turned(x, x), maps(x, x))
+    aligned = maps.aligned(x)
+    torch.testing.assert_close(aligned(x, x), maps(x, x))
+    spread = torch.cov(aligned.transform_database(x).detach().T)
+    torch.testing.assert_close(spread, torch.diag(spread.diagonal()), atol=1e-9, rtol=0)
+    assert (spread.diagonal().diff() <= 0).all()
 
 
 def test_it_starts_as_the_squared_euclidean_distance_and_has_gradients() -> None:
@@ -65,6 +78,45 @@ def test_it_starts_as_the_squared_euclidean_distance_and_has_gradients() -> None
     assert float(maps.query_factor.grad.abs().sum()) > 0
     assert float(maps.database_factor.grad.abs().sum()) > 0
     assert str(AsymmetricMap(4, 2)) == "AsymmetricMap(4 -> 2)"
+
+
+def test_two_sides_with_different_features(tmp_path: Path) -> None:
+    U, V, x, y = random(4, 2, seed=0), random(3, 2, seed=1), random(5, 4, seed=2), random(6, 3, seed=3)
+    maps = AsymmetricMap.from_factors(U, V)
+    torch.testing.assert_close(maps(x, y), torch.cdist(x @ U, y @ V).square())
+    assert maps.matrix().shape == (7, 7)
+    assert str(maps) == "AsymmetricMap(4 and 3 -> 2)"
+    assert AsymmetricMap(4, database_features=3)(x, y).shape == (5, 6)
+    again = load(maps.save(tmp_path / "maps"))
+    assert torch.equal(again(x, y), maps(x, y))
+
+
+def test_two_encoders_are_two_transforms(tmp_path: Path) -> None:
+    both = TwoEncoders(MLP(4, 2, normalised=False), MLP(3, 2, hidden=(), normalised=False))
+    x, y = random(5, 4, seed=0).float(), random(6, 3, seed=1).float()
+    expected = torch.cdist(both.query_encoder(x), both.database_encoder(y)).square()
+    torch.testing.assert_close(both(x, y), expected, rtol=1e-4, atol=1e-4)
+    again = load(both.save(tmp_path / "both"))
+    assert torch.equal(again(x, y), both.eval()(x, y))
+    both(x, y).sum().backward()
+    assert all(parameter.grad is not None for parameter in both.parameters())
+
+
+def test_an_index_of_the_database_side_is_searched_with_the_query_side() -> None:
+    """In a Euclidean index as it is, and in one of inner products after the reduction."""
+    maps = AsymmetricMap.from_factors(random(5, 3, seed=0), random(5, 3, seed=1))
+    x, y = random(7, 5, seed=2), random(40, 5, seed=3)
+    queries, database = maps.transform_queries(x).detach(), maps.transform_database(y).detach()
+    expected = maps(x, y).detach().argsort(dim=1)[:, :4]
+    euclidean = Index(3, similarity="euclidean")
+    euclidean.add(database)
+    assert torch.equal(torch.tensor(euclidean.search(queries, k=4).ids), expected)
+    inner = Index(4, similarity="dot")
+    inner.add(inner_product_database(database))
+    found = inner.search(inner_product_queries(queries), k=4)
+    assert torch.equal(torch.tensor(found.ids), expected)
+    distances = queries.square().sum(1, keepdim=True) - torch.tensor(found.similarities)
+    torch.testing.assert_close(distances, maps(x, y).detach().gather(1, expected), rtol=1e-3, atol=1e-3)
 
 
 def test_given_factors_are_copied_and_the_wider_precision_wins() -> None:
@@ -88,7 +140,21 @@ def test_no_rows_are_no_rows() -> None:
     ("build", "error", "message"),
     [
         (lambda: AsymmetricMap(0), ParameterError, "`in_features` must be at least 1"),
-        (lambda: AsymmetricMap.from_factors([[1]], [[1, 2]]), ShapeError, r"shape \(1, 1\) of `query_factor`"),
+        (lambda: AsymmetricMap.from_factors([[1]], [[1, 2]]), ShapeError, "the 1 columns of `query_factor`, got 2"),
+        (lambda: AsymmetricMap(2, database_features=0), ParameterError, "`database_features` must be at least 1"),
+        (lambda: AsymmetricMap(2).rotated([[1, 1], [0, 1]]), ParameterError, "must be an orthogonal matrix"),
+        (lambda: AsymmetricMap(2).rotated([[1, 0]]), ParameterError, "must be an orthogonal matrix"),
+        (
+            lambda: TwoEncoders(MLP(2, 3), MLP(2, 4))([[1, 2]], [[1, 2]]),
+            ShapeError,
+            "3 columns of `query_encoder`",
+        ),
+        (lambda: TwoEncoders(nn.Flatten(0), nn.Identity())(torch.ones(1, 2), None), ShapeError, "one row per item"),
+        (
+            lambda: TwoEncoders(MLP(2, 3), nn.Linear(2, 3)).save("x"),
+            ParameterError,
+            "`database_encoder` must be",
+        ),
         (lambda: AsymmetricMap(2)([[1, 2, 3]], [[1, 2]]), ShapeError, "`queries` must have 2 columns, got 3"),
         (lambda: AsymmetricMap(2)([[1, 2]], [[1, 2, 3]]), ShapeError, "`database` must have 2 columns, got 3"),
         (lambda: inner_product_database([[math.nan]]), NotFiniteError, "`database` must be finite"),

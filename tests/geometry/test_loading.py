@@ -20,6 +20,7 @@ from nearer.geometry import (
     DigitsCNN,
     Mahalanobis,
     OrthogonalMap,
+    TwoEncoders,
     load,
     orthonormalise,
 )
@@ -33,6 +34,7 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
     "DigitsCNN": lambda: DigitsCNN(7, batch_norm=True),
     "ColourCNN": lambda: ColourCNN(normalised=False),
     "Chain": lambda: Chain(MLP(5, 4), Chain(OrthogonalMap(4, 3), Mahalanobis(3))),
+    "TwoEncoders": lambda: TwoEncoders(MLP(5, 3), Chain(MLP(5, 4), Mahalanobis(4, 3))),
 }
 INPUTS = {"DigitsCNN": (4, 1, 28, 28), "ColourCNN": (4, 3, 32, 32)}
 
@@ -46,7 +48,7 @@ def test_every_known_class_is_tried_here() -> None:
 def test_what_was_saved_comes_back(tmp_path: Path, name: str, dtype: torch.dtype) -> None:
     module = MODULES[name]().to(dtype)
     x = torch.rand(INPUTS.get(name, (4, 5)), dtype=dtype)
-    arguments = (x, x) if name == "AsymmetricMap" else (x,)
+    arguments = (x, x) if name in ("AsymmetricMap", "TwoEncoders") else (x,)
     module(*arguments)  # in training mode: batch norm gets statistics that must be kept too
     state = torch.random.get_rng_state()
     folder = module.save(tmp_path / "saved")  # type: ignore[operator]

@@ -5,7 +5,7 @@ Euclidean distance after it is the learned one) and `distance`. Everything with 
 `save(path)`, and `load(path)` brings it back without pickle.
 """
 
-from nearer.geometry.asymmetric import AsymmetricMap, inner_product_database, inner_product_queries
+from nearer.geometry.asymmetric import AsymmetricMap, TwoEncoders, inner_product_database, inner_product_queries
 from nearer.geometry.encoders import MLP, Chain, ColourCNN, DigitsCNN, embed
 from nearer.geometry.loading import load
 from nearer.geometry.mahalanobis import Mahalanobis, factor_of, project_psd
@@ -34,6 +34,7 @@ __all__ = [
     "DigitsCNN",
     "Mahalanobis",
     "OrthogonalMap",
+    "TwoEncoders",
     "cayley_retraction",
     "cosine_similarity",
     "dot_product",

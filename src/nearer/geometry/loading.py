@@ -10,7 +10,7 @@ from torch import nn
 
 from nearer._storage import read_folder
 from nearer.exceptions import CorruptFileError, NearerError
-from nearer.geometry.asymmetric import AsymmetricMap
+from nearer.geometry.asymmetric import AsymmetricMap, TwoEncoders
 from nearer.geometry.encoders import MLP, Chain, ColourCNN, DigitsCNN
 from nearer.geometry.mahalanobis import Mahalanobis
 from nearer.geometry.orthogonal import OrthogonalMap
@@ -19,7 +19,8 @@ from nearer.geometry.saving import FORMAT, VERSION
 __all__ = ["load"]
 
 KNOWN: dict[str, type[nn.Module]] = {
-    kind.__name__: kind for kind in (AsymmetricMap, Chain, ColourCNN, DigitsCNN, MLP, Mahalanobis, OrthogonalMap)
+    kind.__name__: kind
+    for kind in (AsymmetricMap, Chain, ColourCNN, DigitsCNN, MLP, Mahalanobis, OrthogonalMap, TwoEncoders)
 }
 
 
@@ -51,4 +52,6 @@ def _build(description: dict[str, Any]) -> nn.Module:
     settings = description["settings"]
     if kind is Chain:
         return Chain(*(_build(part) for part in settings["parts"]))
+    if kind is TwoEncoders:
+        return TwoEncoders(_build(settings["query"]), _build(settings["database"]))
     return kind(**settings)

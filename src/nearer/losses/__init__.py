@@ -6,6 +6,7 @@ takes a miner, a database of other items, any relation, and (in `ShardedLoss`) t
 """
 
 from nearer.losses.angular import AngularLoss, AngularTripletLoss, angular, angular_triplet
+from nearer.losses.asymmetric_regularisers import asymmetric_regulariser
 from nearer.losses.binomial import BinomialDevianceLoss, binomial_deviance
 from nearer.losses.circle import CircleLoss, circle
 from nearer.losses.contrastive import (
@@ -23,8 +24,9 @@ from nearer.losses.lifted import (
     lifted_structure,
 )
 from nearer.losses.margin import MarginLoss, margin
-from nearer.losses.memory import CrossBatchMemory
+from nearer.losses.memory import CrossBatchMemory, DatabaseMemory
 from nearer.losses.n_pairs import NPairsLoss, n_pairs
+from nearer.losses.neighbourhood import NeighbourhoodLoss, neighbourhood, neighbourhood_of_distances
 from nearer.losses.pair_loss import PairLoss, ShardedLoss
 from nearer.losses.quadruplet import QuadrupletLoss, TwoTermQuadrupletLoss, quadruplet, two_term_quadruplet
 from nearer.losses.ranking import FastAPLoss, SmoothAPLoss, fast_ap, smooth_ap
@@ -52,6 +54,7 @@ __all__ = [
     "CircleLoss",
     "ContrastiveLoss",
     "CrossBatchMemory",
+    "DatabaseMemory",
     "DistanceContrastiveLoss",
     "EqualWeightLoss",
     "FastAPLoss",
@@ -64,6 +67,7 @@ __all__ = [
     "NCALoss",
     "NPairsLoss",
     "NTXentLoss",
+    "NeighbourhoodLoss",
     "PairLoss",
     "PairSemiHardTripletLoss",
     "QuadrupletLoss",
@@ -78,6 +82,7 @@ __all__ = [
     "TwoTermQuadrupletLoss",
     "angular",
     "angular_triplet",
+    "asymmetric_regulariser",
     "batch_hard_triplet",
     "binomial_deviance",
     "circle",
@@ -93,6 +98,8 @@ __all__ = [
     "multi_similarity",
     "n_pairs",
     "nca",
+    "neighbourhood",
+    "neighbourhood_of_distances",
     "nt_xent",
     "pair_semi_hard_triplet",
     "quadruplet",
