@@ -54,6 +54,7 @@ _VARIANTS: dict[str, list[dict[str, object]]] = {
     "QuadrupletLoss": [{"reduction": "tuples"}],
     "TwoTermQuadrupletLoss": [{"reduction": "active"}],
     "SmoothAPLoss": [{"temperature": 0.2}],
+    "RelationAlignmentLoss": [{"scale": "affine"}, {"scale": 0.5, "reduction": "mean"}, {"reduction": "sum"}],
     "NPairsLoss": [{"normalize": True, "scale": 10.0, "reduction": "sum"}],
 }
 

@@ -31,6 +31,7 @@ from nearer.losses.pair_loss import PairLoss, ShardedLoss
 from nearer.losses.quadruplet import QuadrupletLoss, TwoTermQuadrupletLoss, quadruplet, two_term_quadruplet
 from nearer.losses.ranking import FastAPLoss, SmoothAPLoss, fast_ap, smooth_ap
 from nearer.losses.raw import MultiSimilarityLoss, RAWLoss, multi_similarity, raw
+from nearer.losses.relation_alignment import RelationAlignmentLoss, relation_alignment
 from nearer.losses.row_loss import RowLoss
 from nearer.losses.softmax import InfoNCELoss, NCALoss, NTXentLoss, SupConLoss, info_nce, nca, nt_xent, supcon
 from nearer.losses.triplet import (
@@ -73,6 +74,7 @@ __all__ = [
     "QuadrupletLoss",
     "RAWLoss",
     "RandomTripletLoss",
+    "RelationAlignmentLoss",
     "RowLoss",
     "SemiHardTripletLoss",
     "ShardedLoss",
@@ -105,6 +107,7 @@ __all__ = [
     "quadruplet",
     "random_triplet",
     "raw",
+    "relation_alignment",
     "semi_hard_triplet",
     "smooth_ap",
     "supcon",

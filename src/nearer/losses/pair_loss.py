@@ -6,6 +6,7 @@ import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from nearer._validation import as_tensor, check_choice, check_finite
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.pairwise.distributed import Shards
-from nearer.pairwise.function import Program, differentiate, normalize_rows
+from nearer.pairwise.function import differentiate, normalize_rows
 from nearer.pairwise.panels import AllSum, Gradient, Miner, Pairing, Panel, Reduction, Select
 from nearer.relations import Relation, relate
 
@@ -74,8 +75,10 @@ class PairLoss(nn.Module, ABC):
         """The loss of `embeddings` (n, d) among themselves, or as queries against `database` (m, d)."""
         queries, database, relation = check_call(embeddings, labels, database, database_labels)
 
-        def program(q: Tensor, d: Tensor | None, values: Tensor | None, gradient: bool) -> Gradient:
-            return self.program(make_pairing(q, d, relation, unit=self.normalize), values, gradient)
+        def program(
+            q: Tensor, d: Tensor | None, values: Tensor | None, layer: Relation, gradient: bool
+        ) -> Gradient:
+            return self.program(make_pairing(q, d, layer, unit=self.normalize), values, gradient)
 
         return run(self, program, queries, database, relation)
 
@@ -86,12 +89,15 @@ class PairLoss(nn.Module, ABC):
         queries, database, relation = check_call(embeddings, labels, database, database_labels)
         q = normalize_rows(queries)[0] if self.normalize else queries
         d = None if database is None else normalize_rows(database)[0] if self.normalize else database
-        pairing = make_pairing(q, d, relation, unit=self.normalize)
-        with torch.no_grad():
-            select = None if self.miner is None else self.miner.prepare(pairing)
-        panel = whole_panel(pairing, self.distance, select, self.anchor_values(relation))
+        total = q.new_zeros(())
+        for share, layer in relation.layers():
+            pairing = make_pairing(q, d, layer, unit=self.normalize)
+            with torch.no_grad():
+                select = None if self.miner is None else self.miner.prepare(pairing)
+            value = self.formula(whole_panel(pairing, self.distance, select, self.anchor_values(layer)))
+            total = total + (value if share == 1 else share * value)
         extra = self.penalty()
-        return self.formula(panel) if extra is None else self.formula(panel) + extra
+        return total if extra is None else total + extra
 
     def weights(self, similarity: Any, relation: Any) -> Tensor:
         """The weight G = ∂L/∂S that each pair gets, (q, n) like `similarity`; what is not mined gets 0.
@@ -110,17 +116,21 @@ class PairLoss(nn.Module, ABC):
                 f"`relation` must fit the shape {tuple(s.shape)} of `similarity`, got "
                 f"({related.n_queries}, {related.n_database})."
             )
+        shared = [(share, self._layer_weights(s, layer)) for share, layer in related.layers()]
+        if len(shared) == 1:
+            return shared[0][1]
+        return torch.stack([share * weight for share, weight in shared]).sum(0)
+
+    def _layer_weights(self, s: Tensor, relation: Relation) -> Tensor:
         # S = S·I: the rows of S against unit vectors are embeddings with exactly these similarities.
-        pairing = Pairing(s, torch.eye(s.shape[1], dtype=s.dtype), related, 0 if s.shape[0] == s.shape[1] else None)
+        unit = torch.eye(s.shape[1], dtype=s.dtype)
+        pairing = Pairing(s, unit, relation, 0 if s.shape[0] == s.shape[1] else None)
         select = None if self.miner is None else self.miner.prepare(pairing)
-        values = self.anchor_values(related)
+        values = self.anchor_values(relation)
         panel = whole_panel(pairing, False, select, None if values is None else values.detach())
         if not self.distance:
             return self.weigh(panel)
-        squared = (2 - 2 * s).clamp(min=0)
-        return -2 * self.weigh(
-            Panel(s, panel.positive, panel.negative, panel.anchors, squared, panel.anchor_values)
-        )
+        return -2 * self.weigh(replace(panel, squared=(2 - 2 * s).clamp(min=0)))
 
 
 class ShardedLoss(nn.Module):
@@ -145,23 +155,43 @@ class ShardedLoss(nn.Module):
         queries, _, relation = check_call(embeddings, labels, None, None)
         loss = self.loss
 
-        def program(q: Tensor, d: Tensor | None, values: Tensor | None, gradient: bool) -> Gradient:
+        def program(
+            q: Tensor, d: Tensor | None, values: Tensor | None, layer: Relation, gradient: bool
+        ) -> Gradient:
             shards = Shards(len(q), q.device, averaged=self.averaged)
             if loss.rowwise:
-                pairing = shards.pairing(q, relation, unit=loss.normalize)
+                pairing = shards.pairing(q, layer, unit=loss.normalize)
                 found = loss.program(pairing, values, gradient, total_anchors=shards.total, all_sum=shards.all_sum)
                 return shards.collect(found)
             values = None if values is None else shards.gather(values)
-            return shards.own_part(loss.program(shards.joint(q, relation, unit=loss.normalize), values, gradient))
+            return shards.own_part(loss.program(shards.joint(q, layer, unit=loss.normalize), values, gradient))
 
         return run(loss, program, queries, None, relation)
 
 
-def run(loss: PairLoss, program: Program, queries: Tensor, database: Tensor | None, relation: Relation) -> Tensor:
-    """Hand a program to autograd and add what does not come from pairs."""
-    value = differentiate(program, queries, database, loss.anchor_values(relation), normalize=loss.normalize)
+# As `Program`, for one layer of a relation.
+LayerProgram = Callable[[Tensor, Tensor | None, Tensor | None, Relation, bool], Gradient]
+
+
+def run(
+    loss: PairLoss, program: LayerProgram, queries: Tensor, database: Tensor | None, relation: Relation
+) -> Tensor:
+    """Hand a program to autograd, once for each layer of a soft relation, and add what does not come from pairs."""
+    total: Tensor | None = None
+    for share, layer in relation.layers():
+
+        def of_layer(
+            q: Tensor, d: Tensor | None, values: Tensor | None, gradient: bool, layer: Relation = layer
+        ) -> Gradient:
+            return program(q, d, values, layer, gradient)
+
+        value = differentiate(of_layer, queries, database, loss.anchor_values(layer), normalize=loss.normalize)
+        value = value if share == 1 else share * value
+        total = value if total is None else total + value
+    if total is None:
+        raise TypeError(f"{type(relation).__name__} has no layers.")
     extra = loss.penalty()
-    return value if extra is None else value + extra
+    return total if extra is None else total + extra
 
 
 def check_call(
@@ -208,12 +238,12 @@ def whole_panel(pairing: Pairing, distance: bool, select: Select | None, anchor_
         positive.diagonal(pairing.offset).fill_(False)
         negative.diagonal(pairing.offset).fill_(False)
     squared = (q[:, None] - d[None]).square().sum(2) if distance else None
-    panel = Panel(q @ d.T, positive, negative, slice(0, len(q)), squared, anchor_values)
+    panel = Panel(q @ d.T, positive, negative, slice(0, len(q)), squared, anchor_values, relation=pairing.relation)
     if select is None:
         return panel
     with torch.no_grad():
         positive, negative = select(panel)
-    return Panel(panel.similarity, positive, negative, panel.anchors, squared, anchor_values)
+    return replace(panel, positive=positive, negative=negative)
 
 
 def as_function(loss: type[PairLoss], name: str) -> Callable[..., Tensor]:

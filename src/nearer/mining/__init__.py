@@ -7,6 +7,8 @@ cut. The row-wise rules are also plain functions from masks to masks (`mine_*`).
 from nearer.mining.batch_hard import BatchHard, mine_batch_hard
 from nearer.mining.distance_weighted import DistanceWeighted
 from nearer.mining.hardest_fraction import HardestFraction
+from nearer.mining.largest_errors import LargestErrors
+from nearer.mining.partners import draw_partners
 from nearer.mining.random_pairs import RandomPairs
 from nearer.mining.semi_hard import SemiHard, SemiHardTriplets, mine_semi_hard, mine_semi_hard_triplets
 from nearer.mining.spanning_tree import SpanningTree
@@ -17,10 +19,12 @@ __all__ = [
     "BatchHard",
     "DistanceWeighted",
     "HardestFraction",
+    "LargestErrors",
     "RandomPairs",
     "SemiHard",
     "SemiHardTriplets",
     "SpanningTree",
+    "draw_partners",
     "mine_batch_hard",
     "mine_semi_hard",
     "mine_semi_hard_triplets",

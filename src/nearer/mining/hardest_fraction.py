@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 from nearer._validation import check_number
 from nearer.pairwise.panels import Pairing, Panel, Select, iterate_panels
 
-__all__ = ["HardestFraction"]
+__all__ = ["HardestFraction", "threshold"]
 
 _BUCKETS = 1 << 14
 
@@ -53,19 +53,26 @@ class HardestFraction:
         return f"HardestFraction({self.fraction})"
 
 
-def _hardness(pairing: Pairing, bound: float, positive: bool) -> Iterator[tuple[Tensor, Tensor]]:
-    """The hardness of each panel's pairs on one side, and the bucket that it falls into."""
-    for panel in iterate_panels(pairing):
-        values = -panel.similarity[panel.positive] if positive else panel.similarity[panel.negative]
-        yield values, ((values + bound) * (_BUCKETS / (2 * bound))).to(torch.int64).clamp_(0, _BUCKETS - 1)
-
-
 def _threshold(pairing: Pairing, fraction: float, *, positive: bool) -> float:
-    """The hardness of the ⌈fraction·count⌉-th hardest pair."""
+    """The hardness of the ⌈fraction·count⌉-th hardest pair on one side."""
+
+    def hardness() -> Iterator[Tensor]:
+        for panel in iterate_panels(pairing):
+            yield -panel.similarity[panel.positive] if positive else panel.similarity[panel.negative]
+
     bound = float(pairing.queries.norm(dim=1).max() * pairing.database.norm(dim=1).max()) * (1 + 1e-5) + 1e-12
+    return threshold(hardness, bound, fraction, pairing.queries.dtype)
+
+
+def threshold(values: Callable[[], Iterator[Tensor]], bound: float, fraction: float, dtype: torch.dtype) -> float:
+    """The ⌈fraction·count⌉-th largest of values in ±bound that come in parts, twice the same; ∞ for none."""
+
+    def bucket(part: Tensor) -> Tensor:
+        return ((part + bound) * (_BUCKETS / (2 * bound))).to(torch.int64).clamp_(0, _BUCKETS - 1)
+
     histogram = torch.zeros(_BUCKETS, dtype=torch.int64)
-    for _, bucket in _hardness(pairing, bound, positive):
-        histogram += torch.bincount(bucket, minlength=_BUCKETS).cpu()
+    for part in values():
+        histogram += torch.bincount(bucket(part), minlength=_BUCKETS).cpu()
     total = int(histogram.sum())
     if total == 0:
         return math.inf
@@ -73,7 +80,7 @@ def _threshold(pairing: Pairing, fraction: float, *, positive: bool) -> float:
     at_least = histogram.flip(0).cumsum(0).flip(0)
     last = int((at_least >= wanted).nonzero()[-1])
     before = int(at_least[last + 1]) if last + 1 < _BUCKETS else 0
-    inside = [values[bucket == last] for values, bucket in _hardness(pairing, bound, positive)]
+    inside = [part[bucket(part) == last] for part in values()]
     # The same pair may differ in its last digits when the batch is cut in another way.
-    slack = 16 * torch.finfo(pairing.queries.dtype).eps * bound
+    slack = 16 * torch.finfo(dtype).eps * bound
     return float(torch.cat(inside).sort(descending=True)[0][wanted - before - 1]) - slack

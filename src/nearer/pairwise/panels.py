@@ -109,6 +109,7 @@ class Panel:
     scales: tuple[float, float] | None = (1.0, 1.0)
     bound: float = math.inf  # no |similarity| exceeds it
     first: int = 0  # the first anchor's number in the joint batch; anchors.start unless the batch is sharded
+    relation: Relation | None = None  # whose degrees a loss may ask for; the masks are all that most need
 
     @property
     def numbers(self) -> Tensor:
@@ -221,7 +222,17 @@ def iterate_panels(
         first = start + (pairing.offset or 0)
         values = None if anchor_values is None else anchor_values[anchors]
         bound = _UNIT if pairing.unit else math.inf
-        panel = Panel(similarity, positive, negative, anchors, squared, values, bound=bound, first=first)
+        panel = Panel(
+            similarity,
+            positive,
+            negative,
+            anchors,
+            squared,
+            values,
+            bound=bound,
+            first=first,
+            relation=pairing.relation,
+        )
         if select is not None:
             positive, negative = select(panel)
             panel = replace(panel, positive=positive, negative=negative)

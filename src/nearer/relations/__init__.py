@@ -1,8 +1,9 @@
-"""Who should be near: class labels, partial labels, label sets, label distributions, listed pairs and triplets.
+"""Who should be near: class labels, partial labels, label sets, distributions, numbers, listed pairs and triplets.
 
 Each answers for one tile of pairs at a time: a degree in [0, 1] and whether it is known (`degrees`), or the
 positive and the negative pairs (`masks`). `relate` makes one from whatever a user passes as labels; two sets
-of labels make a relation between queries and a database.
+of labels make a relation between queries and a database. `relation_of` tells label sets, distributions and numbers
+apart by themselves, and `Soft` lets degrees weigh pairs in any loss.
 """
 
 from __future__ import annotations
@@ -13,21 +14,28 @@ from torch import Tensor
 
 from nearer.exceptions import LabelError, ShapeError
 from nearer.relations.distribution import LabelDistributions
+from nearer.relations.kinds import kind_of, relation_of
 from nearer.relations.labels import ClassLabels
 from nearer.relations.multilabel import MultiLabels
+from nearer.relations.numbers import Numbers
 from nearer.relations.pairs import Pairs, Triplets
 from nearer.relations.partial import PartialLabels
 from nearer.relations.relation import Relation, TableRelation
+from nearer.relations.soft import Soft
 
 __all__ = [
     "ClassLabels",
     "LabelDistributions",
     "MultiLabels",
+    "Numbers",
     "Pairs",
     "PartialLabels",
     "Relation",
+    "Soft",
     "Triplets",
+    "kind_of",
     "relate",
+    "relation_of",
 ]
 
 

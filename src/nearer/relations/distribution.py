@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from nearer._validation import as_matrix, check_number
 from nearer.exceptions import LabelError
-from nearer.relations.relation import ALL, TableRelation, all_known, set_table, threshold
+from nearer.relations.difference import Difference, find_difference
+from nearer.relations.relation import ALL, GradedRelation, all_known, set_difference, set_table, threshold
 
 __all__ = ["LabelDistributions"]
 
@@ -22,26 +23,40 @@ def as_distribution(value: Any, name: str) -> Tensor:
     return table
 
 
-class LabelDistributions(TableRelation):
+class LabelDistributions(GradedRelation):
     """Degree = the intersection Σₖ min(pₖ, qₖ) = 1 − ½‖p − q‖₁; every pair is known.
 
-    A pair is positive if its degree is at least `positive_from`.
+    `function` chooses another degree, `1 − g/largest`: "hellinger" (squared), "jensen_shannon", "kullback_leibler"
+    (symmetric, bounded), "chebyshev", "cosine", or a function of your own of two rows. A pair is positive if its
+    degree is at least `positive_from`.
 
     >>> LabelDistributions([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]).degrees()[0].tolist()
     [[1.0, 0.5, 0.0], [0.5, 1.0, 0.5], [0.0, 0.5, 1.0]]
     """
 
-    def __init__(self, labels: Any, database_labels: Any = None, *, positive_from: float = 0.5) -> None:
+    def __init__(
+        self,
+        labels: Any,
+        database_labels: Any = None,
+        *,
+        positive_from: float = 0.5,
+        function: str | Callable[[Tensor, Tensor], Tensor] | Difference = "l1",
+    ) -> None:
         self.positive_from = check_number(positive_from, "positive_from", above=0.0, maximum=1.0)
         database = None if database_labels is None else as_distribution(database_labels, "database_labels")
         set_table(self, as_distribution(labels, "labels"), database, "number of labels")
+        set_difference(
+            self,
+            function
+            if isinstance(function, Difference)
+            else find_difference(function, "distributions", self.queries),
+        )
 
     def between(self, queries: Tensor, database: Tensor) -> LabelDistributions:
-        return LabelDistributions(queries, database, positive_from=self.positive_from)
+        return LabelDistributions(queries, database, positive_from=self.positive_from, function=self.difference)
 
     def degrees(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
-        rows, columns = self.queries[queries], self.database[database]
-        degree = (1 - 0.5 * torch.cdist(rows, columns, p=1)).clamp(0, 1)
+        degree = self.difference.degree(self.queries[queries], self.database[database])
         return degree, all_known(degree)
 
     def masks(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,7 +10,8 @@ from torch import Tensor
 
 from nearer._validation import as_tensor, check_number
 from nearer.exceptions import LabelError, ShapeError
-from nearer.relations.relation import ALL, TableRelation, all_known, set_table, threshold
+from nearer.relations.difference import Difference, find_difference
+from nearer.relations.relation import ALL, GradedRelation, all_known, set_difference, set_table, threshold
 
 __all__ = ["MultiLabels"]
 
@@ -25,29 +27,39 @@ def as_indicator(value: Any, name: str) -> Tensor:
     return table
 
 
-class MultiLabels(TableRelation):
+class MultiLabels(GradedRelation):
     """Degree = Jaccard index |A∩B| / |A∪B| of the two label sets (two empty sets: 1); every pair is known.
 
-    A pair is positive if its degree is at least `positive_from`; the default takes every pair that shares a
-    label.
+    `function` chooses another degree, `1 − g/largest`: "l1" (g = number of labels that differ, largest q), "cosine"
+    of the label vectors, or a function of your own of two rows. A pair is positive if its degree is at least
+    `positive_from`; the default takes every pair that shares a label (with "l1", every pair that agrees on at least
+    one label).
 
     >>> MultiLabels([[1, 1, 0], [0, 1, 0], [0, 0, 1]]).degrees()[0].tolist()
     [[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
 
-    def __init__(self, labels: Any, database_labels: Any = None, *, positive_from: float = 1e-6) -> None:
+    def __init__(
+        self,
+        labels: Any,
+        database_labels: Any = None,
+        *,
+        positive_from: float = 1e-6,
+        function: str | Callable[[Tensor, Tensor], Tensor] | Difference = "jaccard",
+    ) -> None:
         self.positive_from = check_number(positive_from, "positive_from", above=0.0, maximum=1.0)
         database = None if database_labels is None else as_indicator(database_labels, "database_labels")
         set_table(self, as_indicator(labels, "labels"), database, "number of labels")
+        set_difference(
+            self,
+            function if isinstance(function, Difference) else find_difference(function, "sets", self.queries),
+        )
 
     def between(self, queries: Tensor, database: Tensor) -> MultiLabels:
-        return MultiLabels(queries, database, positive_from=self.positive_from)
+        return MultiLabels(queries, database, positive_from=self.positive_from, function=self.difference)
 
     def degrees(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
-        rows, columns = self.queries[queries], self.database[database]
-        shared = rows @ columns.T
-        union = rows.sum(1)[:, None] + columns.sum(1)[None, :] - shared
-        degree = torch.where(union > 0, shared / union.clamp(min=1), 1.0)
+        degree = self.difference.degree(self.queries[queries], self.database[database])
         return degree, all_known(degree)
 
     def masks(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nearer.exceptions import LabelError, ShapeError
+from nearer.relations.difference import Difference
 
 __all__ = ["Relation"]
 
@@ -24,6 +25,9 @@ class Relation(ABC):
 
     n_queries: int
     n_database: int
+    largest: float = 2.0  # what the relation function g is at degree 0; for classes the L1 of two one-hot rows
+    farthest: float = 2.0  # the squared distance of unit vectors that degree 0 asks for, and that all can meet
+    attainable: bool = True  # whether unit vectors can meet `farthest·(1 − degree)` for all pairs at once
 
     @abstractmethod
     def degrees(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
@@ -32,6 +36,10 @@ class Relation(ABC):
     @abstractmethod
     def masks(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
         """The tile's positive and negative pairs, two masks (q, n) that never overlap."""
+
+    def layers(self) -> list[tuple[float, Relation]]:
+        """Shares and relations whose losses add up to the loss of this one; only soft relations have several."""
+        return [(1.0, self)]
 
 
 class TableRelation(Relation):
@@ -54,9 +62,24 @@ class TableRelation(Relation):
         return self.between(self.queries, other.queries)
 
 
+class GradedRelation(TableRelation):
+    """A table relation whose degrees follow from a relation function; positive from a threshold on."""
+
+    positive_from: float
+    difference: Difference
+
+
+def set_difference(relation: GradedRelation, difference: Difference) -> None:
+    """Store a relation function and what it asks of unit vectors."""
+    relation.difference = difference
+    relation.largest = difference.largest
+    relation.farthest = difference.farthest
+    relation.attainable = difference.attainable
+
+
 def threshold(degree: Tensor, known: Tensor, positive_from: float) -> tuple[Tensor, Tensor]:
     """Graded degrees as masks: positive from `positive_from` on, negative below, unknown in neither."""
-    positive = degree >= positive_from
+    positive = degree >= positive_from * (1 - 1e-5)  # a third must be a third whatever the rounding
     return positive & known, ~positive & known
 
 
