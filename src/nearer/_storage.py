@@ -5,6 +5,7 @@ name/
   manifest.json          format, version, library, sha256 and size of every file, free metadata
   <part>.safetensors     named tensors, dtype and shape kept
   <document>.json        larger JSON values that would crowd the manifest
+  <name>.<kind>          pages and pictures for people; programs never look into them
 ```
 
 A folder is written beside its place under a temporary name, flushed to the disk and then renamed, so that a
@@ -23,7 +24,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ class Folder:
     tensors: dict[str, dict[str, Tensor]]
     documents: dict[str, Any]
     metadata: dict[str, Any]
+    pages: dict[str, bytes] = field(default_factory=dict)
 
 
 def write_folder(
@@ -59,6 +61,7 @@ def write_folder(
     tensors: Mapping[str, Mapping[str, Tensor]],
     documents: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
+    pages: Mapping[str, bytes] | None = None,
 ) -> Path:
     """Write a whole folder or nothing, and return its path; an older folder of the same format is replaced.
 
@@ -83,6 +86,11 @@ def write_folder(
             data = _as_json(value, f"documents[{name!r}]")
             _write_bytes(fresh / _file_name(name, "json"), data)
             files[_file_name(name, "json")] = _fingerprint(fresh / _file_name(name, "json"))
+        for name, data in (pages or {}).items():
+            if not PLAIN_NAME.match(name) or name.endswith((".json", ".safetensors")):
+                raise ParameterError(f"`pages` must be plain file names such as README.md, got {name!r}.")
+            _write_bytes(fresh / name, data)
+            files[name] = _fingerprint(fresh / name)
         manifest = {
             "format": format,
             "version": version,
@@ -129,6 +137,7 @@ def read_folder(path: str | os.PathLike[str], *, format: str, version: int) -> F
         raise CorruptFileError(f"`{place / MANIFEST}` was changed after it was written. {_RESTORE}")
     tensors: dict[str, dict[str, Tensor]] = {}
     documents: dict[str, Any] = {}
+    pages: dict[str, bytes] = {}
     for name, expected in manifest["files"].items():
         file = place / name
         # The seal is no signature: a forged manifest must still not lead to files elsewhere.
@@ -142,9 +151,12 @@ def read_folder(path: str | os.PathLike[str], *, format: str, version: int) -> F
         stem, _, kind = name.rpartition(".")
         if kind == "safetensors":
             tensors[stem] = _read_tensors(file)
-        else:
+        elif kind == "json":
             documents[stem] = _parse(file)
-    return Folder(format, written, str(manifest.get("library")), tensors, documents, manifest["metadata"])
+        else:
+            pages[name] = file.read_bytes()
+    library = str(manifest.get("library"))
+    return Folder(format, written, library, tensors, documents, manifest["metadata"], pages)
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> Path:

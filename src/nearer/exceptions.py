@@ -8,7 +8,8 @@ ValueError
     ├── LabelError              labels that do not fit the data or the method
     ├── ParameterError          a setting outside its range, or a misspelt name
     ├── MissingDataError        a data file that is neither on disk nor reachable
-    └── CorruptFileError        a file that is truncated, changed, or not what it claims to be
+    ├── CorruptFileError        a file that is truncated, changed, or not what it claims to be
+    └── LostWorkerError         another process of a job died or does not answer
 UserWarning
 └── NearerWarning
     └── StoppedEarlyWarning     an iterative method that stopped before it converged
@@ -20,6 +21,7 @@ Every message says what must hold, what came, and what to do.
 __all__ = [
     "CorruptFileError",
     "LabelError",
+    "LostWorkerError",
     "MissingDataError",
     "NearerError",
     "NearerWarning",
@@ -56,6 +58,10 @@ class MissingDataError(NearerError):
 
 class CorruptFileError(NearerError):
     """A file that is truncated, changed, or not what it claims to be."""
+
+
+class LostWorkerError(NearerError):
+    """Another process of a job died or does not answer."""
 
 
 class NearerWarning(UserWarning):

@@ -22,9 +22,7 @@ def every_sampler(seed: int) -> dict[str, object]:
         "uniform": UniformSampler(len(LABELS), batch_size=7, seed=seed),
         "classes": ClassSampler(LABELS, classes=3, per_class=4, seed=seed),
         "n-pairs": NPairSampler(LABELS, pairs=4, seed=seed),
-        "hierarchical": HierarchicalSampler(
-            LABELS, GROUPS, groups_per_batch=2, classes=2, per_class=2, seed=seed
-        ),
+        "hierarchical": HierarchicalSampler(LABELS, GROUPS, groups_per_batch=2, classes=2, per_class=2, seed=seed),
     }
 
 
@@ -48,7 +46,8 @@ class TestContract:
         assert len(batches) == len(sampler)
         for rows in batches:
             assert rows.dtype == torch.int64
-            assert 0 <= rows.min() and rows.max() < len(LABELS)
+            assert rows.min() >= 0
+            assert rows.max() < len(LABELS)
 
     def test_the_number_of_an_epoch_is_checked(self, name):
         with pytest.raises(ParameterError, match="`number` must be"):
@@ -100,7 +99,8 @@ def test_classes_and_their_items_take_turns():
 def test_n_pairs_leave_out_single_items_and_pair_in_order():
     for rows in NPairSampler(LABELS, pairs=5).epoch(0):
         anchors, positives = rows.reshape(2, -1)
-        assert (LABELS[anchors] == LABELS[positives]).all() and (anchors != positives).all()
+        assert (LABELS[anchors] == LABELS[positives]).all()
+        assert (anchors != positives).all()
         assert 5 not in LABELS[anchors]
     with pytest.raises(ParameterError, match="at most the 5 classes"):
         NPairSampler(LABELS, pairs=6)

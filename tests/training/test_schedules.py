@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,10 +19,11 @@ def test_rises_to_one_then_falls_to_the_floor(make, steps, share, floor):
     schedule = make(steps, warm_up=warm_up, floor=floor)
     factors = [schedule(step) for step in range(steps + 3)]
     assert max(factors) == pytest.approx(1.0)
-    assert factors[steps] == pytest.approx(floor) and factors[-1] == factors[steps]
-    assert all(a <= b for a, b in zip(factors[:warm_up], factors[1:warm_up], strict=False))
+    assert factors[steps] == pytest.approx(floor)
+    assert factors[-1] == factors[steps]
+    assert all(a <= b for a, b in pairwise(factors[:warm_up]))
     falling = factors[warm_up:]
-    assert all(a >= b - 1e-12 for a, b in zip(falling, falling[1:], strict=False))
+    assert all(a >= b - 1e-12 for a, b in pairwise(falling))
 
 
 def test_milestones_multiply():

@@ -18,9 +18,7 @@ leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) 
 keys = st.text(max_size=5) | st.integers()
 states = st.recursive(
     leaves,
-    lambda inner: st.lists(inner, max_size=4)
-    | st.tuples(inner, inner)
-    | st.dictionaries(keys, inner, max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.dictionaries(keys, inner, max_size=4),
     max_leaves=12,
 )
 

@@ -17,6 +17,7 @@ from nearer.geometry.orthogonal import (
     qr_retraction,
     tangent_projection,
 )
+from nearer.geometry.plain import UnitLength, to_sequential
 from nearer.geometry.rmac import rmac, rmac_windows
 from nearer.geometry.similarity import (
     cosine_similarity,
@@ -25,6 +26,7 @@ from nearer.geometry.similarity import (
     normalise,
     squared_euclidean_distance,
 )
+from nearer.geometry.standardise import Standardise
 
 __all__ = [
     "MLP",
@@ -34,7 +36,9 @@ __all__ = [
     "DigitsCNN",
     "Mahalanobis",
     "OrthogonalMap",
+    "Standardise",
     "TwoEncoders",
+    "UnitLength",
     "cayley_retraction",
     "cosine_similarity",
     "dot_product",
@@ -53,4 +57,5 @@ __all__ = [
     "rmac_windows",
     "squared_euclidean_distance",
     "tangent_projection",
+    "to_sequential",
 ]

@@ -15,13 +15,22 @@ from nearer.geometry.encoders import MLP, Chain, ColourCNN, DigitsCNN
 from nearer.geometry.mahalanobis import Mahalanobis
 from nearer.geometry.orthogonal import OrthogonalMap
 from nearer.geometry.saving import FORMAT, VERSION
+from nearer.geometry.standardise import Standardise
 
-__all__ = ["load"]
+__all__ = ["build", "load"]
 
-KNOWN: dict[str, type[nn.Module]] = {
-    kind.__name__: kind
-    for kind in (AsymmetricMap, Chain, ColourCNN, DigitsCNN, MLP, Mahalanobis, OrthogonalMap, TwoEncoders)
-}
+_KINDS: tuple[type[nn.Module], ...] = (
+    AsymmetricMap,
+    Chain,
+    ColourCNN,
+    DigitsCNN,
+    MLP,
+    Mahalanobis,
+    OrthogonalMap,
+    Standardise,
+    TwoEncoders,
+)
+KNOWN = {kind.__name__: kind for kind in _KINDS}
 
 
 def load(path: str | os.PathLike[str]) -> nn.Module:
@@ -36,7 +45,7 @@ def load(path: str | os.PathLike[str]) -> nn.Module:
     try:
         # On the meta device nothing is allocated and no random number is drawn before the tensors come.
         with torch.device("meta"):
-            module = _build(folder.metadata)
+            module = build(folder.metadata)
         module.load_state_dict(folder.tensors["parameters"], assign=True)
     except (NearerError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split()).rstrip(". ")
@@ -47,11 +56,12 @@ def load(path: str | os.PathLike[str]) -> nn.Module:
     return module.eval()
 
 
-def _build(description: dict[str, Any]) -> nn.Module:
+def build(description: dict[str, Any]) -> nn.Module:
+    """A module of a listed class from its name and settings; its parameters are not yet those that were saved."""
     kind = KNOWN[description["class"]]
     settings = description["settings"]
     if kind is Chain:
-        return Chain(*(_build(part) for part in settings["parts"]))
+        return Chain(*(build(part) for part in settings["parts"]))
     if kind is TwoEncoders:
-        return TwoEncoders(_build(settings["query"]), _build(settings["database"]))
+        return TwoEncoders(build(settings["query"]), build(settings["database"]))
     return kind(**settings)

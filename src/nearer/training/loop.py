@@ -20,9 +20,9 @@ from typing import Any, Literal
 from torch import Tensor
 
 from nearer._validation import check_int
-from nearer.exceptions import CorruptFileError, NearerError, ParameterError
+from nearer.exceptions import CorruptFileError, LostWorkerError, NearerError, ParameterError
 from nearer.training.checkpoints import Checkpoints
-from nearer.training.processes import agree, average_buffers, gather_states, rank
+from nearer.training.processes import agree, average_buffers, gather_states, lost_worker, rank
 from nearer.training.samplers import Sampler
 from nearer.training.state import get_random_state, set_random_state
 from nearer.training.step import Step
@@ -123,6 +123,13 @@ def train(
             run.tell("start")
             run.epochs(stopping)
             run.take_best()
+        except RuntimeError as error:
+            if lost_worker(error):
+                raise LostWorkerError(
+                    f"Another process of the job died or does not answer; this one stops after step {run.done}. "
+                    f"{run.where()} Start the job again to go on."
+                ) from error
+            raise
         finally:
             run.tell("end")
     return run.history
@@ -247,8 +254,13 @@ class _Run:
         return {} if rate is None else {"rate": float(rate)}
 
     def _interrupted(self) -> None:
-        where = "" if self.checkpoints is None else f" The last checkpoint is in {self.checkpoints.folder}."
-        raise TrainingInterrupted(f"stopped after step {self.done} of {self.total * len(self.sampler)}.{where}")
+        place = f"stopped after step {self.done} of {self.total * len(self.sampler)}."
+        raise TrainingInterrupted(f"{place} {self.where()}")
+
+    def where(self) -> str:
+        """Where the run can go on from."""
+        kept = [] if self.checkpoints is None else self.checkpoints.paths()
+        return f"The last checkpoint is {kept[-1]}." if kept else "There is no checkpoint."
 
 
 @contextmanager
@@ -264,8 +276,10 @@ def _stop_requested() -> Iterator[Callable[[], bool]]:
         came.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    for number in before:
-        signal.signal(number, note)
+    for number, handler in before.items():
+        # Who started the program with a signal ignored (nohup, a job in the background) means it.
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, note)
     try:
         yield came.is_set
     finally:

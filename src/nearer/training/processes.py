@@ -15,7 +15,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch._C._distributed_c10d import PrefixStore
 from torch.autograd.function import FunctionCtx
+from torch.distributed.rendezvous import rendezvous
 
 from nearer.losses import PairLoss, ShardedLoss
 from nearer.pairwise.distributed import Shards
@@ -35,7 +37,11 @@ def process_group(*, timeout: float = 600.0) -> Iterator[None]:
         yield
         return
     backend = "nccl" if torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+    limit = timedelta(seconds=timeout)
+    store, number, world = next(rendezvous("env://", timeout=limit))
+    # torchrun may hand a restarted job the store of its earlier life; the addresses of the dead are still there.
+    fresh = PrefixStore(f"life-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    dist.init_process_group(backend, store=fresh, rank=number, world_size=world, timeout=limit)
     try:
         yield
     finally:
@@ -147,6 +153,15 @@ def same_start(module: nn.Module) -> None:
     if _together():
         for tensor in [*module.parameters(), *module.buffers()]:
             dist.broadcast(tensor.data, src=0)
+
+
+def lost_worker(error: RuntimeError) -> bool:
+    """Whether an error means that another process is gone or hangs."""
+    if not _together():
+        return False
+    text = str(error).lower()
+    # gloo has no class of errors of its own.
+    return isinstance(error, dist.DistBackendError) or "gloo" in text or "timed out waiting" in text
 
 
 def _together() -> bool:

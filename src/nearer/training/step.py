@@ -94,7 +94,7 @@ class EncoderStep:
         device = next((one.device.type for one in encoder.parameters()), "cpu")
         self._device = device
         # Gradients in float16 underflow; bfloat16 has the range of float32 and needs no scaling.
-        self._scaler = torch.amp.GradScaler(device, enabled=precision == "float16")
+        self._scaler = torch.amp.GradScaler(device, init_scale=2.0**10, enabled=precision == "float16")
         if chunk is not None and any(isinstance(one, nn.modules.batchnorm._BatchNorm) for one in encoder.modules()):
             warnings.warn(
                 f"batch normalisation sees chunks of {chunk} items, not the batch: the step is not the plain one",
@@ -113,7 +113,7 @@ class EncoderStep:
         labels = self.data.labels(own)
         if self.chunk is None or len(own) <= self.chunk:
             value = self._loss(self._encode(self.data.items(own)), labels)
-            self._scaler.scale(value).backward()
+            self._scaler.scale(value).backward()  # type: ignore[no-untyped-call]
         else:
             chunks = [partial(self.data.items, part) for part in torch.split(own, self.chunk)]
             scaled = backward_in_chunks(

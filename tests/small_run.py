@@ -1,0 +1,131 @@
+"""A small training run as a program of its own, so that tests can kill it, resume it and run it in many processes.
+
+python small_run.py FOLDER [--every N] [--epochs N] [--die-at STEP] [--slow SECONDS] [--loss NAME]
+
+Ends by writing the sha256 of all weights to FOLDER/digest-<rank>.txt and every loss to FOLDER/losses-<rank>.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from nearer import losses
+from nearer.geometry import MLP
+from nearer.mining import VTHM
+from nearer.training import (
+    Checkpoints,
+    ClassSampler,
+    EncoderStep,
+    JSONLinesLog,
+    TensorBatches,
+    cosine,
+    process_group,
+    train,
+)
+from nearer.training.processes import rank
+
+
+class Noisy(nn.Module):
+    """An encoder that draws random numbers from all three generators."""
+
+    def __init__(self, dropout: float) -> None:
+        super().__init__()
+        self.encoder = MLP(8, 4, hidden=(16,), generator=torch.Generator().manual_seed(1))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training and self.dropout.p:
+            x = x + 1e-3 * float(np.random.rand())  # noqa: NPY002
+        return self.encoder(self.dropout(x))
+
+
+LOSSES = {
+    "raw": lambda: losses.RAWLoss(miner=VTHM()),
+    "supcon": losses.SupConLoss,
+    "margin": lambda: losses.MarginLoss(),
+    "memory": lambda: losses.CrossBatchMemory(losses.ContrastiveLoss(), size=40, dimension=4),
+}
+
+
+def digest(module: nn.Module) -> str:
+    sums = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        sums.update(name.encode())
+        sums.update(tensor.numpy().tobytes())
+    return sums.hexdigest()
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--die-at", type=int)
+    parser.add_argument("--slow", type=float, default=0.0)
+    parser.add_argument("--loss", nargs="+", default=["raw"], help="one run for each, in a folder of its own")
+    parser.add_argument("--dropout", type=float, default=0.3)
+    settings = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    random = torch.Generator().manual_seed(5)
+    labels = torch.arange(6).repeat_interleave(20)
+    items = torch.randn(6, 8, generator=random)[labels] + 0.7 * torch.randn(120, 8, generator=random)
+    with process_group(timeout=30):
+        for name in settings.loss:
+            learn(settings, name, items, labels)
+
+
+def learn(settings: argparse.Namespace, name: str, items: torch.Tensor, labels: torch.Tensor) -> None:
+    folder = settings.folder / name if len(settings.loss) > 1 else settings.folder
+    folder.mkdir(exist_ok=True)
+    encoder = Noisy(settings.dropout)
+    loss = LOSSES[name]()
+    adam = torch.optim.Adam([*encoder.parameters(), *loss.parameters()], lr=0.01)
+    sampler = ClassSampler(labels, classes=6, per_class=4, seed=2)
+    step = EncoderStep(
+        encoder, loss, adam, TensorBatches(items, labels), schedule=cosine(settings.epochs * len(sampler))
+    )
+    seen = []
+    # Another process may die for good only once: the second life of an elastic job must go on.
+    marker = settings.folder / "died"
+
+    def watch(moment):
+        if moment.kind == "step":
+            seen.append(moment.values["loss"])
+            if settings.slow:
+                time.sleep(settings.slow)
+            if settings.die_at == moment.step and rank() == 1 and not marker.exists():
+                marker.touch()
+                os._exit(13)
+
+    def validate():
+        with torch.no_grad():
+            encoder.eval()
+            value = -float(losses.ContrastiveLoss()(encoder(items), labels))
+        return {"score": value}
+
+    train(
+        step,
+        sampler,
+        epochs=settings.epochs,
+        validate=validate,
+        callbacks=[JSONLinesLog(folder / "log.jsonl"), watch],
+        checkpoints=Checkpoints(folder / "checkpoints", every=settings.every),
+    )
+    number = rank()
+    (folder / f"digest-{number}.txt").write_text(digest(step.module))
+    (folder / f"losses-{number}.json").write_text(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main()
