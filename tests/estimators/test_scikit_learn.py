@@ -35,6 +35,7 @@ SPARSE = [
     E.LSML(max_iter=20),
 ]
 DENSE = [E.LFDA(), E.LMNN(max_iter=20), E.NCA(max_iter=10), E.MLKR(max_iter=10)]
+DENSE += [E.RAMLKRR(), E.RAMLSVR()]
 LEARNERS: list[Any] = SPARSE + DENSE
 KERNELS = [
     E.KernelGMML(n_landmarks=20),

@@ -11,6 +11,7 @@ from nearer.estimators.dml_eig import DMLEig
 from nearer.estimators.doublet_svm import DoubletSVM
 from nearer.estimators.euclidean import Euclidean
 from nearer.estimators.gmml import GMML
+from nearer.estimators.hraml import HRAML
 from nearer.estimators.itml import ITML
 from nearer.estimators.kernels import KernelGMML, KernelLearner, KernelLMNN, KernelNCA
 from nearer.estimators.kissme import KISSME
@@ -23,12 +24,15 @@ from nearer.estimators.mlkr import MLKR
 from nearer.estimators.mmc import MMC
 from nearer.estimators.nca import NCA
 from nearer.estimators.neighbours import AAKNN, MLKNN, MetricKNN
+from nearer.estimators.raml_krr import RAMLKRR
+from nearer.estimators.raml_svr import RAMLSVR
 from nearer.estimators.rca import RCA
 from nearer.estimators.triplet_svm import TripletSVM
 
 __all__ = [
     "AAKNN",
     "GMML",
+    "HRAML",
     "ITML",
     "KISSME",
     "LDML",
@@ -39,6 +43,8 @@ __all__ = [
     "MLKR",
     "MMC",
     "NCA",
+    "RAMLKRR",
+    "RAMLSVR",
     "RCA",
     "Covariance",
     "DMLEig",
