@@ -6,6 +6,13 @@ takes a miner, a database of other items, any relation, and (in `ShardedLoss`) t
 """
 
 from nearer.losses.angular import AngularLoss, AngularTripletLoss, angular, angular_triplet
+from nearer.losses.angular_triplets import (
+    ProjectedAngularLoss,
+    angular_factor_gradient,
+    angular_margins,
+    projected_angular,
+    tangent_weight,
+)
 from nearer.losses.asymmetric_regularisers import asymmetric_regulariser
 from nearer.losses.binomial import BinomialDevianceLoss, binomial_deviance
 from nearer.losses.circle import CircleLoss, circle
@@ -71,6 +78,7 @@ __all__ = [
     "NeighbourhoodLoss",
     "PairLoss",
     "PairSemiHardTripletLoss",
+    "ProjectedAngularLoss",
     "QuadrupletLoss",
     "RAWLoss",
     "RandomTripletLoss",
@@ -83,6 +91,8 @@ __all__ = [
     "TripletLoss",
     "TwoTermQuadrupletLoss",
     "angular",
+    "angular_factor_gradient",
+    "angular_margins",
     "angular_triplet",
     "asymmetric_regulariser",
     "batch_hard_triplet",
@@ -104,6 +114,7 @@ __all__ = [
     "neighbourhood_of_distances",
     "nt_xent",
     "pair_semi_hard_triplet",
+    "projected_angular",
     "quadruplet",
     "random_triplet",
     "raw",
@@ -111,6 +122,7 @@ __all__ = [
     "semi_hard_triplet",
     "smooth_ap",
     "supcon",
+    "tangent_weight",
     "triplet",
     "two_term_quadruplet",
 ]

@@ -8,6 +8,7 @@ from nearer.mining.batch_hard import BatchHard, mine_batch_hard
 from nearer.mining.distance_weighted import DistanceWeighted
 from nearer.mining.hardest_fraction import HardestFraction
 from nearer.mining.largest_errors import LargestErrors
+from nearer.mining.neighbourhood import mine_neighbourhood, mine_signed
 from nearer.mining.partners import draw_partners
 from nearer.mining.random_pairs import RandomPairs
 from nearer.mining.semi_hard import SemiHard, SemiHardTriplets, mine_semi_hard, mine_semi_hard_triplets
@@ -26,7 +27,9 @@ __all__ = [
     "SpanningTree",
     "draw_partners",
     "mine_batch_hard",
+    "mine_neighbourhood",
     "mine_semi_hard",
     "mine_semi_hard_triplets",
+    "mine_signed",
     "mine_valid_triplets",
 ]

@@ -4,24 +4,31 @@
 step: encode, take the loss, move the parameters. Everything can be killed and resumed to the same last bit.
 """
 
+from nearer.training.alternating import AlternatingLearner, AlternatingStep, Plan, alternate
 from nearer.training.batches import ImageBatches, TensorBatches
 from nearer.training.caching import backward_in_chunks
 from nearer.training.checkpoints import Checkpoints
 from nearer.training.logs import CSVLog, JSONLinesLog, MLflowLog, TensorBoardLog, WandbLog
 from nearer.training.loop import Callback, History, Moment, TrainingInterrupted, train
+from nearer.training.neighbourhood_angular import BelievedAngular, NeighbourhoodAngular
 from nearer.training.parameters import freeze, freeze_for, parameter_groups, unfreeze
 from nearer.training.processes import JointLoss, joint_loss, process_group
 from nearer.training.progress import ProgressBar
+from nearer.training.riemannian import Descent, RiemannianAdam, RiemannianSGD, riemannian_conjugate_gradient
 from nearer.training.samplers import ClassSampler, HierarchicalSampler, NPairSampler, Sampler, UniformSampler
 from nearer.training.schedules import Schedule, constant, cosine, linear, milestones
 from nearer.training.step import Batches, EncoderStep, Step
 
 __all__ = [
+    "AlternatingLearner",
+    "AlternatingStep",
     "Batches",
+    "BelievedAngular",
     "CSVLog",
     "Callback",
     "Checkpoints",
     "ClassSampler",
+    "Descent",
     "EncoderStep",
     "HierarchicalSampler",
     "History",
@@ -31,7 +38,11 @@ __all__ = [
     "MLflowLog",
     "Moment",
     "NPairSampler",
+    "NeighbourhoodAngular",
+    "Plan",
     "ProgressBar",
+    "RiemannianAdam",
+    "RiemannianSGD",
     "Sampler",
     "Schedule",
     "Step",
@@ -40,6 +51,7 @@ __all__ = [
     "TrainingInterrupted",
     "UniformSampler",
     "WandbLog",
+    "alternate",
     "backward_in_chunks",
     "constant",
     "cosine",
@@ -50,6 +62,7 @@ __all__ = [
     "milestones",
     "parameter_groups",
     "process_group",
+    "riemannian_conjugate_gradient",
     "train",
     "unfreeze",
 ]

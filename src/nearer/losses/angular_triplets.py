@@ -1,0 +1,130 @@
+"""The angular loss of listed triplets behind a projection L: the angle at the negative is kept below α.
+
+`m = ‖Lᵀ(a − p)‖² − 4tan²α·‖Lᵀ(n − (a + p)/2)‖²` and `J = Σ softplus(m)`. The sign of m does not depend on the
+scale of the embeddings, the value does: bring them to length one first. Identical embeddings give m = 0 and no
+gradient, whatever L is; watch the mean distance of a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nearer._validation import as_matrix, check_choice, check_number
+from nearer.exceptions import ShapeError
+
+__all__ = [
+    "ProjectedAngularLoss",
+    "angular_factor_gradient",
+    "angular_margins",
+    "check_triplets",
+    "projected_angular",
+    "tangent_weight",
+]
+
+
+def tangent_weight(alpha: float) -> float:
+    """`4tan²α` for α in degrees, between 0 and 90.
+
+    >>> round(tangent_weight(45), 6)
+    4.0
+    """
+    angle = check_number(alpha, "alpha", above=0.0, maximum=89.0)
+    return 4 * math.tan(math.radians(angle)) ** 2
+
+
+def check_triplets(triplets: Any, n: int) -> Tensor:
+    """Row numbers (m, 3) of anchor, positive and negative that lie inside n rows.
+
+    >>> check_triplets([[0, 1, 2]], 3)
+    tensor([[0, 1, 2]])
+    """
+    found = torch.as_tensor(triplets)
+    if found.ndim != 2 or found.shape[1] != 3 or found.is_floating_point():
+        raise ShapeError(
+            f"`triplets` must be integers of shape (m, 3): anchor, positive, negative; got {found.dtype} "
+            f"{tuple(found.shape)}."
+        )
+    if len(found) and (found.min() < 0 or found.max() >= n):
+        raise ShapeError(
+            f"`triplets` must point into the {n} embeddings, got {int(found.min())} to {int(found.max())}."
+        )
+    return found.to(torch.int64)
+
+
+def angular_margins(embeddings: Tensor, triplets: Tensor, factor: Tensor | None, weight: float) -> Tensor:
+    """m of every triplet, (m,), on the graph of the embeddings (n, d) and of the factor (d, l).
+
+    >>> z = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    >>> angular_margins(z, torch.tensor([[0, 1, 2]]), None, 4.0)
+    tensor([-8.])
+    """
+    z = embeddings if factor is None else embeddings @ factor
+    a, p, n = (z[column] for column in triplets.T)
+    return (a - p).square().sum(dim=1) - weight * (n - (a + p) / 2).square().sum(dim=1)
+
+
+def angular_factor_gradient(near: Tensor, far: Tensor, factor: Tensor, weight: float) -> tuple[Tensor, Tensor]:
+    """J and `∇_L = 2[Aᵀdiag(σ)AL − τBᵀdiag(σ)BL]` in O(m·d·l), for A = a − p and B = n − (a + p)/2, (m, d) each.
+
+    >>> near, far = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
+    >>> value, gradient = angular_factor_gradient(near, far, torch.tensor([[1.0], [0.0]]), 4.0)
+    >>> round(value.item(), 4), gradient.ravel().round(decimals=4).tolist()  # log(1 + e)
+    (1.3133, [1.4621..., 0.0])
+    """
+    close, away = near @ factor, far @ factor
+    margins = close.square().sum(dim=1) - weight * away.square().sum(dim=1)
+    slope = torch.sigmoid(margins)[:, None]
+    gradient = 2 * (near.T @ (slope * close) - weight * (far.T @ (slope * away)))
+    return nn.functional.softplus(margins).sum(), gradient
+
+
+def projected_angular(
+    embeddings: Any, triplets: Any, factor: Any = None, *, alpha: float = 40.0, reduction: str = "sum"
+) -> Tensor:
+    """`Σ softplus(m)` over triplets (m, 3) of row numbers, for embeddings (n, d) and a factor L (d, l) or none.
+
+    `reduction` is "sum" as printed, or "mean". No triplet gives 0 on the graph.
+
+    >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
+    >>> round(projected_angular(z, [[0, 1, 2]]).item(), 4)  # all in one place: log 2
+    0.6931
+
+    Reference: Dutta, Harandi, Sekhar (2021), eq. 4. Related: `AngularTripletLoss` is this without L, on labels.
+    """
+    check_choice(reduction, "reduction", ["sum", "mean"])
+    z = as_matrix(embeddings, "embeddings")
+    weight = tangent_weight(alpha)
+    L = None if factor is None else as_matrix(factor, "factor")
+    if L is not None and L.shape[0] != z.shape[1]:
+        raise ShapeError(
+            f"`factor` must have {z.shape[1]} rows like the embeddings have columns, got {L.shape[0]}."
+        )
+    chosen = check_triplets(triplets, len(z))
+    if not len(chosen):
+        return z.sum() * 0
+    costs = nn.functional.softplus(angular_margins(z, chosen, L, weight))
+    return costs.sum() if reduction == "sum" else costs.mean()
+
+
+class ProjectedAngularLoss(nn.Module):
+    """`projected_angular` as a module: called with embeddings, triplets and the factor.
+
+    >>> loss = ProjectedAngularLoss(alpha=45, reduction="mean")
+    >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
+    >>> round(loss(z, [[0, 1, 2]]).item(), 6)  # log(1 + e^-16)
+    0.0
+    """
+
+    def __init__(self, *, alpha: float = 40.0, reduction: str = "sum") -> None:
+        super().__init__()
+        tangent_weight(alpha)
+        self.alpha = alpha
+        self.reduction = check_choice(reduction, "reduction", ["sum", "mean"])
+
+    def forward(self, embeddings: Tensor, triplets: Any, factor: Tensor | None = None) -> Tensor:
+        """The loss of the triplets, (n, d), (m, 3) and (d, l) -> a scalar."""
+        return projected_angular(embeddings, triplets, factor, alpha=self.alpha, reduction=self.reduction)

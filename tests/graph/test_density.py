@@ -1,0 +1,83 @@
+"""Peaks of a graph, Parzen's density, and labels that are believed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from nearer.exceptions import NearerError
+from nearer.graph import (
+    Neighbours,
+    Transition,
+    believe_labels,
+    find_modes,
+    nearest_neighbours,
+    parzen_density,
+    stationary_distribution,
+)
+
+
+def test_the_stationary_share_is_a_left_eigenvector() -> None:
+    x = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
+    near = nearest_neighbours(x, k=5)
+    share = stationary_distribution(near)
+    assert float(share.sum()) == pytest.approx(1, abs=1e-6)
+    moved = Transition(near.indices).backward(share[:, None])[:, 0]
+    torch.testing.assert_close(moved, share, atol=1e-8, rtol=0)
+
+
+def test_a_cycle_settles_and_every_item_of_it_is_a_mode() -> None:
+    near = Neighbours((torch.arange(6)[:, None] + 1) % 6, torch.ones(6, 1))
+    torch.testing.assert_close(stationary_distribution(near), torch.full((6,), 1 / 6).double())
+    assert find_modes(near).tolist() == list(range(6))
+
+
+def test_modes_are_peaks_and_few() -> None:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.cat([torch.randn(100, 2, generator=generator) + c for c in (0.0, 30.0)])
+    near = nearest_neighbours(x, k=8, normalised=False)
+    share, modes = stationary_distribution(near), find_modes(near)
+    assert 2 <= len(modes) < 40
+    for mode in modes.tolist():
+        around = set(near.indices[mode].tolist()) | set((near.indices == mode).any(1).nonzero()[:, 0].tolist())
+        assert all(share[mode] >= share[other] - 1e-9 for other in around)
+    assert (modes < 100).any()
+    assert (modes >= 100).any()
+
+
+def test_parzen_is_the_sum_of_kernels_and_does_not_underflow() -> None:
+    x = np.random.default_rng(0).normal(size=(50, 3))
+    kernel = np.exp(-((x[:, None] - x[None]) ** 2).sum(2) / (2 * 0.7**2)).sum(1)
+    np.testing.assert_allclose(parzen_density(x, width=0.7, block=8).numpy(), kernel / kernel.max(), rtol=1e-12)
+    assert (parzen_density(x, width=1e-9) == 1).all()
+    with pytest.raises(NearerError, match="`width` must be greater than 0"):
+        parzen_density(x, width=0.0)
+
+
+def test_one_label_per_cluster_is_believed_everywhere() -> None:
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(90) % 3
+    x = 5 * torch.eye(3)[y] + 0.3 * torch.randn(90, 3, generator=generator)
+    labels = torch.where(torch.arange(90) < 3, y, -1)
+    found, lead = believe_labels(nearest_neighbours(x, k=6), labels)
+    assert (found == y).all()
+    assert ((lead >= 0) & (lead <= 1)).all()
+    assert (lead[:3] == 1).all()
+
+
+def test_a_thick_class_does_not_swallow_a_thin_one() -> None:
+    """Nine labels of one class and one of the other: equal sums by default, the wish of the caller with `prior`."""
+    near = Neighbours(torch.tensor([[1, 2], [0, 2], [0, 1]]), torch.ones(3, 2))
+    found, _ = believe_labels(near, [0, 1, -1])
+    assert found.tolist()[:2] == [0, 1]
+    assert believe_labels(near, [0, 1, -1], prior=torch.tensor([0.1, 0.9]))[0].tolist() == [0, 1, 1]
+
+
+def test_what_no_label_reaches_stays_unknown() -> None:
+    near = Neighbours(torch.tensor([[1], [0], [3], [2]]), torch.ones(4, 1))
+    found, lead = believe_labels(near, [7, -1, -1, -1])
+    assert found.tolist() == [7, 7, -1, -1]
+    assert lead.tolist() == [1, 1, 0, 0]
+    with pytest.raises(NearerError, match="at least one item, got only -1"):
+        believe_labels(near, [-1] * 4)
