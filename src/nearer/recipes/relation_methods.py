@@ -1,0 +1,101 @@
+"""The contestants of the relation-alignment tables: raw features, RAML, HRAML, and the linear learners beside them.
+
+A method is a list of candidates; which of them is used, and k, is decided on the training rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from nearer.estimators import GMML, HRAML, ITML, LDML, LMNN, RAMLKRR, RAMLSVR, DMLEig, DoubletSVM
+
+__all__ = ["OURS", "Candidate", "candidates"]
+
+OURS = ("RAML-SVR", "RAML-KRR", "HRAML")
+_OTHERS: dict[str, Callable[[int], Any]] = {
+    "ITML": lambda seed: ITML(random_state=seed),
+    "LDML": lambda seed: LDML(random_state=seed),
+    "LMNN": lambda seed: LMNN(random_state=seed),
+    "DSVM": lambda seed: DoubletSVM(random_state=seed),
+    "GMML": lambda seed: GMML(random_state=seed),
+    "DML-eig": lambda seed: DMLEig(random_state=seed),
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings of a method: a name for the record, and the learner for a seed (None: the features as they are)."""
+
+    name: str
+    make: Callable[[int], Any]
+    trial: Callable[[int], Any] | None = None  # a cheaper one to choose with
+
+    def learner(self, seed: int, *, final: bool) -> Any:
+        """A fresh learner; `final` for the one that is tested."""
+        return self.make(seed) if final or self.trial is None else self.trial(seed)
+
+
+def _hraml(name: str, quick: bool, **settings: Any) -> Candidate:
+    epochs = 5 if quick else settings.pop("epochs", 60)
+    networks = 1 if quick else settings.pop("networks", 3)
+    settings.pop("epochs", None), settings.pop("networks", None)
+    return Candidate(
+        name,
+        lambda seed: HRAML(**settings, epochs=epochs, networks=networks, random_state=seed),
+        lambda seed: HRAML(**settings, epochs=epochs, networks=1, random_state=seed),
+    )
+
+
+def _ridges(*values: float) -> list[Candidate]:
+    return [
+        Candidate(f"ridge={ridge:g}", lambda seed, ridge=ridge: RAMLKRR(ridge=ridge, random_state=seed))  # type: ignore[misc]
+        for ridge in values
+    ]
+
+
+def candidates(kind: str, method: str, *, rows: int, quick: bool = False) -> list[Candidate]:
+    """What a method may choose from, for one kind of labels and a number of training rows.
+
+    >>> [one.name for one in candidates("sets", "RAML-KRR", rows=100, quick=True)]
+    ['ridge=0.1']
+    """
+    if method == "raw features":
+        return [Candidate("none", lambda seed: None)]
+    if method in _OTHERS:
+        return [Candidate("defaults", _OTHERS[method])]
+    if method == "RAML-KRR":
+        return _ridges(0.1) if quick else _ridges(0.03, 0.1, 1.0, 10.0)
+    if method == "RAML-SVR":
+        tubes: list[dict[str, Any]] = [{"C": 1.0}, {"C": 0.1}, {"C": 1.0, "nu": 0.5}]
+        return [
+            Candidate(
+                " ".join(f"{key}={value:g}" for key, value in tube.items()),
+                lambda seed, tube=tube: RAMLSVR(**tube, random_state=seed),  # type: ignore[misc]
+            )
+            for tube in (tubes[:1] if quick else tubes)
+        ]
+    return _networks(kind, rows, quick)
+
+
+def _networks(kind: str, rows: int, quick: bool) -> list[Candidate]:
+    if kind == "classes":
+        # Principal components have their own scale; giving all the same would make noise loud.
+        shared = {"standardise": False, "hidden": (500,), "epochs": 60 if rows < 3000 else 30}
+        found = [
+            _hraml("one layer of 500", quick, **shared),
+            _hraml("with partners", quick, **shared, sharpness=1.0),
+        ]
+    elif kind == "sets":
+        found = [
+            _hraml("l1", quick, epochs=100, networks=5, input_dropout=0.3),
+            _hraml("cosine, affine", quick, epochs=100, networks=5, relation="cosine", scale="affine"),
+            _hraml("jaccard", quick, epochs=100, networks=5, relation="jaccard", input_dropout=0.3),
+        ]
+    else:
+        found = [
+            _hraml("jensen-shannon", quick, hidden=(400,), epochs=40, relation="jensen_shannon"),
+            _hraml("l1", quick, hidden=(400,), epochs=40),
+        ]
+    return found[:1] if quick else found
