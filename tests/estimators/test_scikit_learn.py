@@ -34,7 +34,7 @@ SPARSE = [
     E.TripletSVM(max_iter=50),
     E.LSML(max_iter=20),
 ]
-DENSE = [E.LFDA(), E.LMNN(max_iter=20), E.NCA(max_iter=10), E.MLKR(max_iter=10)]
+DENSE = [E.LFDA(), E.LMNN(max_iter=20), E.NCA(max_iter=10), E.MLKR(max_iter=10), E.GerrymanderingMetric(max_iter=5)]
 DENSE += [E.RAMLKRR(), E.RAMLSVR()]
 LEARNERS: list[Any] = SPARSE + DENSE
 KERNELS = [
@@ -43,7 +43,14 @@ KERNELS = [
     E.KernelNCA(E.NCA(max_iter=5), n_landmarks=20),
     E.KernelLearner(E.RCA(), kernel="poly", degree=2, n_landmarks=20),
 ]
-NEIGHBOURS = [E.MetricKNN(), E.MetricKNN(E.RCA()), E.MLKNN(), E.AAKNN()]
+NEIGHBOURS = [
+    E.MetricKNN(),
+    E.MetricKNN(E.RCA()),
+    E.MLKNN(),
+    E.AAKNN(),
+    E.AsymmetricKNN(max_iter=5),
+    E.KernelAsymmetricKNN(E.AsymmetricKNN(max_iter=3, random_state=0), n_landmarks=20),
+]
 
 # scikit-learn's checks make class numbers or real numbers for y. ML-kNN takes 0/1 matrices, AA-kNN distributions,
 # and both refuse anything else on purpose: a check that fits on such a y and expects no error cannot pass.

@@ -3,13 +3,16 @@
 Every learner has `fit(X, y)`, `transform`, `mahalanobis_matrix`, `pair_distance`, `score_pairs`, `get_metric`,
 `calibrate_threshold` and `predict_pairs`, and drops into a `Pipeline` or a `GridSearchCV`. Those that need less
 than labels also have `fit_pairs`, `fit_triplets`, `fit_quadruplets` or `fit_chunks`. `MetricKNN`, `MLKNN` and
-`AAKNN` predict from the neighbours under any of them.
+`AAKNN` predict from the neighbours under any of them. `AsymmetricKNN` learns one map for queries and another for
+the database, and predicts with them.
 """
 
+from nearer.estimators.asymmetric_knn import AsymmetricKNN, KernelAsymmetricKNN
 from nearer.estimators.covariance import Covariance
 from nearer.estimators.dml_eig import DMLEig
 from nearer.estimators.doublet_svm import DoubletSVM
 from nearer.estimators.euclidean import Euclidean
+from nearer.estimators.gerrymandering import GerrymanderingMetric
 from nearer.estimators.gmml import GMML
 from nearer.estimators.hraml import HRAML
 from nearer.estimators.itml import ITML
@@ -46,10 +49,13 @@ __all__ = [
     "RAMLKRR",
     "RAMLSVR",
     "RCA",
+    "AsymmetricKNN",
     "Covariance",
     "DMLEig",
     "DoubletSVM",
     "Euclidean",
+    "GerrymanderingMetric",
+    "KernelAsymmetricKNN",
     "KernelGMML",
     "KernelLMNN",
     "KernelLearner",
