@@ -25,6 +25,7 @@ LEVELS: list[set[str]] = [
     {"training", "evaluation", "index"},
     {"estimators"},
     {"reports"},
+    {"models"},
     {"recipes"},
     {"cli", "server", "explorer"},
     {"__main__"},

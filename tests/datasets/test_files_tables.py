@@ -415,7 +415,7 @@ BAD_ARRAYS: list[tuple[dict[str, np.ndarray], dict[str, object], type[NearerErro
     ({"x": X[:, 0]}, {}, ShapeError, r"features of shape \(n, p\), got \(3,\)"),
     ({"x": np.array([["a", "b"]])}, {}, ShapeError, "must hold numbers as features, got <U1"),
     ({"x": X, "y": np.array([0, 1])}, {}, ShapeError, "one label for each of its 3 rows, got 2"),
-    ({"x": X, "y": np.zeros((3, 2))}, {}, ShapeError, r"labels of shape \(n,\), got \(3, 2\)"),
+    ({"x": X, "y": np.zeros((3, 2, 2))}, {}, ShapeError, r"labels of shape \(n,\) or \(n, c\), got \(3, 2, 2\)"),
     ({"x": X, "y": np.array([0.5, 1, 2])}, {}, LabelError, "names or whole numbers, got 0.5"),
     ({"x": X[:0]}, {}, ShapeError, "at least one row"),
     ({"x": X * np.nan}, {}, NotFiniteError, "6 missing or infinite in 2 columns, the first in row 1"),

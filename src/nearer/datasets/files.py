@@ -16,7 +16,7 @@ from nearer.datasets.image_files import list_images, why_unreadable
 from nearer.datasets.numpy_files import read_npy_table, read_npz_tables
 from nearer.datasets.parquet_files import read_parquet
 from nearer.datasets.source import Source
-from nearer.datasets.table import Columns, Table, encode, finite_features
+from nearer.datasets.table import Columns, Table, encode, finite_features, label_matrix
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 
 __all__ = ["load_files", "load_image_folder"]
@@ -27,7 +27,7 @@ PathLike = str | os.PathLike[str]
 def load_files(
     path: PathLike | Mapping[str, PathLike],
     *,
-    label: str | int | None = None,
+    label: str | int | Sequence[str | int] | None = None,
     features: str | Sequence[str | int] | None = None,
     ignore: Sequence[str | int] = (),
     header: bool | None = None,
@@ -43,8 +43,9 @@ def load_files(
     null or equal to `unlabelled` gets the code −1. `features` names the columns to use (default: all others),
     `ignore` those to leave out. In an .npz, `label` and `features` are the names of arrays (default `y` and `x`;
     `x_train`, `y_train`, ... make parts); for an .npy, `label` is a position or the path of another .npy.
-    `header` says whether a CSV begins with column names; None looks. A first column without a name (the row
-    numbers of pandas) is left out.
+    Several label columns (or an array `y` of shape (n, c)) are label sets if they hold 0 and 1, or label
+    distributions if every row sums to one; `y` is then a matrix. `header` says whether a CSV begins with column
+    names; None looks. A first column without a name (the row numbers of pandas) is left out.
 
     Whole-number classes are sorted by value, others by name; `class_names` gives the originals back. Columns
     that are not numbers, missing numbers and damaged files are errors that name them.
@@ -59,15 +60,40 @@ def load_files(
     first = next(iter(paths.values()))
     if len(paths) == 1 and first.is_dir():
         return load_image_folder(first)
+    if label is not None and not isinstance(label, str | int):
+        return _load_label_columns(path, list(label), features, ignore, header, dtype)
     columns = Columns(label, features, tuple(ignore), header)
     tables: dict[str, Table] = {}
     for part, one in paths.items():
         for inner, table in _read(one, columns).items():
             tables[part if inner == "all" else inner] = table
     _check_same_features(tables)
+    if any(table.labels.ndim == 2 for table in tables.values()):
+        parts = {
+            part: Split(finite_features(table, np.dtype(dtype)), table.labels) for part, table in tables.items()
+        }
+        return Dataset(_source(first), parts, (), next(iter(tables.values())).names)
     codes, names = encode({part: table.labels for part, table in tables.items()}, unlabelled)
     parts = {part: Split(finite_features(table, np.dtype(dtype)), codes[part]) for part, table in tables.items()}
     return Dataset(_source(first), parts, names, next(iter(tables.values())).names)
+
+
+def _load_label_columns(
+    path: PathLike | Mapping[str, PathLike],
+    label: list[str | int],
+    features: str | Sequence[str | int] | None,
+    ignore: Sequence[str | int],
+    header: bool | None,
+    dtype: Literal["float32", "float64"],
+) -> Dataset:
+    """A table with several label columns: features are read first, then labels as if they were features."""
+    if len(label) == 1:
+        return load_files(path, label=label[0], features=features, ignore=ignore, header=header, dtype=dtype)
+    x = load_files(path, features=features, ignore=[*ignore, *label], header=header, dtype=dtype)
+    y = load_files(path, features=label, header=header, dtype="float64")
+    names = tuple(str(name) for name in y.feature_names)
+    parts = {part: Split(x[part].x, label_matrix(y[part].x, x.source.name), root=x[part].root) for part in x}
+    return Dataset(x.source, parts, names, x.feature_names)
 
 
 def _read(path: Path, columns: Columns) -> dict[str, Table]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from nearer.datasets.dataset import Array
 from nearer.datasets.local import read_npy, read_npz
-from nearer.datasets.table import Columns, Table, label_text
+from nearer.datasets.table import Columns, Table, label_matrix, label_text
 from nearer.exceptions import ParameterError, ShapeError
 
 __all__ = ["read_npy_table", "read_npz_tables"]
@@ -94,8 +94,10 @@ def _numbers(array: Array, name: str) -> Array:
 
 def _labels(array: Array, name: str) -> Array:
     flat = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+    if flat.ndim == 2:
+        return label_matrix(flat, name)
     if flat.ndim != 1:
-        raise ShapeError(f"`{name}` must hold labels of shape (n,), got {array.shape}.")
+        raise ShapeError(f"`{name}` must hold labels of shape (n,) or (n, c), got {array.shape}.")
     return label_text(flat.tolist())
 
 

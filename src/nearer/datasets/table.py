@@ -12,7 +12,7 @@ import numpy as np
 from nearer.datasets.dataset import Array
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 
-__all__ = ["Columns", "Table", "encode", "finite_features", "label_text"]
+__all__ = ["Columns", "Table", "encode", "finite_features", "label_matrix", "label_text"]
 
 # A column with one of these names is a label to any reader, so it must not slip in among the features.
 _LABEL_NAMES = frozenset({"class", "label", "labels", "target", "y"})
@@ -21,7 +21,7 @@ _NOT_WHOLE = "Labels must be names or whole numbers, got {}. For targets of regr
 
 @dataclass(frozen=True)
 class Table:
-    """Features (n, ...), labels as text (n,) with "" for none, and the name of each feature column."""
+    """Features (n, ...), labels as text (n,) with "" for none or a matrix (n, c), and the names of the features."""
 
     path: Path
     x: Array
@@ -88,6 +88,26 @@ def label_text(values: Iterable[object]) -> Array:
     ['1', '', 'cat', '']
     """
     return np.array([_one_label(value) for value in values], dtype=np.str_)
+
+
+def label_matrix(array: Array, name: str) -> Array:
+    """Labels in several columns (n, c): 0/1 for label sets (uint8), or rows that sum to one for distributions.
+
+    >>> label_matrix(np.array([[1, 0], [1, 1]]), "table").dtype
+    dtype('uint8')
+    """
+    if array.dtype.kind not in "biuf":
+        raise LabelError(f"`{name}` must hold several labels as numbers, got {array.dtype}.")
+    if np.isin(array, (0, 1)).all():
+        return array.astype(np.uint8)
+    sums = array.sum(axis=1, dtype=np.float64)
+    if (array >= 0).all() and np.allclose(sums, 1, atol=1e-3):
+        return array.astype(np.float32)
+    raise LabelError(
+        f"`{name}` must hold label columns of 0 and 1 (label sets), or of shares that sum to one in every row "
+        f"(distributions); got values from {array.min():g} to {array.max():g} and sums from {sums.min():g} to "
+        f"{sums.max():g}."
+    )
 
 
 def _one_label(value: object) -> str:

@@ -1,0 +1,208 @@
+"""From a data set to a model: choose a method, learn, score it beside the raw features on held-out rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from nearer import estimators
+from nearer.datasets import Dataset
+from nearer.evaluation import Comparison, compare
+from nearer.exceptions import NearerError, ParameterError
+from nearer.geometry import Chain, Mahalanobis, Standardise
+from nearer.models.methods import Method, check_fits, choose_method, method_named
+from nearer.models.model import Model
+from nearer.models.networks import train_network
+from nearer.models.problem import Problem
+from nearer.models.scoring import evaluate_problem, main_score
+from nearer.models.settings import FitSettings
+from nearer.training import Callback, History
+
+__all__ = ["Fitted", "Trial", "fit_model"]
+
+Say = Callable[[str], None]
+# What `auto` tries, cheap first.
+CANDIDATES = ("kissme", "gmml", "ldml", "triplet-svm", "lmnn", "nca", "raw", "alignment", "raml-krr")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One method that `auto` tried: its score on validation rows, its time, or why it has no score."""
+
+    method: str
+    score: float | None
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A model, its scores beside the raw features, and how it came about."""
+
+    model: Model
+    comparison: Comparison
+    rule: str
+    seconds: float
+    problem: Problem
+    embeddings: NDArray[np.float32]
+    """Of the held-out rows."""
+    history: History | None = None
+    trials: Sequence[Trial] = ()
+
+    @property
+    def verdict(self) -> str:
+        """One sentence; plain when nothing was gained."""
+        return self.comparison.verdict
+
+
+def fit_model(
+    data: Dataset,
+    settings: FitSettings | None = None,
+    *,
+    folder: Path | None = None,
+    callbacks: Sequence[Callback] = (),
+    say: Say | None = None,
+) -> Fitted:
+    """Learn a model from a data set. `folder` is where a network keeps its checkpoints and logs while it trains.
+
+    >>> from nearer.datasets import load_wine
+    >>> fitted = fit_model(load_wine(), FitSettings(method="kissme"))
+    >>> fitted.model.method, fitted.model.transform(load_wine().all.x).shape
+    ('kissme', (178, 13))
+    """
+    begin = time.perf_counter()
+    settings = settings or FitSettings()
+    tell = say or (lambda text: None)
+    if settings.method not in ("auto", "choose"):
+        method_named(settings.method)
+    problem = Problem.from_data(data, held_out=settings.held_out, split=settings.split, seed=settings.seed)
+    method, rule, trials = _method(problem, settings, tell)
+    tell(rule)
+    encoder, history = _learn(problem, method, settings, folder=folder, callbacks=callbacks)
+    model = Model(
+        encoder,
+        problem.inputs,
+        method.name,
+        settings.to_dict(),
+        problem.classes,
+        {"name": data.name, "fingerprint": data.fingerprint(), **problem.counts, "split": problem.split},
+    )
+    embeddings = model.transform(problem.items)
+    comparison = compare(
+        evaluate_problem(problem, raw_features(problem, standardise=settings.standardise)),
+        evaluate_problem(problem, embeddings),
+    )
+    model.scores = comparison.to_dict()
+    seconds = time.perf_counter() - begin
+    return Fitted(model, comparison, rule, seconds, problem, embeddings[problem.held_out], history, trials)
+
+
+def raw_features(problem: Problem, *, standardise: bool) -> NDArray[np.float32]:
+    """What a learned metric has to beat: the features as they are, standardised if the model standardises."""
+    rows = problem.items.reshape(len(problem.items), -1)
+    if not standardise or problem.images:
+        return rows
+    scaled: NDArray[np.float32] = Standardise.from_rows(rows[problem.train])(rows).numpy()
+    return scaled
+
+
+def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method, str, Sequence[Trial]]:
+    if settings.method == "choose":
+        method, rule = choose_method(problem.supervision, n=problem.labelled, images=problem.images)
+        return method, f"Rule: {rule}.", ()
+    if settings.method != "auto":
+        method = method_named(settings.method)
+        check_fits(method, problem.supervision)
+        if problem.images and method.kind == "linear":
+            raise ParameterError(f"`method` must be a network for images, got {method.name!r}. Try raw.")
+        return method, f"Method {method.name}, as asked.", ()
+    trials = _try_all(problem, settings, tell)
+    scored = [trial for trial in trials if trial.score is not None]
+    best = max(scored, key=lambda trial: trial.score or 0.0)
+    spent = sum(trial.seconds for trial in trials)
+    told = f"Tried {len(scored)} methods in {spent:.0f} s; best on validation rows: {best.method}."
+    if best.method == "euclidean":
+        told += " Nothing beats the raw features."
+    return method_named(best.method), told, trials
+
+
+def _try_all(problem: Problem, settings: FitSettings, tell: Say) -> list[Trial]:
+    """Every candidate that fits, cheap first, as long as the budget lasts; the raw features are the first."""
+    inner = problem.inner(share=0.25, seed=settings.seed + 2)
+    start = time.perf_counter()
+    trials = []
+    names = [name for name in CANDIDATES if _can(method_named(name), problem)]
+    for name in ["euclidean", *names]:
+        left = settings.budget - (time.perf_counter() - start)
+        if left <= 0:
+            trials.append(Trial(name, None, 0.0, "no time left"))
+            continue
+        begin = time.perf_counter()
+        try:
+            if name == "euclidean":
+                embeddings = raw_features(inner, standardise=settings.standardise)
+            else:
+                quick = replace(settings, epochs=min(settings.epochs, 20), method=name)
+                stop = _out_of_time(time.perf_counter() + left)
+                encoder, _ = _learn(inner, method_named(name), quick, folder=None, callbacks=[stop])
+                embeddings = Model(encoder, problem.inputs, name).transform(problem.items)
+            score = main_score(evaluate_problem(inner, embeddings, quick=True))
+            trial = Trial(name, score, time.perf_counter() - begin)
+        except (NearerError, TimeoutError) as error:
+            trial = Trial(name, None, time.perf_counter() - begin, str(error))
+        trials.append(trial)
+        shown = f"{trial.score:.4f}" if trial.score is not None else trial.reason
+        tell(f"  {name}: {shown} ({trial.seconds:.1f} s)")
+    return trials
+
+
+def _out_of_time(deadline: float) -> Callback:
+    def callback(moment: Any) -> None:
+        if time.perf_counter() > deadline:
+            raise TimeoutError("no time left")
+
+    return callback
+
+
+def _can(method: Method, problem: Problem) -> bool:
+    if problem.images:
+        return method.kind == "encoder" and method.name != "alignment"
+    n, wanted = problem.labelled, problem.supervision
+    if (method.name == "nca" and n > 5_000) or (method.name == "lmnn" and n > 20_000):
+        return False
+    if wanted in ("classes", "few labels"):
+        return method.supervision == ("classes",)
+    return wanted in method.supervision
+
+
+def _learn(
+    problem: Problem, method: Method, settings: FitSettings, *, folder: Path | None, callbacks: Sequence[Callback]
+) -> tuple[nn.Module, History | None]:
+    if method.kind == "encoder":
+        return train_network(problem, method, settings, folder=folder, callbacks=callbacks)
+    return _learn_linear(problem, method, settings), None
+
+
+def _learn_linear(problem: Problem, method: Method, settings: FitSettings) -> nn.Module:
+    kind = getattr(estimators, method.target)
+    wanted: dict[str, Any] = {"n_components": settings.components}
+    if "random_state" in kind().get_params():
+        wanted["random_state"] = settings.seed
+    learner = kind(**wanted)
+    rows, labels = problem.items[problem.train], problem.labels[problem.train]
+    if labels.ndim == 1 and "few labels" not in method.supervision:
+        rows, labels = rows[labels >= 0], labels[labels >= 0]
+    parts: list[nn.Module] = []
+    if settings.standardise:
+        parts.append(Standardise.from_rows(rows))
+        rows = parts[0](rows).numpy()
+    learner.fit(rows, labels)
+    parts.append(Mahalanobis.from_factor(np.ascontiguousarray(learner.components_.T, dtype=np.float32)))
+    return Chain(*parts).eval()

@@ -1,0 +1,130 @@
+"""Everything that `nearer fit` can learn with: what each method needs, what it costs, and which rule picks it.
+
+The table is plain data, so that it can be printed without loading PyTorch. docs/choose.md has the measurements
+behind the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from nearer._validation import check_choice
+from nearer.exceptions import LabelError, ParameterError
+
+__all__ = ["METHODS", "Method", "Supervision", "choose_method", "method_named"]
+
+Supervision = Literal["classes", "few labels", "label sets", "distributions"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to learn: its name on the command line, the class behind it, what it needs and what it costs."""
+
+    name: str
+    kind: Literal["linear", "encoder"]
+    target: str
+    """The class in `nearer.estimators` (linear) or `nearer.losses` (encoder)."""
+    supervision: tuple[Supervision, ...]
+    cost: str
+    about: str
+
+
+_CLASSES: tuple[Supervision, ...] = ("classes",)
+_PARTLY: tuple[Supervision, ...] = ("few labels", "classes")
+_TABLES: tuple[Supervision, ...] = ("label sets", "distributions", "classes")
+
+METHODS: tuple[Method, ...] = (
+    Method("euclidean", "linear", "Euclidean", _CLASSES, "nothing", "the raw features, the baseline"),
+    Method("covariance", "linear", "Covariance", _CLASSES, "p³", "whitening; a baseline, often worse than raw"),
+    Method("rca", "linear", "RCA", _CLASSES, "n p² + p³", "whitens what varies inside classes"),
+    Method(
+        "lfda", "linear", "LFDA", _CLASSES, "n² p", "Fisher's discriminant that keeps several clusters per class"
+    ),
+    Method(
+        "kissme", "linear", "KISSME", _CLASSES, "n p² + p³", "closed form from likelihood ratios of differences"
+    ),
+    Method("gmml", "linear", "GMML", _CLASSES, "n p² + p³", "closed form, geometric mean of two scatters"),
+    Method("itml", "linear", "ITML", _CLASSES, "pairs · p² · sweeps", "bounds on pairs, near a prior"),
+    Method("ldml", "linear", "LDML", _CLASSES, "pairs · p² · steps", "logistic regression on near pairs"),
+    Method("mmc", "linear", "MMC", _CLASSES, "n p² + p³", "pulls similar pairs, keeps dissimilar ones apart"),
+    Method("dml-eig", "linear", "DMLEig", _CLASSES, "pairs · p² · steps", "the worst dissimilar pair first"),
+    Method("doublet-svm", "linear", "DoubletSVM", _CLASSES, "pairs² · p", "a support vector machine on pairs"),
+    Method("triplet-svm", "linear", "TripletSVM", _CLASSES, "triplets · p² · steps", "the same on triplets"),
+    Method("lsml", "linear", "LSML", _CLASSES, "quadruplets · p² · steps", "relative distances"),
+    Method("lmnn", "linear", "LMNN", _CLASSES, "n · k · p² · steps", "made for k-NN, up to about 20,000 rows"),
+    Method("nca", "linear", "NCA", _CLASSES, "n² p · steps", "made for k-NN, often the best below 5,000 rows"),
+    Method("raml-krr", "linear", "RAMLKRR", _TABLES, "pairs · p² · steps", "distances follow a relation of labels"),
+    Method("raml-svr", "linear", "RAMLSVR", _TABLES, "pairs² · p", "the same by support vector regression"),
+    Method(
+        "raw", "encoder", "RAWLoss", _CLASSES, "epochs · n", "a network, RAW weights and valid-triplet hard mining"
+    ),
+    Method(
+        "multi-similarity",
+        "encoder",
+        "MultiSimilarityLoss",
+        _CLASSES,
+        "epochs · n",
+        "a network, soft weights on pairs",
+    ),
+    Method("supcon", "encoder", "SupConLoss", _CLASSES, "epochs · n", "a network, supervised contrastive softmax"),
+    Method("triplet", "encoder", "BatchHardTripletLoss", _CLASSES, "epochs · n", "a network, the hardest triplets"),
+    Method("contrastive", "encoder", "ContrastiveLoss", _CLASSES, "epochs · n", "a network, pull and push pairs"),
+    Method(
+        "circle", "encoder", "CircleLoss", _CLASSES, "epochs · n", "a network, pairs weighted by how wrong they are"
+    ),
+    Method(
+        "alignment",
+        "encoder",
+        "RelationAlignmentLoss",
+        _TABLES,
+        "epochs · n",
+        "a network, distances follow a relation",
+    ),
+)
+
+
+def method_named(name: str) -> Method:
+    """One method by its name; a near miss is suggested.
+
+    >>> method_named("lmnn").target
+    'LMNN'
+    """
+    check_choice(name, "method", [method.name for method in METHODS])
+    return next(method for method in METHODS if method.name == name)
+
+
+def choose_method(supervision: Supervision, *, n: int, images: bool = False) -> tuple[Method, str]:
+    """The method for this supervision and number of labelled rows, and the rule that chose it.
+
+    >>> method, rule = choose_method("classes", n=1000)
+    >>> method.name, rule
+    ('nca', 'class labels, up to 5,000 rows: nca')
+    """
+    if images:
+        if supervision not in ("classes", "few labels"):
+            raise LabelError(f"Images must come in one folder per class, got {supervision}.")
+        return method_named("raw"), "images in folders by class: a network with raw"
+    rules: Sequence[tuple[bool, str, str]] = [
+        (supervision == "label sets", "alignment", "several 0/1 label columns: alignment"),
+        (supervision == "distributions", "raml-krr", "label distributions: raml-krr"),
+        (supervision == "few labels", "semi-supervised", "labels for less than half of the rows: semi-supervised"),
+        (n <= 5_000, "nca", "class labels, up to 5,000 rows: nca"),
+        (n <= 20_000, "lmnn", "class labels, up to 20,000 rows: lmnn"),
+        (True, "ldml", "class labels, more than 20,000 rows: ldml"),
+    ]
+    name, rule = next((name, rule) for holds, name, rule in rules if holds)
+    return method_named(name), rule
+
+
+def check_fits(method: Method, supervision: Supervision) -> None:
+    """Refuse a method that cannot use the labels that are there."""
+    if supervision == "few labels" and "classes" in method.supervision:
+        return
+    if supervision not in method.supervision:
+        able = [other.name for other in METHODS if supervision in other.supervision]
+        raise ParameterError(
+            f"`method` must be one that learns from {supervision} ({', '.join(able)}), got {method.name!r}, which "
+            f"needs {' or '.join(method.supervision)}."
+        )
