@@ -105,7 +105,8 @@ class RelationLearner(PairSupervision, MatrixLearner):
             )
             self.bias_ = float(g[0])
             return np.zeros((rows.shape[1], rows.shape[1]))
-        matrix, self.bias_ = self._regress(PairSums(rows / unit, pairs), g)
+        rows /= unit
+        matrix, self.bias_ = self._regress(PairSums(rows, pairs), g)
         return project_psd(matrix) / unit**2
 
     def _finish_graded(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
+from scipy import sparse
 
 from nearer.estimators.matrices import Array, symmetric
 from nearer.estimators.near import nearest_rows
@@ -16,7 +17,8 @@ from nearer.relations.relation import GradedRelation, TableRelation
 
 __all__ = ["PairSums", "choose_pairs", "pair_targets"]
 
-_BLOCK = 1 << 14
+_BLOCK = 1 << 12
+_FEW_ENTRIES = 1 << 23  # of X: mapping all rows at once then stays below 64 MB
 
 
 def choose_pairs(
@@ -70,9 +72,10 @@ def pair_targets(relation: TableRelation, pairs: Array) -> Array:
 
 
 class PairSums:
-    """`⟨M, T_p⟩` of every pair and `Σ_p w_p T_p`, with `T_p = Δ_pΔ_pᵀ`, in blocks: O(m p²) time, O(p²) memory.
+    """`⟨M, T_p⟩` of every pair and `Σ_p w_p T_p`, with `T_p = Δ_pΔ_pᵀ`, and no matrix of all differences.
 
-    Rows X (n, p) and pairs (m, 2) of row numbers; pairs of equal rows add nothing.
+    Rows X (n, p) and pairs (m, 2) of row numbers; pairs of equal rows add nothing. With few rows against pairs,
+    `Σ w_p T_p = Xᵀ(diag(W1) − W)X` costs O(n p² + m p); otherwise differences are formed in blocks, O(m p²).
 
     >>> sums = PairSums(np.array([[0.0], [1.0], [3.0]]), np.array([[0, 1], [0, 2]]))
     >>> sums.distances(np.eye(1)), sums.scatter(np.ones(2))
@@ -84,6 +87,7 @@ class PairSums:
             raise ShapeError(f"relation alignment must see at least two pairs of different rows, got {len(pairs)}.")
         self.X, self.pairs = X, pairs
         self.size = X.shape[1]
+        self.few_rows = 2 * len(X) <= len(pairs) and X.size <= _FEW_ENTRIES
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -98,12 +102,22 @@ class PairSums:
         """`Δ_pᵀ M Δ_p`, (m,)."""
         result = np.empty(len(self.pairs))
         matrix = matrix.astype(self.X.dtype, copy=False)
+        mapped = self.X @ matrix if self.few_rows else None
         for part, delta in self.blocks():
-            result[part] = np.einsum("ij,ij->i", delta @ matrix, delta)
+            if mapped is None:
+                turned = delta @ matrix
+            else:
+                turned = mapped[self.pairs[part, 0]] - mapped[self.pairs[part, 1]]
+            result[part] = np.einsum("ij,ij->i", turned, delta)
         return result
 
     def scatter(self, weights: Array) -> Array:
         """`Σ_p w_p Δ_pΔ_pᵀ`, (p, p)."""
+        if self.few_rows:
+            n, (left, right) = len(self.X), self.pairs.T
+            between = sparse.coo_array((weights, (left, right)), shape=(n, n)).tocsr()
+            own = np.bincount(left, weights, n) + np.bincount(right, weights, n)
+            return symmetric(self.X.T @ (self.X * own[:, None] - between @ self.X - between.T @ self.X))
         total = np.zeros((self.size, self.size))
         for part, delta in self.blocks():
             total += delta.T @ (delta * weights[part, None].astype(delta.dtype))
@@ -111,7 +125,10 @@ class PairSums:
 
     def apply(self, matrix: Array, *, centred: bool) -> Array:
         """`Σ_p (⟨M, T_p⟩ − mean) T_p`, or without the mean, in one sweep over the pairs; (p, p)."""
-        total, middle = np.zeros((self.size, self.size)), np.zeros((self.size, self.size))
+        if self.few_rows:
+            q = self.distances(matrix)
+            return self.scatter(q - q.mean() if centred else q)
+        total = np.zeros((self.size, self.size))
         sum_of = 0.0
         small = matrix.astype(self.X.dtype, copy=False)
         for _, delta in self.blocks():
@@ -119,8 +136,8 @@ class PairSums:
             total += delta.T @ (delta * q[:, None])
             sum_of += float(q.sum(dtype=np.float64))
         if centred:
-            middle = self.mean_scatter() * sum_of
-        return symmetric(total - middle)
+            total -= self.mean_scatter() * sum_of
+        return symmetric(total)
 
     def mean_scatter(self) -> Array:
         """The mean of all T_p, (p, p), computed once."""
