@@ -1,0 +1,16 @@
+"""Search right halves of digits with left halves: one metric for both sides, and two maps.
+
+python examples/two_views.py
+"""
+
+from __future__ import annotations
+
+from nearer.recipes.asymmetric import reproduce_asymmetric
+from nearer.recipes.recipe import Request
+
+rows = reproduce_asymmetric(Request(quick=True, only=["halves"])).record["rows"]
+errors = {row["method"]: row["error"] for row in rows}
+for method, error in errors.items():
+    print(f"{method:15} {error:6.1%} of the votes are wrong")
+two_maps = errors.pop("AsymmetricKNN")
+assert two_maps < 0.5 * min(errors.values())

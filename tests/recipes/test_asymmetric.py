@@ -1,0 +1,53 @@
+"""The recipe of two views: what the views are, that two maps win on them, and its bad input."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nearer.exceptions import ParameterError
+from nearer.recipes.asymmetric import PROBLEMS, reproduce_asymmetric
+from nearer.recipes.recipe import Request
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_both_sides_of_every_problem_have_the_same_columns() -> None:
+    images = np.arange(128.0).reshape(2, 8, 8)
+    for problem in PROBLEMS.values():
+        left, right = problem(images)
+        assert left.shape == right.shape
+    left, right = PROBLEMS["halves"](images)
+    assert left[0, :4].tolist() == [0, 1, 2, 3]
+    assert right[0, :4].tolist() == [7, 6, 5, 4]
+    low, full = PROBLEMS["low resolution"](images)
+    assert len(np.unique(low[0])) == 8
+    assert low[0].mean() == full[0].mean()
+    turned, _ = PROBLEMS["turned negative"](images)
+    np.testing.assert_array_equal(turned[1], images.max() - images[1].ravel()[::-1])
+
+
+def test_two_maps_are_far_better_than_one_and_the_outcome_says_so() -> None:
+    seen: list[float] = []
+    outcome = reproduce_asymmetric(
+        Request(quick=True, only=["turned negative"], progress=lambda text, done: seen.append(done))
+    )
+    errors = {row["method"]: row["error"] for row in outcome.record["rows"]}
+    assert errors.pop("AsymmetricKNN") < 0.1 < 0.5 < min(errors.values())
+    assert seen == sorted(seen)
+    assert seen[-1] == 1
+    (section,) = outcome.sections
+    table = section.parts[1]
+    assert [row[0] for row in table.rows] == ["Euclidean", "LFDA", "LMNN", "AsymmetricKNN"]
+
+
+def test_the_example_runs() -> None:
+    runpy.run_path(str(ROOT / "examples" / "two_views.py"))
+
+
+def test_an_unknown_problem_is_named() -> None:
+    with pytest.raises(ParameterError, match=r"`only` must name some of 'halves', .*, got 'thirds'"):
+        reproduce_asymmetric(Request(only=["thirds"]))
