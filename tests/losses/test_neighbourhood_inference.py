@@ -66,7 +66,7 @@ def near_of(problem: Problem) -> Nearest:
 @pytest.mark.parametrize("slack", [0, 1])
 @pytest.mark.parametrize("seed", range(4))
 def test_cost_of_every_class_is_that_of_the_best_set(slack: int, seed: int) -> None:
-    for problem in problems(300, seed):
+    for problem in problems(180, seed):
         values = near_of(problem).values
         ties = torch.full(values.shape[:2], slack == 0)
         found = plurality_costs(values, ties)[0][0]
@@ -78,7 +78,7 @@ def test_cost_of_every_class_is_that_of_the_best_set(slack: int, seed: int) -> N
 @pytest.mark.parametrize("seed", range(4))
 def test_both_inferences_are_the_best_of_all_sets(kind: str, seed: int) -> None:
     rng = np.random.RandomState(100 + seed)
-    for problem in problems(250, 10 + seed):
+    for problem in problems(150, 10 + seed):
         distances, codes, c, k = problem
         y = rng.randint(c)
         penalties = np.ones(c) if kind == "zero-one" else rng.rand(c) * 3 + 0.01
@@ -121,8 +121,10 @@ def test_the_greedy_pass_is_not_exact(k: int, slack: int, classes: list[list[flo
 
 
 def test_the_greedy_pass_is_exact_for_two_classes_and_never_better() -> None:
+    rng = np.random.RandomState(51)
+    wide = [(rng.rand(10) * 4, rng.randint(0, 5, 10), 5, 5) for _ in range(100)]
     worse = 0
-    for problem in problems(200, 50):
+    for problem in problems(150, 50) + wide:
         near = near_of(problem)
         for slack in (0, 1):
             exact = plurality_costs(near.values, torch.full(near.values.shape[:2], slack == 0))[0][0]
