@@ -114,7 +114,8 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         share = check_number(self.validation, "validation", minimum=0, maximum=0.9)
         rng = check_random_state(self.random_state)
         self.query_mean_, self.database_mean_ = (one.mean(axis=0, dtype=np.float64) for one in (queries, database))
-        left, right = queries - self.query_mean_, database - self.database_mean_
+        left = queries - self.query_mean_
+        right = left if queries is database else database - self.database_mean_
         U, V = self._start(left, right, rng, one_view=queries is database)
         scale = scale_to_margin(left @ U, right @ V, self.codes_, settings.k, margin, rng)
         fitted = fit_maps(

@@ -108,7 +108,9 @@ def fit_maps(
     or `validation=0`: all epochs.
     """
     order = np.argsort(codes, kind="stable")
-    rows = Rows(_tensor(views[0][order]), _tensor(views[1][order]), torch.from_numpy(codes[order].astype(np.int64)))
+    queries = _tensor(views[0][order])
+    database = queries if views[1] is views[0] else _tensor(views[1][order])
+    rows = Rows(queries, database, torch.from_numpy(codes[order].astype(np.int64)))
     U = _tensor(start[0])
     V = None if start[1] is None else _tensor(start[1])
     seed = int(rng.randint(2**31 - 1))
