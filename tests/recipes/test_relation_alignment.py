@@ -46,6 +46,7 @@ def test_folds_cover_every_row_once_and_are_prepared_on_training_rows(kind: str)
 @pytest.mark.parametrize("kind", ["classes", "sets", "distributions"])
 def test_rows_of_a_quick_run(kind: str) -> None:
     rows = list(recipe.measure_set(labelled(kind), methods=("raw features", *OURS), folds=1, quick=True))
+    assert rows.pop(0)["method"].startswith("raw, standardised, k = ")
     assert [row["method"] for row in rows] == ["raw features", *OURS, "chosen"]
     best = max(rows[1:4], key=lambda row: row["merit"])
     for score in recipe.SCORES[kind]:
@@ -103,7 +104,8 @@ def test_an_outcome_in_the_house_form(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert outcome.sections[0].heading == "Table 3: small"
     assert seen[-1] == ("done", 1.0)
-    assert {line["method"] for line in outcome.record["summary"]} == {"raw features", *OURS, "chosen"}
+    methods = [line["method"] for line in outcome.record["summary"]]
+    assert methods == ["raw, standardised, k = 4", "raw features", *OURS, "chosen"]
     with pytest.raises(ParameterError, match="must name tables"):
         recipe.reproduce_relation_alignment(Request(only=["nothing"]))
     assert {data.kind for data in recipe._chosen(Request(only=["table-2"]))} == {"sets"}

@@ -116,16 +116,22 @@ def measure_set(
     A data set with a published split is learned with `seeds` seeds, one with folds once per fold.
     """
     kind = data.kind
-    for part in data.parts():
+    plain, plain_k = data.plain()
+    for part, raw in zip(data.parts(), plain.parts(), strict=True):
         if folds is not None and part.fold >= folds:
             return
+        if methods is None or "raw features" in methods:
+            shared = {"dataset": data.name, "kind": kind, "fold": part.fold, "seed": 0, "settings": plain.features}
+            scores = _scores(kind, raw.X, raw.y, raw.X_test, raw.y_test, plain_k)
+            yield {**shared, "method": f"raw, {plain.features}, k = {plain_k}", "k": plain_k, **scores}
         for seed in range(seeds if data.split == "published" else 1):
             ours: list[Row] = []
             for method in methods or METHODS[kind]:
                 if progress is not None:
                     progress(f"{data.name}, fold {part.fold + 1}, seed {seed}: {method}")
                 start = time.perf_counter()
-                found = candidates(kind, method, rows=len(part.X), quick=quick)
+                labels = part.y.shape[1] if part.y.ndim == 2 else 0
+                found = candidates(kind, method, rows=len(part.X), labels=labels, quick=quick)
                 one, k, merit = _choose(kind, part, found, seed, quick)
                 Z, Z_test = _mapped(one.learner(seed, final=True), part.X, part.y, part.X_test)
                 row: Row = {
