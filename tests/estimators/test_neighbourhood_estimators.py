@@ -39,10 +39,10 @@ def noisy(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(
     "learner",
     [
-        GerrymanderingMetric(random_state=0),
-        GerrymanderingMetric(solver="matrix", random_state=0),
-        AsymmetricKNN(random_state=0),
-        AsymmetricKNN(2, init="lda", random_state=0),
+        GerrymanderingMetric(validation=0, random_state=0),
+        GerrymanderingMetric(solver="matrix", validation=0, random_state=0),
+        AsymmetricKNN(validation=0, random_state=0),
+        AsymmetricKNN(2, init="lda", validation=0, random_state=0),
     ],
     ids=["factor", "matrix", "asymmetric", "two columns"],
 )
@@ -68,7 +68,7 @@ def views(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_two_views_are_brought_together_and_searched() -> None:
     Q, D, y = views(300, 0)
     test, _, wanted = views(200, 1)
-    model = AsymmetricKNN(3, random_state=0).fit_views(Q, D, y)
+    model = AsymmetricKNN(3, max_iter=10, random_state=0).fit_views(Q, D, y)
     assert model.score(test, wanted) > 0.8
     assert model.n_features_in_ == 3
     assert 0 <= model.validation_error_ < 0.3
@@ -145,7 +145,9 @@ def test_the_matrix_form_keeps_w_positive_and_lowers_the_loss() -> None:
 
 def test_rank_of_the_matrix_form() -> None:
     X, y = noisy(120)
-    fitted = GerrymanderingMetric(2, solver="matrix", init="lda", random_state=0).fit(X, y)
+    fitted = GerrymanderingMetric(2, solver="matrix", init="lda", validation=0, max_iter=3, random_state=0).fit(
+        X, y
+    )
     assert fitted.components_.shape == (2, 12)
 
 
@@ -155,7 +157,7 @@ def test_kernels_solve_what_no_linear_map_can() -> None:
     X = (1 + y)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.1 * rng.randn(160, 2)
     X = np.concatenate([X, 3 * rng.randn(160, 1)], axis=1)
     train, test, a, b = train_test_split(X, y, random_state=0)
-    inner = AsymmetricKNN(4, max_iter=20, random_state=0)
+    inner = AsymmetricKNN(4, max_iter=10, validation=0, random_state=0)
     model = KernelAsymmetricKNN(inner, gamma=0.5, n_landmarks=60, random_state=0).fit(train, a)
     assert model.transform_queries(test).shape == model.transform_database(test).shape == (40, 4)
     assert model.score(test, b) > MetricKNN(k=3).fit(train, a).score(test, b)
@@ -170,7 +172,7 @@ def test_kernels_solve_what_no_linear_map_can() -> None:
 
 def test_it_is_searched_over_like_any_estimator() -> None:
     X, y = load_iris(return_X_y=True)
-    search = GridSearchCV(AsymmetricKNN(max_iter=3, random_state=0), {"k": [1, 3]}, cv=2)
+    search = GridSearchCV(AsymmetricKNN(max_iter=3, validation=0, random_state=0), {"k": [1, 3]}, cv=2)
     assert search.fit(X, y).best_score_ > 0.9
 
 
