@@ -41,6 +41,7 @@ from nearer.losses.raw import MultiSimilarityLoss, RAWLoss, multi_similarity, ra
 from nearer.losses.relation_alignment import RelationAlignmentLoss, relation_alignment
 from nearer.losses.row_loss import RowLoss
 from nearer.losses.softmax import InfoNCELoss, NCALoss, NTXentLoss, SupConLoss, info_nce, nca, nt_xent, supcon
+from nearer.losses.synthetic import SyntheticLoss
 from nearer.losses.triplet import (
     BatchHardTripletLoss,
     PairSemiHardTripletLoss,
@@ -88,6 +89,7 @@ __all__ = [
     "ShardedLoss",
     "SmoothAPLoss",
     "SupConLoss",
+    "SyntheticLoss",
     "TripletLoss",
     "TwoTermQuadrupletLoss",
     "angular",

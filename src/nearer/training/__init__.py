@@ -8,6 +8,13 @@ from nearer.training.alternating import AlternatingLearner, AlternatingStep, Pla
 from nearer.training.batches import ImageBatches, TensorBatches
 from nearer.training.caching import backward_in_chunks
 from nearer.training.checkpoints import Checkpoints
+from nearer.training.comparators import (
+    DeepClusterStep,
+    ExemplarStep,
+    InstanceStep,
+    RotNetStep,
+    SyntheticStep,
+)
 from nearer.training.logs import CSVLog, JSONLinesLog, MLflowLog, TensorBoardLog, WandbLog
 from nearer.training.loop import Callback, History, Moment, TrainingInterrupted, train
 from nearer.training.neighbourhood_angular import BelievedAngular, NeighbourhoodAngular
@@ -18,6 +25,7 @@ from nearer.training.riemannian import Descent, RiemannianAdam, RiemannianSGD, r
 from nearer.training.samplers import ClassSampler, HierarchicalSampler, NPairSampler, Sampler, UniformSampler
 from nearer.training.schedules import Schedule, constant, cosine, linear, milestones
 from nearer.training.step import Batches, EncoderStep, Step
+from nearer.training.views import exemplar_views, jiggled, rotations
 
 __all__ = [
     "AlternatingLearner",
@@ -28,11 +36,14 @@ __all__ = [
     "Callback",
     "Checkpoints",
     "ClassSampler",
+    "DeepClusterStep",
     "Descent",
     "EncoderStep",
+    "ExemplarStep",
     "HierarchicalSampler",
     "History",
     "ImageBatches",
+    "InstanceStep",
     "JSONLinesLog",
     "JointLoss",
     "MLflowLog",
@@ -43,9 +54,11 @@ __all__ = [
     "ProgressBar",
     "RiemannianAdam",
     "RiemannianSGD",
+    "RotNetStep",
     "Sampler",
     "Schedule",
     "Step",
+    "SyntheticStep",
     "TensorBatches",
     "TensorBoardLog",
     "TrainingInterrupted",
@@ -55,14 +68,17 @@ __all__ = [
     "backward_in_chunks",
     "constant",
     "cosine",
+    "exemplar_views",
     "freeze",
     "freeze_for",
+    "jiggled",
     "joint_loss",
     "linear",
     "milestones",
     "parameter_groups",
     "process_group",
     "riemannian_conjugate_gradient",
+    "rotations",
     "train",
     "unfreeze",
 ]
