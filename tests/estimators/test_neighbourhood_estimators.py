@@ -22,7 +22,14 @@ from nearer.estimators import (
 from nearer.estimators.asymmetric_knn import vote
 from nearer.estimators.gerrymandering import learn_matrix
 from nearer.estimators.neighbourhood_fitting import hold_out, scale_to_margin
-from nearer.estimators.neighbourhood_training import Rows, Schedule, batch_loss, find_candidates, held_out_loss
+from nearer.estimators.neighbourhood_training import (
+    Rows,
+    Schedule,
+    _Adam,
+    batch_loss,
+    find_candidates,
+    held_out_loss,
+)
 from nearer.exceptions import NearerWarning, ParameterError, ShapeError
 from nearer.index import Index
 from nearer.losses import NeighbourhoodLoss
@@ -108,6 +115,21 @@ def test_batches_on_candidate_lists_have_the_exact_loss() -> None:
         torch.testing.assert_close(found, expected)
         for a, b in zip(torch.autograd.grad(found, (U, V)), torch.autograd.grad(expected, (U, V)), strict=True):
             torch.testing.assert_close(a, b)
+
+
+def test_the_steps_are_those_of_adam() -> None:
+    ours = [torch.ones(3, 2, dtype=torch.float64), torch.ones(4, 2, dtype=torch.float64)]
+    theirs = [one.clone().requires_grad_() for one in ours]
+    mine, other = _Adam(ours), torch.optim.Adam(theirs, lr=0.05)
+    g = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        slopes = [torch.randn(one.shape, generator=g, dtype=torch.float64) for one in ours]
+        mine.step(slopes, 0.05)
+        for one, slope in zip(theirs, slopes, strict=True):
+            one.grad = slope
+        other.step()
+    for one, two in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, two.detach())
 
 
 def test_held_out_rows_are_judged_by_the_vote_and_by_the_loss() -> None:

@@ -175,6 +175,25 @@ def held_out_loss(U: Tensor, V: Tensor, queries: Rows, database: Rows, k: int) -
     return wrong / len(left), total / len(left)
 
 
+class _Adam:
+    """Adam with its usual constants; torch's own loads a compiler first, which takes longer than a small fit."""
+
+    def __init__(self, maps: list[Tensor]) -> None:
+        self.maps = maps
+        self.means = [torch.zeros_like(one) for one in maps]
+        self.squares = [torch.zeros_like(one) for one in maps]
+        self.t = 0
+
+    @torch.no_grad()
+    def step(self, slopes: list[Tensor], rate: float) -> None:
+        self.t += 1
+        for one, slope, mean, square in zip(self.maps, slopes, self.means, self.squares, strict=True):
+            mean.lerp_(slope, 0.1)
+            square.mul_(0.999).addcmul_(slope, slope, value=0.001)
+            size = (square / (1 - 0.999**self.t)).sqrt_().add_(1e-8)
+            one.addcdiv_(mean, size, value=-rate / (1 - 0.9**self.t))
+
+
 def learn_maps(
     U: Tensor, V: Tensor | None, rows: Rows, schedule: Schedule, generator: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor, float]]:
@@ -186,11 +205,10 @@ def learn_maps(
     # In units of the start, so that one setting means the same on every data set.
     first = float(asymmetric_regulariser(U.detach(), V.detach(), norm=schedule.regulariser))
     strength = schedule.regularisation / first if first > 0 else 0.0
-    optimiser = torch.optim.Adam(maps, lr=schedule.rate * scale)
+    optimiser = _Adam(maps)
     candidates: Candidates | None = None
     for epoch in range(schedule.epochs):
-        for group in optimiser.param_groups:
-            group["lr"] = schedule.rate * scale * (1 + math.cos(math.pi * epoch / schedule.epochs)) / 2
+        rate = schedule.rate * scale * (1 + math.cos(math.pi * epoch / schedule.epochs)) / 2
         if candidates is None or epoch % RENEW == 0:
             with torch.no_grad():
                 candidates = find_candidates(rows.queries @ U, rows.database @ V, rows.codes, schedule.k)
@@ -200,7 +218,5 @@ def learn_maps(
             total, count = total + float(loss.detach()) * len(batch), count + len(batch)
             if strength:
                 loss = loss + strength * asymmetric_regulariser(U, V, norm=schedule.regulariser)
-            optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
+            optimiser.step(list(torch.autograd.grad(loss, maps)), rate)
         yield U.detach().clone(), V.detach().clone(), total / count
