@@ -1,9 +1,9 @@
 """The tables of relation alignment on one data set after the other; a result file per data set.
 
     python benchmarks/quality/relation_alignment.py emotions flags      some data sets, every method
-    python benchmarks/quality/relation_alignment.py uspst --methods HRAML --folds 3
+    python benchmarks/quality/relation_alignment.py uspst --methods HRAML --folds 0 1 2
 
-Rows are written after every fold; a method that is measured again replaces its older rows.
+Rows are written as they come; a method, fold and seed that is measured again replaces its older row.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("sets", nargs="+", choices=list(SETS))
     parser.add_argument("--methods", nargs="+")
-    parser.add_argument("--folds", type=int)
+    parser.add_argument("--folds", type=int, nargs="+")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     for name in options.sets:
@@ -34,8 +34,8 @@ def main() -> None:
         rows: list[dict[str, object]] = []
         for row in measure_set(SETS[name], methods=options.methods, folds=options.folds, seeds=options.seeds):
             rows.append(row)
-            fresh = {one["method"] for one in rows}
-            kept = [one for one in old if one["method"] not in fresh]
+            fresh = {(one["method"], one["fold"], one["seed"]) for one in rows}
+            kept = [one for one in old if (one["method"], one["fold"], one["seed"]) not in fresh]
             save(file, kept + rows, packages=("scikit-learn", "scipy"), threads=1, seeds=options.seeds)
             print(
                 {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()},

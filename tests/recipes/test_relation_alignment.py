@@ -45,7 +45,8 @@ def test_folds_cover_every_row_once_and_are_prepared_on_training_rows(kind: str)
 
 @pytest.mark.parametrize("kind", ["classes", "sets", "distributions"])
 def test_rows_of_a_quick_run(kind: str) -> None:
-    rows = list(recipe.measure_set(labelled(kind), methods=("raw features", *OURS), folds=1, quick=True))
+    rows = list(recipe.measure_set(labelled(kind), methods=("raw features", *OURS), folds=[0], quick=True))
+    rows = recipe.with_choice(rows)
     assert rows.pop(0)["method"].startswith("raw, standardised, k = ")
     assert [row["method"] for row in rows] == ["raw features", *OURS, "chosen"]
     best = max(rows[1:4], key=lambda row: row["merit"])
@@ -68,7 +69,17 @@ def test_test_rows_do_not_touch_the_choice() -> None:
 
 def test_the_summary_says_who_is_not_better() -> None:
     rows = [
-        {"dataset": "a", "kind": "classes", "method": method, "k": 1, "accuracy": value}
+        {
+            "dataset": "a",
+            "kind": "classes",
+            "method": method,
+            "k": 1,
+            "accuracy": value,
+            "fold": 0,
+            "seed": 0,
+            "merit": 1,
+        }
+        | {"settings": ""}
         for method, value in (
             ("raw features", 0.5),
             ("raw features", 0.7),
@@ -78,7 +89,8 @@ def test_the_summary_says_who_is_not_better() -> None:
             ("GMML", 0.8),
         )
     ]
-    raw, hraml, gmml = recipe.summary(rows)
+    raw, hraml, gmml, chosen = recipe.summary(rows)
+    assert chosen["runs"] == 1
     assert raw["accuracy"] == pytest.approx(0.6)
     assert raw["accuracy error"] == pytest.approx(0.1)
     assert hraml["worse than raw"] == ["accuracy"]

@@ -26,7 +26,7 @@ from nearer.recipes.relation_data import SETS, Array, LabelledSet, Part
 from nearer.recipes.relation_methods import OURS, Candidate, candidates
 from nearer.reports import Section, Table
 
-__all__ = ["LOWER_IS_BETTER", "METHODS", "measure_set", "reproduce_relation_alignment", "summary"]
+__all__ = ["LOWER_IS_BETTER", "METHODS", "measure_set", "reproduce_relation_alignment", "summary", "with_choice"]
 
 TABLES = {"classes": "Table 1", "sets": "Table 2", "distributions": "Table 3"}
 METHODS = {
@@ -106,7 +106,7 @@ def measure_set(
     data: LabelledSet,
     *,
     methods: Sequence[str] | None = None,
-    folds: int | None = None,
+    folds: Sequence[int] | None = None,
     seeds: int = 1,
     quick: bool = False,
     progress: Callable[[str], None] | None = None,
@@ -117,15 +117,12 @@ def measure_set(
     """
     kind = data.kind
     plain, plain_k = data.plain()
-    for part, raw in zip(data.parts(), plain.parts(), strict=True):
-        if folds is not None and part.fold >= folds:
-            return
+    for part, raw in zip(data.parts(folds), plain.parts(folds), strict=True):
         if methods is None or "raw features" in methods:
             shared = {"dataset": data.name, "kind": kind, "fold": part.fold, "seed": 0, "settings": plain.features}
             scores = _scores(kind, raw.X, raw.y, raw.X_test, raw.y_test, plain_k)
             yield {**shared, "method": f"raw, {plain.features}, k = {plain_k}", "k": plain_k, **scores}
         for seed in range(seeds if data.split == "published" else 1):
-            ours: list[Row] = []
             for method in methods or METHODS[kind]:
                 if progress is not None:
                     progress(f"{data.name}, fold {part.fold + 1}, seed {seed}: {method}")
@@ -134,7 +131,7 @@ def measure_set(
                 found = candidates(kind, method, rows=len(part.X), labels=labels, quick=quick)
                 one, k, merit = _choose(kind, part, found, seed, quick)
                 Z, Z_test = _mapped(one.learner(seed, final=True), part.X, part.y, part.X_test)
-                row: Row = {
+                yield {
                     "dataset": data.name,
                     "kind": kind,
                     "method": method,
@@ -146,18 +143,25 @@ def measure_set(
                     **_scores(kind, Z, part.y, Z_test, part.y_test, k),
                     "seconds": time.perf_counter() - start,
                 }
-                if method in OURS:
-                    ours.append(row)
-                yield row
-            if len(ours) > 1:
-                best = max(ours, key=lambda row: float(row["merit"]))
-                yield {**best, "method": "chosen", "settings": f"{best['method']}, {best['settings']}"}
+
+
+def with_choice(rows: Sequence[Row]) -> list[Row]:
+    """Rows "chosen" beside the others: of our methods the one that did best on held-out training rows."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        if row["method"] in OURS:
+            groups.setdefault((row["dataset"], row["fold"], row["seed"]), []).append(row)
+    result = [row for row in rows if row["method"] != "chosen"]
+    for ours in groups.values():
+        best = max(ours, key=lambda row: float(row["merit"]))
+        result.append({**best, "method": "chosen", "settings": f"{best['method']}, {best['settings']}"})
+    return result
 
 
 def summary(rows: Sequence[Row]) -> list[Row]:
     """Mean and standard error over folds and seeds for each data set and method, and who beats the raw features."""
     groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
+    for row in with_choice(rows):
         groups.setdefault((row["dataset"], row["method"]), []).append(row)
     result = []
     for (name, method), members in groups.items():
@@ -210,7 +214,7 @@ def reproduce_relation_alignment(request: Request) -> Outcome:
             measure_set(
                 data,
                 methods=("raw features", *OURS) if request.quick else None,
-                folds=1 if request.quick else None,
+                folds=[0] if request.quick else None,
                 seeds=1 if request.quick else request.seeds,
                 quick=request.quick,
                 progress=lambda text, number=number: request.progress(text, number / len(chosen)),  # type: ignore[misc]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -54,8 +54,8 @@ class LabelledSet:
         features, k = self.fixed or (self.features, {"classes": 1, "sets": 10, "distributions": 4}[self.kind])
         return replace(self, features=features), k
 
-    def parts(self, *, seed: int = 0) -> Iterator[Part]:
-        """The folds, shuffled (and stratified where there are classes), or the one published split."""
+    def parts(self, folds: Collection[int] | None = None, *, seed: int = 0) -> Iterator[Part]:
+        """The folds (all, or some), shuffled and stratified where there are classes, or the one published split."""
         data = self.load()
         if self.split == "published":
             train, test = data["train"], data["test"]
@@ -65,9 +65,10 @@ class LabelledSet:
         X = part.x if self.features == "text" else part.matrix()
         y = _labels(part.y)
         cut = StratifiedKFold if self.kind == "classes" else KFold
-        folds = cut(FOLDS, shuffle=True, random_state=seed)
-        for number, (a, b) in enumerate(folds.split(np.zeros(len(y)), y if self.kind == "classes" else None)):
-            yield self._prepared(number, X[a], y[a], X[b], y[b])
+        cutter = cut(FOLDS, shuffle=True, random_state=seed)
+        for number, (a, b) in enumerate(cutter.split(np.zeros(len(y)), y if self.kind == "classes" else None)):
+            if folds is None or number in folds:
+                yield self._prepared(number, X[a], y[a], X[b], y[b])
 
     def _prepared(self, fold: int, X: Any, y: Array, X_test: Any, y_test: Array) -> Part:
         if self.features == "text":

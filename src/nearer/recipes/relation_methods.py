@@ -84,8 +84,8 @@ def _networks(kind: str, rows: int, labels: int, quick: bool) -> list[Candidate]
         # Principal components have their own scale; giving all the same would make noise loud.
         shared = {"standardise": False, "hidden": (500,), "epochs": 60 if rows < 3000 else 30}
         found = [
-            _hraml("one layer of 500", quick, **shared),
-            _hraml("with partners", quick, **shared, sharpness=1.0),
+            _hraml("affine", quick, **shared, scale="affine"),
+            _hraml("orthogonal classes", quick, **shared),
         ]
     elif kind == "sets":
         found = [
