@@ -254,6 +254,60 @@ def _evaluation_kmeans(record: dict[str, Any]) -> str:
     return intro + markdown(("data", "n", "d", "k", "of their time", "inertia", "NMI", "their NMI"), rows)
 
 
+@table("neighbourhood-speed")
+def neighbourhood_speed() -> str:
+    if not measured("neighbourhood_speed"):
+        return "Not measured yet.\n"
+    record = load("neighbourhood_speed")
+    size = record["settings"]
+    rows = [(row["kind"], f"{row['of_sorting']:.2f}×") for row in record["rows"]]
+    head = f"{size['queries']:,} × {size['items']:,}, {size['classes']} classes, k = {size['k']}"
+    return markdown(("inference", head), rows) + source(record)
+
+
+@table("neighbourhood-large")
+def neighbourhood_large() -> str:
+    if not measured("neighbourhood_large"):
+        return "Not measured yet.\n"
+    record = load("neighbourhood_large")
+    rows = [
+        (f"`{row['estimator']}`", row["epochs"], f"{row['megabytes']:.0f} MB", f"{row['seconds']:.0f} s")
+        for row in record["rows"]
+    ]
+    return markdown(("estimator", "epochs", "extra memory", "CPU"), rows) + source(record)
+
+
+def _errors(result: str, column: str) -> str:
+    """Mean and deviation of the error of every method over the seeds, one column per problem."""
+    if not measured(result):
+        return "Not measured yet.\n"
+    record = load(result)
+    names = list(dict.fromkeys(row[column] for row in record["rows"]))
+    methods = list(dict.fromkeys(row["method"] for row in record["rows"]))
+
+    def cell(method: str, name: str) -> str:
+        errors = [row["error"] for row in record["rows"] if row["method"] == method and row[column] == name]
+        if not errors:
+            return "–"
+        mean = sum(errors) / len(errors)
+        spread = (sum((one - mean) ** 2 for one in errors) / len(errors)) ** 0.5
+        few = f" ({len(errors)} seeds)" if len(errors) < 5 else ""
+        return f"{100 * mean:.2f} ± {100 * spread:.2f} %{few}"
+
+    rows = [[method, *(cell(method, name) for name in names)] for method in methods]
+    return markdown(["metric", *names], rows) + source(record)
+
+
+@table("asymmetric-views")
+def asymmetric_views() -> str:
+    return _errors("asymmetric_views", "problem")
+
+
+@table("asymmetric-small")
+def asymmetric_small() -> str:
+    return _errors("asymmetric_small", "dataset")
+
+
 def fill(text: str) -> str:
     return MARK.sub(lambda match: match.group(1) + TABLES[match["name"]]() + match.group(3), text)
 

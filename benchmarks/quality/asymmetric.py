@@ -100,8 +100,9 @@ METHODS: dict[str, Any] = {
 def small_sets(names: list[str], seeds: int, only: list[str] | None) -> None:
     path = RESULTS / "asymmetric_small.json"
     rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path.exists() else []
-    for name in names:
-        for seed in range(seeds):
+    # Seeds outside: a run that is cut short has as many of every set.
+    for seed in range(seeds):
+        for name in names:
             data = load(name, seed)
             for method, fit in METHODS.items():
                 if only and method not in only:
