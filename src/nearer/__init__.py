@@ -1,15 +1,15 @@
 """Metric learning: say what should be near; nearer learns the distance that makes it so.
 
 The folders stand in the order that data flows: `datasets`, `relations`, `geometry`, `pairwise`, `mining`,
-`losses`, `evaluation`, `index`, `estimators`, `reports`, `recipes`.
-Importing `nearer` loads none of them; each is loaded when it is first used.
+`losses`, `training`, `evaluation`, `index`, `estimators`, `reports`, `models`, `recipes`; `graph` stands between
+`geometry` and `pairwise`. `nearer.load(folder)` brings back a saved model. Importing `nearer` loads none of them;
+each is loaded when it is first used.
 """
 
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nearer import (
@@ -17,13 +17,17 @@ if TYPE_CHECKING:
         evaluation,
         exceptions,
         geometry,
+        graph,
         index,
         losses,
         mining,
+        models,
         pairwise,
         relations,
         reports,
+        training,
     )
+    from nearer.models import load
 
 __version__ = "0.1.0"
 
@@ -32,19 +36,25 @@ __all__ = [  # noqa: RUF022
     "datasets",
     "relations",
     "geometry",
+    "graph",
     "pairwise",
     "mining",
     "losses",
+    "training",
     "evaluation",
     "index",
     "estimators",
     "reports",
+    "models",
     "recipes",
     "exceptions",
+    "load",
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
+    if name == "load":
+        return importlib.import_module("nearer.models").load
     if name in __all__:
         return importlib.import_module(f"nearer.{name}")
     raise AttributeError(f"module 'nearer' has no attribute {name!r}")

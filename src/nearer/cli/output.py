@@ -13,7 +13,7 @@ import typer
 
 from nearer.exceptions import NearerError, ParameterError
 
-__all__ = ["check_writable", "failures_reported", "print_json"]
+__all__ = ["check_new", "check_writable", "failures_reported", "print_json"]
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -31,6 +31,17 @@ def failures_reported(as_json: bool) -> Iterator[None]:
             print_json({"error": str(error)})
         typer.echo(f"nearer: {error}", err=True)
         raise typer.Exit(1) from error
+    except KeyboardInterrupt as stop:
+        typer.echo(f"nearer: interrupted. {stop}".rstrip(), err=True)
+        # What shells report of a program that Ctrl-C ended.
+        raise typer.Exit(130) from stop
+
+
+def check_new(path: Path) -> None:
+    """Refuse to overwrite a file, and refuse at once what could not be written at the end."""
+    if path.exists():
+        raise ParameterError(f"`{path}` must not exist yet. Choose another name, or delete it.")
+    check_writable(path)
 
 
 def check_writable(path: Path) -> None:

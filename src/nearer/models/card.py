@@ -50,6 +50,8 @@ def model_card(fitted: Fitted, *, pictures: list[tuple[str, str]], name: str) ->
         lines += ["", f"Lower is better for {', '.join(lower)}; gains are positive where the model is better."]
     for file, text in pictures:
         lines += ["", f"![{text}]({file})"]
+    for note in fitted.notes:
+        lines += ["", f"Note: {note}"]
     if fitted.trials:
         lines += ["", "## What was tried", "", "| method | validation score | seconds |", "|---|---|---|"]
         lines += [

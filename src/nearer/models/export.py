@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 import warnings
@@ -54,9 +55,12 @@ def export_onnx(model: Model, path: str | os.PathLike[str]) -> Path:
         raise ParameterError("ONNX needs two more packages: pip install 'nearer[onnx]'.") from error
     example = torch.zeros(2, *model.inputs.size)
     batch = torch.export.Dim("n", min=1)
+    chatter = logging.getLogger("torch.onnx")
+    level = chatter.level
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
-        # The exporter warns of its own internals; what matters is checked by running the result.
+        # The exporter tells of its own internals (a missing torchvision, say), which concern nobody here.
         warnings.simplefilter("ignore")
+        chatter.setLevel(logging.ERROR)
         program = torch.onnx.export(
             plain(model),
             (example,),
@@ -68,6 +72,7 @@ def export_onnx(model: Model, path: str | os.PathLike[str]) -> Path:
         assert program is not None
         file = Path(folder) / "model.onnx"
         program.save(str(file), external_data=False)
+        chatter.setLevel(level)
         return write_file(place, file.read_bytes())
 
 

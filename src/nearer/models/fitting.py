@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch import nn
 from nearer import estimators
 from nearer.datasets import Dataset
 from nearer.evaluation import Comparison, compare
-from nearer.exceptions import NearerError, ParameterError
+from nearer.exceptions import NearerError, ParameterError, StoppedEarlyWarning
 from nearer.geometry import Chain, Mahalanobis, Standardise
 from nearer.models.methods import Method, check_fits, choose_method, method_named
 from nearer.models.model import Model
@@ -29,7 +30,10 @@ __all__ = ["Fitted", "Trial", "fit_model"]
 
 Say = Callable[[str], None]
 # What `auto` tries, cheap first.
-CANDIDATES = ("kissme", "gmml", "ldml", "triplet-svm", "lmnn", "nca", "raw", "alignment", "raml-krr")
+CANDIDATES = (
+    *("kissme", "gmml", "lrml", "ldml", "triplet-svm", "semi-supervised", "lmnn", "nca", "raw"),
+    *("alignment", "raml-krr"),
+)
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class Fitted:
     """Of the held-out rows."""
     history: History | None = None
     trials: Sequence[Trial] = ()
+    notes: Sequence[str] = ()
+    """Warnings of the method, such as that it stopped before it converged."""
 
     @property
     def verdict(self) -> str:
@@ -85,7 +91,12 @@ def fit_model(
     problem = Problem.from_data(data, held_out=settings.held_out, split=settings.split, seed=settings.seed)
     method, rule, trials = _method(problem, settings, tell)
     tell(rule)
-    encoder, history = _learn(problem, method, settings, folder=folder, callbacks=callbacks)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always", StoppedEarlyWarning)
+        encoder, history = _learn(problem, method, settings, folder=folder, callbacks=callbacks)
+    notes = [str(one.message) for one in raised]
+    for note in notes:
+        tell(f"Note: {note}")
     model = Model(
         encoder,
         problem.inputs,
@@ -101,7 +112,7 @@ def fit_model(
     )
     model.scores = comparison.to_dict()
     seconds = time.perf_counter() - begin
-    return Fitted(model, comparison, rule, seconds, problem, embeddings[problem.held_out], history, trials)
+    return Fitted(model, comparison, rule, seconds, problem, embeddings[problem.held_out], history, trials, notes)
 
 
 def raw_features(problem: Problem, *, standardise: bool) -> NDArray[np.float32]:
@@ -141,7 +152,8 @@ def _try_all(problem: Problem, settings: FitSettings, tell: Say) -> list[Trial]:
     names = [name for name in CANDIDATES if _can(method_named(name), problem)]
     for name in ["euclidean", *names]:
         left = settings.budget - (time.perf_counter() - start)
-        if left <= 0:
+        # The raw features are always scored: they are what there is to beat.
+        if left <= 0 and name != "euclidean":
             trials.append(Trial(name, None, 0.0, "no time left"))
             continue
         begin = time.perf_counter()
@@ -151,7 +163,10 @@ def _try_all(problem: Problem, settings: FitSettings, tell: Say) -> list[Trial]:
             else:
                 quick = replace(settings, epochs=min(settings.epochs, 20), method=name)
                 stop = _out_of_time(time.perf_counter() + left)
-                encoder, _ = _learn(inner, method_named(name), quick, folder=None, callbacks=[stop])
+                with warnings.catch_warnings():
+                    # A candidate that stops early has the score it has.
+                    warnings.simplefilter("ignore", StoppedEarlyWarning)
+                    encoder, _ = _learn(inner, method_named(name), quick, folder=None, callbacks=[stop])
                 embeddings = Model(encoder, problem.inputs, name).transform(problem.items)
             score = main_score(evaluate_problem(inner, embeddings, quick=True))
             trial = Trial(name, score, time.perf_counter() - begin)
@@ -177,9 +192,9 @@ def _can(method: Method, problem: Problem) -> bool:
     n, wanted = problem.labelled, problem.supervision
     if (method.name == "nca" and n > 5_000) or (method.name == "lmnn" and n > 20_000):
         return False
-    if wanted in ("classes", "few labels"):
-        return method.supervision == ("classes",)
-    return wanted in method.supervision
+    if wanted == "few labels":
+        return "classes" in method.supervision and "label sets" not in method.supervision
+    return method.supervision[0] == wanted or (wanted == "distributions" and wanted in method.supervision)
 
 
 def _learn(

@@ -58,6 +58,22 @@ METHODS: tuple[Method, ...] = (
     Method("raml-krr", "linear", "RAMLKRR", _TABLES, "pairs · p² · steps", "distances follow a relation of labels"),
     Method("raml-svr", "linear", "RAMLSVR", _TABLES, "pairs² · p", "the same by support vector regression"),
     Method(
+        "gerrymandering", "linear", "GerrymanderingMetric", _CLASSES, "n² p · steps", "trained for the k-NN vote"
+    ),
+    Method("lrml", "linear", "LRML", _PARTLY, "n k p + p³", "closed form, smooth on a graph of neighbours"),
+    Method("seraph", "linear", "SERAPH", _PARTLY, "pairs · p² · steps", "few labels, little entropy elsewhere"),
+    Method("isdml", "linear", "ISDML", _PARTLY, "n k p + p³", "few labels, smooth where rows are dense"),
+    Method("apllr", "linear", "APLLR", _PARTLY, "n k + p³", "near KISSME, smooth on propagated affinities"),
+    Method("apit", "linear", "APIT", _PARTLY, "n k + p³", "near ITML, smooth on propagated affinities"),
+    Method(
+        "semi-supervised",
+        "linear",
+        "SemiSupervisedMetric",
+        _PARTLY,
+        "n k p · steps",
+        "triplets from propagated affinities, angular loss, orthogonal map",
+    ),
+    Method(
         "raw", "encoder", "RAWLoss", _CLASSES, "epochs · n", "a network, RAW weights and valid-triplet hard mining"
     ),
     Method(

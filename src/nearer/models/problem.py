@@ -141,7 +141,8 @@ def _split(labels: NDArray[Any], share: float, split: str, seed: int) -> tuple[R
         if len(rows) > MOST_HELD_OUT:
             rows = np.sort(np.random.default_rng(seed).permutation(rows)[:MOST_HELD_OUT])
         return np.sort(np.concatenate([known[inside], unlabelled])), rows, split
-    count = min(max(len(names), round(share * len(known))), MOST_HELD_OUT, int((counts - 1).sum()))
+    # Two of each class where there are: a row alone in its class has nothing to find.
+    count = min(max(2 * len(names), round(share * len(known))), MOST_HELD_OUT, int((counts - 1).sum()))
     if count < 2:
         raise LabelError(
             f"The classes must have rows to hold out, got {len(known)} labelled rows in {len(names)} classes. "

@@ -1,0 +1,56 @@
+"""The published experiments by name; each is loaded only when it is run."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nearer._validation import check_choice
+from nearer.recipes.recipe import Outcome, Request
+
+__all__ = ["RECIPES", "Recipe", "recipe_named"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One experiment: its name on the command line, what it shows, and where its function is."""
+
+    name: str
+    about: str
+    target: str
+
+    def run(self, request: Request) -> Outcome:
+        """Run it."""
+        module, _, function = self.target.partition(":")
+        call: Callable[[Request], Outcome] = getattr(importlib.import_module(module), function)
+        return call(request)
+
+
+RECIPES: tuple[Recipe, ...] = (
+    Recipe(
+        "semi-supervised",
+        "few labels: MNIST, Fashion-MNIST, CIFAR-10; ours, five deep baselines, comparators",
+        "nearer.recipes.semi_supervised:reproduce_semi_supervised",
+    ),
+    Recipe(
+        "relation-alignment",
+        "class labels, label sets and label distributions: RAML, HRAML and their rivals",
+        "nearer.recipes.relation_alignment:reproduce_relation_alignment",
+    ),
+    Recipe(
+        "asymmetric",
+        "one map for queries, one for the database: two views of the same items, and k-NN on small sets",
+        "nearer.recipes.asymmetric:reproduce_asymmetric",
+    ),
+)
+
+
+def recipe_named(name: str) -> Recipe:
+    """One recipe by its name; a near miss is suggested.
+
+    >>> recipe_named("asymmetric").about[:7]
+    'one map'
+    """
+    check_choice(name, "NAME", [recipe.name for recipe in RECIPES])
+    return next(recipe for recipe in RECIPES if recipe.name == name)

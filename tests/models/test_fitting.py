@@ -1,0 +1,213 @@
+"""From data to model: the supervision is found, the rule is named, the scores are honest, the folder comes back."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import nearer
+from nearer.datasets import Dataset, Source, Split, load_digits, load_files, load_wine
+from nearer.exceptions import CorruptFileError, LabelError, ParameterError, ShapeError
+from nearer.models import (
+    METHODS,
+    FitSettings,
+    Inputs,
+    Model,
+    choose_method,
+    export_onnx,
+    export_state,
+    fit_model,
+    load,
+    plain,
+    save_fitted,
+)
+from nearer.models.problem import Problem
+
+FAST = {"epochs": 2, "pictures": False, "hidden": (16,)}
+
+
+def data_of(x, y, **more) -> Dataset:
+    return Dataset(Source("made", "made data", "-", "-", "-"), {"all": Split(np.asarray(x, np.float32), y)}, **more)
+
+
+def blobs(seed=0, n=120, classes=4):
+    random = np.random.default_rng(seed)
+    y = np.arange(n) % classes
+    x = random.normal(size=(classes, 5))[y] * 2 + random.normal(size=(n, 5))
+    return x.astype(np.float32), y
+
+
+@pytest.mark.parametrize(
+    "method", [method for method in METHODS if "classes" in method.supervision], ids=lambda one: one.name
+)
+def test_every_method_learns_from_classes_and_comes_back(method, tmp_path):
+    data = data_of(*blobs())
+    fitted = fit_model(data, FitSettings(method=method.name, **FAST))
+    assert fitted.model.method == method.name
+    assert np.isfinite(fitted.embeddings).all()
+    again = load(save_fitted(fitted, tmp_path / "model"))
+    np.testing.assert_allclose(again.embed(data), fitted.model.embed(data), rtol=1e-5, atol=1e-6)
+    assert again.scores == json.loads(json.dumps(fitted.comparison.to_dict()))
+    assert again.data["fingerprint"] == data.fingerprint()
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert f"a metric learned with {method.name}" in card
+    assert fitted.verdict in card
+
+
+@pytest.mark.parametrize("name", ["raml-krr", "raml-svr", "alignment"])
+@pytest.mark.parametrize("kind", ["label sets", "distributions"])
+def test_label_tables(name, kind):
+    x, y = blobs()
+    sets = np.stack([y % 2, y // 2, (y == 3)], axis=1).astype(np.uint8)
+    labels = (
+        sets if kind == "label sets" else ((sets + 0.5) / (sets + 0.5).sum(1, keepdims=True)).astype(np.float32)
+    )
+    fitted = fit_model(data_of(x, labels), FitSettings(method=name, **FAST))
+    assert fitted.problem.supervision == kind
+    wanted = "average-precision" if kind == "label sets" else "cosine"
+    assert wanted in fitted.comparison.second
+
+
+def test_the_rule_that_fired_is_named():
+    for supervision, n, expected in [
+        ("classes", 100, "nca"),
+        ("classes", 9_000, "lmnn"),
+        ("classes", 10**6, "ldml"),
+    ]:
+        method, rule = choose_method(supervision, n=n)
+        assert method.name == expected
+        assert rule.endswith(expected)
+    assert choose_method("label sets", n=5)[0].name == "alignment"
+    assert choose_method("distributions", n=5)[0].name == "raml-krr"
+    assert choose_method("few labels", n=5)[0].name == "semi-supervised"
+    assert choose_method("classes", n=5, images=True)[0].name == "raw"
+
+
+def test_auto_tries_several_and_says_when_nothing_helps():
+    x, y = blobs()
+    told = []
+    fitted = fit_model(data_of(x, y), FitSettings(method="auto", budget=30, **FAST), say=told.append)
+    assert {trial.method for trial in fitted.trials} >= {"euclidean", "kissme", "lmnn"}
+    assert fitted.rule in told
+    random = np.random.default_rng(0)
+    noise = data_of(random.normal(size=(60, 3)), np.arange(60) % 2)
+    hopeless = fit_model(noise, FitSettings(method="auto", budget=1e-9, **FAST))
+    assert hopeless.model.method == "euclidean"
+    assert "Nothing beats the raw features" in hopeless.rule
+    assert [trial.reason for trial in hopeless.trials][1] == "no time left"
+
+
+def test_held_out_rows_teach_nothing():
+    x, y = blobs()
+    problem = Problem.from_data(data_of(x, y), held_out=0.2, split="auto", seed=0)
+    first = fit_model(data_of(x, y), FitSettings(method="kissme", pictures=False)).model
+    x[problem.held_out] += 100
+    second = fit_model(data_of(x, y), FitSettings(method="kissme", pictures=False)).model
+    for name, tensor in first.encoder.state_dict().items():
+        assert torch.equal(tensor, second.encoder.state_dict()[name]), name
+
+
+def test_splits():
+    x, y = blobs(n=120, classes=40)
+    found = Problem.from_data(data_of(x, y), held_out=0.25, split="auto", seed=0)
+    assert found.split == "disjoint"
+    assert not set(y[found.train]) & set(y[found.held_out])
+    with pytest.raises(LabelError, match="at least four classes, got 2"):
+        Problem.from_data(data_of(*blobs(classes=2)), held_out=0.2, split="disjoint", seed=0)
+    parts = {"train": Split(x[:80], y[:80]), "test": Split(x[80:], y[80:])}
+    given = Problem.from_data(Dataset(load_wine().source, parts), held_out=0.2, split="auto", seed=0)
+    assert given.split == "given"
+    assert given.held_out.tolist() == list(range(80, 120))
+    most = np.arange(60_000) % 3
+    big = Problem.from_data(data_of(np.zeros((60_000, 1)), most), held_out=0.5, split="auto", seed=0)
+    assert len(big.held_out) == 10_000
+
+
+def test_images_go_to_the_network_for_their_kind():
+    digits = load_digits().all
+    images = np.kron(digits.images()[:60, 0], np.ones((1, 4, 4)))[:, 2:30, 2:30]
+    data = Dataset(load_digits().source, {"all": Split((255 * images).astype(np.uint8), digits.y[:60])})
+    fitted = fit_model(data, FitSettings(epochs=1, pictures=False, batch_size=20))
+    assert fitted.model.inputs == Inputs("images", (), (1, 28, 28))
+    assert "images in folders by class" in fitted.rule
+    with pytest.raises(ParameterError, match="must be a network for images"):
+        fit_model(data, FitSettings(method="lmnn"))
+
+
+def test_columns_are_found_by_name(tmp_path):
+    table = tmp_path / "a.csv"
+    table.write_text("b,a,y\n" + "".join(f"{i % 7},{i % 3},{i % 2}\n" for i in range(40)))
+    model = fit_model(load_files(table, label="y"), FitSettings(method="rca", pictures=False)).model
+    other = tmp_path / "b.csv"
+    other.write_text("a,extra,b\n1,9,2\n")
+    np.testing.assert_allclose(model.embed(load_files(other)), model.transform([[2, 1]]), rtol=1e-5)
+    other.write_text("a\n1\n")
+    with pytest.raises(ShapeError, match="and b is missing"):
+        model.embed(load_files(other))
+    np.savez(tmp_path / "c.npz", x=np.zeros((2, 5)))
+    with pytest.raises(ShapeError, match=r"takes 2 features, got 5|columns of the model"):
+        model.embed(load_files(tmp_path / "c.npz"))
+
+
+@pytest.mark.parametrize("method", ["kissme", "raw"])
+def test_exports_give_the_same_embeddings(method, tmp_path):
+    x, y = blobs()
+    model = fit_model(data_of(x, y), FitSettings(method=method, **FAST)).model
+    expected = model.transform(x)
+    layers = plain(model)
+    np.testing.assert_allclose(layers(torch.from_numpy(x)).detach().numpy(), expected, rtol=1e-4, atol=1e-5)
+    from safetensors.torch import load_file
+
+    layers.load_state_dict(load_file(export_state(model, tmp_path / "m.safetensors")))
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(str(export_onnx(model, tmp_path / "m.onnx")))
+    for rows in (x, x[:1]):
+        (found,) = session.run(["embeddings"], {"items": rows})
+        np.testing.assert_allclose(found, model.transform(rows), rtol=1e-4, atol=1e-5)
+    with pytest.raises(ParameterError, match=r"must end in \.onnx"):
+        export_onnx(model, tmp_path / "m.pt")
+
+
+def test_a_stranger_cannot_run_code(tmp_path):
+    fitted = fit_model(data_of(*blobs()), FitSettings(method="rca", pictures=False))
+    place = save_fitted(fitted, tmp_path / "model")
+    assert nearer.load(place).method == "rca"
+    manifest = json.loads((place / "manifest.json").read_text())
+    manifest["metadata"]["encoder"]["class"] = "os.system"
+    (place / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(CorruptFileError, match="was changed after it was written"):
+        load(place)
+    from nearer._storage import write_folder
+
+    forged = {**manifest["metadata"], "encoder": {"class": "os.system", "settings": {"command": "touch x"}}}
+    tensors = {"parameters": fitted.model.encoder.state_dict()}
+    write_folder(tmp_path / "forged", format="nearer.model", version=1, tensors=tensors, metadata=forged)
+    with pytest.raises(CorruptFileError, match="must hold a model of nearer"):
+        load(tmp_path / "forged")
+    assert not any(file.suffix in (".pkl", ".pt", ".pickle") for file in place.iterdir())
+
+
+def test_bad_input():
+    x, y = blobs()
+    with pytest.raises(LabelError, match="labels for some rows, got none"):
+        fit_model(data_of(x, np.full(len(x), -1)))
+    with pytest.raises(LabelError, match="at least two classes, got one on all 120"):
+        fit_model(data_of(x, np.zeros(len(x), np.int64)))
+    with pytest.raises(ParameterError, match=r"`method`.*lmnn"):
+        fit_model(data_of(x, y), FitSettings(method="lmn"))
+    with pytest.raises(ParameterError, match="one that learns from label sets"):
+        fit_model(data_of(x, np.stack([y % 2, y // 2], 1).astype(np.uint8)), FitSettings(method="lmnn"))
+    with pytest.raises(ParameterError, match="`epochs`"):
+        FitSettings(epochs=0)
+    with pytest.raises(ParameterError, match="Did you mean `patience`"):
+        FitSettings.from_dict({"pateince": 3})
+    with pytest.raises(LabelError, match="rows to hold out"):
+        fit_model(data_of(x[:3], np.array([0, 1, 2])))
+    model = Model(
+        plain(fit_model(data_of(x, y), FitSettings(method="rca")).model), Inputs("features", size=(5,)), "x"
+    )
+    with pytest.raises((ParameterError, AttributeError)):
+        model.save("never")
