@@ -44,19 +44,23 @@ def inference(repeats: int) -> None:
     centres = torch.randn(CLASSES, COLUMNS, generator=g)
     queries = centres[labels] + 2 * torch.randn(QUERIES, COLUMNS, generator=g)
     items = centres[other] + 2 * torch.randn(ITEMS, COLUMNS, generator=g)
-    rows = []
-    for name in ("exact", "greedy"):
-        loss = NeighbourhoodLoss(k=K, inference=name)
-        # The value of the loss: distances, the nearest of each class, both inferences, the sums.
-        times = interleaved(
-            {
-                "sort": lambda: distances_and_sort(queries, items),
-                "inference": lambda loss=loss: loss(queries, labels, database=items, database_labels=other),
-            },
-            repeats=repeats,
-        )
-        rows.append({"kind": name, **times, "of_sorting": times["inference"] / times["sort"]})
-        print(rows[-1], flush=True)
+    losses = {name: NeighbourhoodLoss(k=K, inference=name) for name in ("exact", "greedy")}
+    # The value of the loss: distances, the nearest of each class, both inferences, the sums.
+    contestants = {
+        name: lambda loss=loss: loss(queries, labels, database=items, database_labels=other)
+        for name, loss in losses.items()
+    }
+    times = interleaved({"sort": lambda: distances_and_sort(queries, items), **contestants}, repeats=repeats)
+    rows = [
+        {
+            "kind": name,
+            "seconds": times[name],
+            "sort_seconds": times["sort"],
+            "of_sorting": times[name] / times["sort"],
+        }
+        for name in losses
+    ]
+    print(rows)
     shape = {"queries": QUERIES, "items": ITEMS, "classes": CLASSES, "k": K, "columns": COLUMNS}
     save("neighbourhood_speed", rows, threads=1, repeats=repeats, **shape)
 
@@ -94,7 +98,7 @@ def large(epochs: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--large", action="store_true")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=5)
     options = parser.parse_args()
     torch.set_num_threads(1)
