@@ -17,7 +17,20 @@ from nearer.cli import doctor as doctor_module
 from nearer.exceptions import NearerError
 from nearer.reports.style import new_figure
 
-COMMANDS = ["demo", "doctor"]
+COMMANDS = [
+    "demo",
+    "fit",
+    "init",
+    "embed",
+    "evaluate",
+    "neighbours",
+    "index",
+    "search",
+    "export",
+    "reproduce",
+    "methods",
+    "doctor",
+]
 
 
 @pytest.fixture

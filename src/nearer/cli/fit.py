@@ -22,7 +22,7 @@ from nearer.evaluation import Comparison
 from nearer.exceptions import ParameterError
 from nearer.models import FitSettings, Fitted, fit_model, save_fitted
 from nearer.training import ProgressBar, process_group
-from nearer.training.processes import rank
+from nearer.training.processes import agree, rank
 
 __all__ = ["comparison_table", "run_fit"]
 
@@ -39,6 +39,8 @@ def run_fit(flags: Mapping[str, Any], *, config: Path | None, resume: bool, quie
     scratch = out.with_name(out.name + ".training")
     with process_group():
         _check_free(out, scratch, resume=resume)
+        # Nobody goes on, and writes, before all have looked.
+        agree(False)
         console = Console(stderr=True, quiet=quiet or rank() != 0)
         label, features, ignore = (_listed(about[name]) for name in ("label", "features", "ignore"))
         with _busy(console, "reading the data"):

@@ -1,0 +1,205 @@
+"""The commands around a model: from a table to a search, with JSON, config files, resume, and clear refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import nearer
+from nearer.cli import app
+from nearer.cli.config import commented_config
+from nearer.datasets import load_digits, load_wine
+from nearer.models import FitSettings
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    wine = load_wine().all
+    names = [f"f{place}" for place in range(13)]
+    items = zip(wine.x, wine.y, strict=True)
+    rows = [",".join([*(f"{value:g}" for value in row), f"kind {label}"]) for row, label in items]
+    Path("wine.csv").write_text("\n".join([",".join([*names, "class"]), *rows, ""]))
+    return tmp_path
+
+
+def run(*words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(words))
+    assert result.exit_code == code, result.output + result.stderr
+    return result.output if code == 0 else result.stderr
+
+
+def fit(*words: str) -> dict:
+    return json.loads(run("fit", "wine.csv", "-l", "class", "--no-pictures", "--json", "-q", *words))
+
+
+def test_from_a_table_to_a_search(here):
+    told = fit("--method", "lmnn", "--out", "m")
+    assert told["method"] == "lmnn"
+    assert told["learned"]["scores"].keys() == told["raw"]["scores"].keys()
+    assert told["command"] == "nearer fit wine.csv --label class --out m --method lmnn --no-pictures"
+    model = nearer.load("m")
+    assert model.classes == ("kind 0", "kind 1", "kind 2")
+    assert json.loads(run("embed", "wine.csv", "-m", "m", "-o", "e.npy", "--json")) == {
+        "rows": 178,
+        "dimensions": 13,
+        "out": "e.npy",
+    }
+    embeddings = np.load("e.npy")
+    run("embed", "wine.csv", "-m", "m", "-o", "e.csv")
+    np.testing.assert_allclose(np.loadtxt("e.csv", delimiter=",", skiprows=1), embeddings, rtol=1e-5)
+    scores = json.loads(run("evaluate", "wine.csv", "-m", "m", "-l", "class", "--json"))
+    assert scores["learned"]["scores"]["recall@1"] > scores["raw"]["scores"]["recall@1"]
+    text = run("neighbours", "3", "-d", "wine.csv", "-m", "m", "-l", "class", "-k", "4", "--json")
+    (near,) = json.loads(text)["results"]
+    distances = np.linalg.norm(embeddings - embeddings[3], axis=1)
+    assert [hit["id"] for hit in near] == np.argsort(distances)[1:5].tolist()
+    assert near[0]["distance"] == pytest.approx(np.sort(distances)[1], rel=1e-4)
+    assert near[0]["label"].startswith("kind")
+    run("index", "wine.csv", "-m", "m", "-l", "class", "-o", "i")
+    found = json.loads(run("search", "i", "wine.csv", "-m", "m", "-k", "1", "--json"))["results"]
+    assert [hits[0]["distance"] for hits in found] == pytest.approx([0.0] * 178, abs=1e-4)
+    assert "learned is better" in run("evaluate", "wine.csv", "-m", "m", "-l", "class")
+    assert "kind" in run("search", "i", "wine.csv", "-m", "m", "-k", "1")
+    assert json.loads(run("export", "m", "-o", "m.safetensors", "--json"))["bytes"] > 0
+
+
+def test_the_printed_command_makes_the_same_model(here):
+    told = fit("--method", "nca", "--seed", "3", "--components", "4", "--out", "one")
+    words = told["command"].split()[1:]
+    words[words.index("one")] = "two"
+    run(*words)
+    a, b = nearer.load("one"), nearer.load("two")
+    for name, tensor in a.encoder.state_dict().items():
+        assert tensor.equal(b.encoder.state_dict()[name])
+
+
+def test_config_mirrors_the_flags(here):
+    run("init", "run.yaml")
+    text = Path("run.yaml").read_text()
+    assert text == commented_config()
+    for name in FitSettings.described():
+        assert f"\n{name}: " in text
+    Path("run.yaml").write_text("data: wine.csv\nlabel: class\nmethod: kissme\npictures: false\nout: from-config\n")
+    assert json.loads(run("fit", "--config", "run.yaml", "--json", "-q"))["method"] == "kissme"
+    told = json.loads(run("fit", "-c", "run.yaml", "--method", "rca", "--out", "other", "--json", "-q"))
+    assert told["method"] == "rca", "a flag goes before the config"
+    Path("run.json").write_text(json.dumps({"data": "wine.csv", "label": "class", "methd": "rca"}))
+    assert "`methd` is no setting. Did you mean `method`?" in run("fit", "-c", "run.json", code=1)
+    Path("bad.yaml").write_text("a: [")
+    assert "must be YAML" in run("fit", "-c", "bad.yaml", code=1)
+    Path("list.yaml").write_text("- 1")
+    assert "must hold settings by name" in run("fit", "-c", "list.yaml", code=1)
+    assert "nearer init" in run("fit", "-c", "none.yaml", code=1)
+    assert "must not exist yet" in run("init", "run.yaml", code=1)
+
+
+def test_refusals_leave_nothing_behind(here):
+    before = sorted(os.listdir())
+    assert "must name a column of `wine.csv`" in run("fit", "wine.csv", "-l", "clas", code=1)
+    assert "`DATA` must be given" in run("fit", code=1)
+    assert "none.csv" in run("fit", "none.csv", "-l", "class", code=1)
+    Path("empty.csv").write_text("a,class\n1,\n2,\n3,\n")
+    assert "labels for some rows, got none" in run("fit", "empty.csv", "-l", "class", code=1)
+    Path("one.csv").write_text("a,class\n" + "1,x\n" * 9)
+    assert "at least two classes, got one on all 9" in run("fit", "one.csv", "-l", "class", code=1)
+    Path("words.csv").write_text("a,b,class\n1,red,x\n2,blue,y\n")
+    assert "b" in run("fit", "words.csv", "-l", "class", code=1)
+    assert "Did you mean 'lmnn'?" in run("fit", "wine.csv", "-l", "class", "--method", "lmn", code=1)
+    Path("full").mkdir()
+    Path("full/mine.txt").write_text("keep")
+    assert "must be free or an empty folder" in run("fit", "wine.csv", "-l", "class", "-o", "full", code=1)
+    assert Path("full/mine.txt").read_text() == "keep"
+    assert "must be a folder that nearer wrote" in run("embed", "wine.csv", "-m", "none", "-o", "x.npy", code=1)
+    assert CliRunner().invoke(app, ["fit", "--epochs", "many"]).exit_code == 2
+    after = set(os.listdir()) - {"empty.csv", "one.csv", "words.csv", "full"}
+    assert sorted(after) == before
+
+
+def test_bad_queries(here):
+    fit("--method", "rca", "--out", "m")
+    assert "`QUERY` must be" in run("neighbours", "999", "-d", "wine.csv", "-m", "m", code=1)
+    assert "QUERY must be a row number" in run("neighbours", "cat.png", "-d", "wine.csv", "-m", "m", code=1)
+    assert "`kind`" in run("index", "wine.csv", "-m", "m", "--kind", "tree", code=1)
+    assert "must end in .npy or .csv" in run("embed", "wine.csv", "-m", "m", "-o", "x.txt", code=1)
+    assert "must end in .onnx" in run("export", "m", "-o", "x.bin", code=1)
+    assert "Name their column with --label" in run("evaluate", "wine.csv", "-m", "m", code=1)
+
+
+def test_a_folder_of_images_with_a_damaged_one(here):
+    pytest.importorskip("PIL")
+    from PIL import Image
+
+    digits = load_digits().all
+    for number, (image, label) in enumerate(zip(digits.images()[:60, 0], digits.y[:60], strict=True)):
+        place = Path("photos") / f"digit {label}"
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((image * 255 / image.max()).astype(np.uint8)).resize((28, 28)).save(place / f"{number}.png")
+    (Path("photos") / "digit 0" / "broken.png").write_bytes(b"not an image")
+    assert "broken.png" in run("fit", "photos", code=1)
+    words = ["fit", "photos", "--unreadable", "skip", "--epochs", "1", "--batch-size", "20", "--no-pictures"]
+    told = json.loads(run(*words, "--json", "-q"))
+    assert told["skipped"] == ["digit 0/broken.png"]
+    assert "images in folders by class" in told["rule"]
+    Path("photos/digit 0/broken.png").unlink()
+    text = run("neighbours", "photos/digit 1/1.png", "-d", "photos", "-m", "model", "-k", "2", "--json")
+    (near,) = json.loads(text)["results"]
+    assert near[0]["file"] == "digit 1/1.png"
+
+
+def test_several_label_columns_and_auto(here):
+    rows = [(i % 5, i % 3, int(i % 2 == 0), int(i % 3 == 0)) for i in range(60)]
+    Path("songs.csv").write_text("a,b,calm,happy\n" + "".join(f"{a},{b},{c},{d}\n" for a, b, c, d in rows))
+    words = ["fit", "songs.csv", "-l", "calm", "-l", "happy", "--epochs", "2", "--no-pictures", "--json", "-q"]
+    told = json.loads(run(*words))
+    assert "several 0/1 label columns" in told["rule"]
+    told = fit("--method", "auto", "--budget", "5", "--epochs", "2", "--out", "a")
+    assert told["trials"][0]["method"] == "euclidean"
+
+
+def test_methods_and_recipes_are_listed(here):
+    listed = json.loads(run("methods", "--json"))
+    assert {"name", "needs", "cost", "about", "class"} == set(listed["fit"][0])
+    assert "RAWLoss" in listed["losses"]
+    assert "LMNN" in listed["estimators"]
+    assert "lmnn" in run("methods")
+    names = [recipe["name"] for recipe in json.loads(run("reproduce", "--json"))["recipes"]]
+    assert "asymmetric" in names
+    assert "Did you mean 'asymmetric'?" in run("reproduce", "asymetric", code=1)
+
+
+def test_interrupted_and_resumed(here):
+    """Ctrl-C in the middle of a network's training, then --resume: the same weights as without."""
+    words = ["wine.csv", "-l", "class", "--method", "raw", "--no-pictures", "-q"]
+    words += ["--epochs", "150", "--patience", "999"]
+    run("fit", *words, "--out", "whole")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nearer", "fit", *words, "--out", "cut"],
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    for _ in range(600):
+        if list(Path("cut.training/checkpoints").glob("step-*")) or process.poll() is not None:
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert b"nearer: interrupted. stopped after step" in errors
+    assert not Path("cut").exists()
+    assert "Add --resume to go on" in run("fit", *words, "--out", "cut", code=1)
+    run("fit", *words, "--out", "cut", "--resume")
+    a, b = nearer.load("whole"), nearer.load("cut")
+    for name, tensor in a.encoder.state_dict().items():
+        assert tensor.equal(b.encoder.state_dict()[name])
+    assert not Path("cut.training").exists()
+    assert Path("cut/log.csv").read_text().startswith("epoch,step,loss")
