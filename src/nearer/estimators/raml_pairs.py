@@ -144,11 +144,3 @@ class PairSums:
         if not hasattr(self, "_mean"):
             self._mean = self.scatter(np.ones(len(self.pairs))) / len(self.pairs)
         return self._mean
-
-    def fourth_moments(self) -> Array:
-        """`Σ_p Δ_a² Δ_b²`, (p, p): the diagonal of `apply`."""
-        total = np.zeros((self.size, self.size))
-        for _, delta in self.blocks():
-            squares = np.square(delta)
-            total += squares.T @ squares
-        return total

@@ -71,8 +71,7 @@ def _merit(kind: str, scores: dict[str, float]) -> float:
 def _trials(kind: str, y: Array, seed: int, quick: bool) -> Iterator[tuple[Array, Array]]:
     """Rows to fit and rows to look at, both of the training rows."""
     if kind == "classes":
-        times = 1 if quick or len(y) > 3000 else 2
-        yield from StratifiedShuffleSplit(times, test_size=0.2, random_state=seed).split(np.zeros(len(y)), y)
+        yield from StratifiedShuffleSplit(1, test_size=0.2, random_state=seed).split(np.zeros(len(y)), y)
         return
     folds = list(KFold(5, shuffle=True, random_state=seed).split(y))
     yield from folds[: 1 if quick or kind == "distributions" or len(y) > 1500 else 5]

@@ -66,9 +66,9 @@ def candidates(kind: str, method: str, *, rows: int, labels: int = 0, quick: boo
     if method in _OTHERS:
         return [Candidate("defaults", _OTHERS[method])]
     if method == "RAML-KRR":
-        return _ridges(0.1) if quick else _ridges(0.03, 0.1, 1.0, 10.0)
+        return _ridges(0.1) if quick else _ridges(0.1, 1.0)
     if method == "RAML-SVR":
-        tubes: list[dict[str, Any]] = [{"C": 1.0}, {"C": 0.1}, {"C": 1.0, "nu": 0.5}]
+        tubes: list[dict[str, Any]] = [{"C": 1.0}, {"C": 1.0, "nu": 0.5}]
         return [
             Candidate(
                 " ".join(f"{key}={value:g}" for key, value in tube.items()),
@@ -82,11 +82,8 @@ def candidates(kind: str, method: str, *, rows: int, labels: int = 0, quick: boo
 def _networks(kind: str, rows: int, labels: int, quick: bool) -> list[Candidate]:
     if kind == "classes":
         # Principal components have their own scale; giving all the same would make noise loud.
-        shared = {"standardise": False, "hidden": (500,), "epochs": 60 if rows < 3000 else 30}
-        found = [
-            _hraml("affine", quick, **shared, scale="affine"),
-            _hraml("orthogonal classes", quick, **shared),
-        ]
+        epochs = 60 if rows < 3000 else 30
+        found = [_hraml("affine", quick, standardise=False, hidden=(500,), epochs=epochs, scale="affine")]
     elif kind == "sets":
         found = [
             _hraml("l1", quick, epochs=60, networks=8, input_dropout=0.5, weight_decay=0.3),
@@ -96,8 +93,5 @@ def _networks(kind: str, rows: int, labels: int, quick: bool) -> list[Candidate]
         # With many labels, of which few are on, 4/q times L1 is next to nothing for every pair.
         found = found[2:] if labels > 50 else found[:2]
     else:
-        found = [
-            _hraml("jensen-shannon", quick, hidden=(400,), epochs=40, relation="jensen_shannon"),
-            _hraml("l1", quick, hidden=(400,), epochs=40),
-        ]
+        found = [_hraml("l1", quick, hidden=(400,), epochs=40)]
     return found[:1] if quick else found
