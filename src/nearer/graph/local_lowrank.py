@@ -22,10 +22,11 @@ ROUGH = 0.05
 
 
 def local_lowrank_entries(
-    walk: Transition, gamma: float, *, steps: int = 5, rank: int = 128, rtol: float = 1e-2, seed: int = 0
+    walk: Transition, gamma: float, *, steps: int | None = None, rank: int = 128, rtol: float = 1e-2, seed: int = 0
 ) -> Entries:
     """R_ij ≈ S_ij + U_i·B_j on the edges, S the first `steps` steps and UBᵀ of the given rank.
 
+    `steps` None takes 5, or 4 above 50,000 items, where one more would cost most of the time.
     Costs 4(rank + 10) solves and 2n(rank + 10) numbers. The rank that is needed follows the number of clusters;
     data of two or three dimensions needs too much of it. `certify` says which it is.
 
@@ -33,6 +34,7 @@ def local_lowrank_entries(
     >>> found.forward.round(decimals=4).tolist()
     [[0.3333], [0.3333]]
     """
+    steps = (5 if walk.n <= 50_000 else 4) if steps is None else steps
     forward, backward = _first_steps(walk, gamma, steps)
     left, right = _tail(walk, gamma, steps, rank, rtol, seed)
     block = max(1, (1 << 24) // (walk.k * left.shape[1]))

@@ -32,8 +32,8 @@ __all__ = ["digits_figures", "nearest_others", "save_digits_report"]
 RETRIEVED = 8
 METHOD = (
     "The few labels were spread over a graph of neighbours of the training digits, the surest were believed, and a "
-    "small network was trained with the RAW loss and valid-triplet hard mining. It is a simple method, in place of "
-    "the semi-supervised ones to come."
+    "small network was trained with the RAW loss and valid-triplet hard mining. Half way the graph was made again "
+    "from what the network had learned, and the labels were spread over that."
 )
 
 
@@ -94,11 +94,13 @@ def save_digits_report(result: DigitsResult, path: str | os.PathLike[str], *, co
         digits=4,
     )
     share = counts["spread_right"] / max(1, counts["spread"])
+    again = counts["spread_again_right"] / max(1, counts["spread_again"])
     data = (
         f"{counts['train']:,} digits to train on, {counts['given']} of them with a label "
         f"({result.settings['labels_per_class']} per class); spreading gave {counts['spread']:,} more a label, "
-        f"{share:.1%} of them right, which the training could not know. {counts['held_out']} digits were held out "
-        f"and used for the scores alone."
+        f"{share:.1%} of them right, which the training could not know; half way it gave "
+        f"{counts['spread_again']:,}, {again:.1%} of them right. {counts['held_out']} digits were held out and "
+        f"used for the scores alone."
     )
     hardest = "The hardest digit of every class: most wrong digits among the nearest in both metrics together."
     sections = [
