@@ -5,6 +5,12 @@ for its `weights` on a matrix of similarities, computes itself in tiles, has a `
 takes a miner, a database of other items, any relation, and (in `ShardedLoss`) the joint batch of many processes.
 """
 
+from nearer.losses.adapters import (
+    SentenceTransformersLoss,
+    for_transformers,
+    mined_indices,
+    relation_from_indices,
+)
 from nearer.losses.angular import AngularLoss, AngularTripletLoss, angular, angular_triplet
 from nearer.losses.angular_triplets import (
     ProjectedAngularLoss,
@@ -86,6 +92,7 @@ __all__ = [
     "RelationAlignmentLoss",
     "RowLoss",
     "SemiHardTripletLoss",
+    "SentenceTransformersLoss",
     "ShardedLoss",
     "SmoothAPLoss",
     "SupConLoss",
@@ -104,11 +111,13 @@ __all__ = [
     "distance_contrastive",
     "equal_weight",
     "fast_ap",
+    "for_transformers",
     "generalized_lifted",
     "histogram",
     "info_nce",
     "lifted_structure",
     "margin",
+    "mined_indices",
     "multi_similarity",
     "n_pairs",
     "nca",
@@ -121,6 +130,7 @@ __all__ = [
     "random_triplet",
     "raw",
     "relation_alignment",
+    "relation_from_indices",
     "semi_hard_triplet",
     "smooth_ap",
     "supcon",
