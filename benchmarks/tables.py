@@ -254,6 +254,81 @@ def _evaluation_kmeans(record: dict[str, Any]) -> str:
     return intro + markdown(("data", "n", "d", "k", "of their time", "inertia", "NMI", "their NMI"), rows)
 
 
+def _relation_rows(kind: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The summaries of all data sets of one kind that have been measured, and their records."""
+    from nearer.recipes.relation_alignment import summary
+    from nearer.recipes.relation_data import SETS
+
+    lines, records = [], []
+    for name, data in SETS.items():
+        file = "relation_alignment_" + name.replace("-", "_")
+        if data.kind == kind and measured(file):
+            records.append(load(file))
+            lines += summary(records[-1]["rows"])
+            lines += [
+                {"dataset": name, "method": method, "printed": values} for method, values in data.printed.items()
+            ]
+            lines.append({"dataset": name, "method": "", "differs": data.differs})
+    return lines, records
+
+
+def _relation_table(kind: str) -> str:
+    from nearer.recipes.relation_alignment import SCORES
+
+    lines, records = _relation_rows(kind)
+    scores, rows = SCORES[kind], []
+    for line in lines:
+        if "differs" in line:
+            rows.append((f"*{line['dataset']}*", f"*{line['differs']}*", *[""] * (len(scores) + 2)))
+        elif "printed" in line:
+            cells = [f"{line['printed'][score]:.4f}" if score in line["printed"] else "" for score in scores]
+            rows.append((line["dataset"], line["method"], *cells, "", ""))
+        else:
+            cells = [
+                f"{line[score]:.4f}" + (f" ± {line[score + ' error']:.4f}" if line["runs"] > 1 else "")
+                for score in scores
+            ]
+            behind = ", ".join(line.get("worse than raw", ()))
+            rows.append((line["dataset"], line["method"], *cells, line["runs"], behind))
+    header = ("data", "method", *scores, "runs", "not better than raw in")
+    made = "".join(f"\nMade by `{one['command']}` at {one['commit']}." for one in records)
+    return markdown(header, rows) + made + "\n"
+
+
+@table("relation-alignment-classes")
+def relation_alignment_classes() -> str:
+    return _relation_table("classes")
+
+
+@table("relation-alignment-sets")
+def relation_alignment_sets() -> str:
+    return _relation_table("sets")
+
+
+@table("relation-alignment-distributions")
+def relation_alignment_distributions() -> str:
+    return _relation_table("distributions")
+
+
+@table("raml-speed")
+def raml_speed() -> str:
+    record = load("raml_speed")
+    rows = [
+        (
+            f"{row['pairs']:,}",
+            f"{row['rows']:,} × {row['columns']}",
+            f"{row['seconds']:.0f} s",
+            f"{row['peak_megabytes']:.0f} MB",
+            f"{row['data_megabytes']:.0f} MB",
+            row["iterations"],
+            f"{row['correlation_with_the_planted_distances']:.3f}",
+        )
+        for row in record["rows"]
+    ]
+    header = ("pairs", "rows", "time", "peak memory", "of that data", "iterations", "correlation with the planted")
+    return markdown(header, rows) + source(record)
+
+
 @table("neighbourhood-speed")
 def neighbourhood_speed() -> str:
     if not measured("neighbourhood_speed"):
@@ -306,6 +381,64 @@ def asymmetric_views() -> str:
 @table("asymmetric-small")
 def asymmetric_small() -> str:
     return _errors("asymmetric_small", "dataset")
+
+
+@table("propagation")
+def propagation() -> str:
+    parts = []
+    if measured("propagation"):
+        record = load("propagation")
+        rows = [
+            (
+                f"{row['nodes']:,}",
+                row["mode"],
+                f"{row['times_faster']:.1f}×",
+                f"{row['halves_equal']:.2%}",
+                row["certificate"],
+            )
+            for row in record["rows"]
+        ]
+        header = ("items", "mode", "faster than the inverse", "halves equal", "certificate")
+        parts.append(markdown(header, rows) + source(record))
+    if measured("propagation_large"):
+        record = load("propagation_large")
+        rows = [
+            (
+                f"{row['nodes']:,}",
+                row["mode"],
+                f"{row['graph_seconds']:.0f} s",
+                f"{row['propagation_seconds']:.0f} s",
+                f"{row['megabytes'] / 1024:.1f} GB",
+                row["certificate"],
+            )
+            for row in record["rows"]
+        ]
+        header = ("items", "mode", "graph", "propagation", "peak memory", "certificate")
+        parts.append(markdown(header, rows) + source(record))
+    return "\n".join(parts)
+
+
+@table("semi-supervised")
+def semi_supervised() -> str:
+    if not measured("semi_supervised"):
+        return ""
+    record = load("semi_supervised")
+    printed = {"mnist": (48.3, 93.9), "fashion": (53.2, 77.6), "cifar10": (25.3, 41.4)}
+    shown = ("nmi", "recall@1", "recall@2", "recall@4", "recall@8")
+    rows: list[tuple[object, ...]] = []
+    for data, (nmi, first) in printed.items():
+        mine = [row for row in record["rows"] if row["data"] == data and row["alpha"] == 40.0]
+        for method in dict.fromkeys(row["method"] for row in mine):
+            found = [row["scores"] for row in mine if row["method"] == method]
+            cells = []
+            for score in shown:
+                values = [one[score] for one in found]
+                mean = sum(values) / len(values)
+                spread = (sum((value - mean) ** 2 for value in values) / max(1, len(values) - 1)) ** 0.5
+                cells.append(f"{mean:.1f}" + (f" ± {spread:.1f}" if len(values) > 1 else ""))
+            rows.append((data, method, *cells, len(found)))
+        rows.append((data, "*best printed*", nmi, first, "", "", "", ""))
+    return markdown(("data", "method", "NMI", "R@1", "R@2", "R@4", "R@8", "seeds"), rows) + source(record)
 
 
 def fill(text: str) -> str:

@@ -226,8 +226,9 @@ def _with_labels_only(
     rows = (data.labels != -1).nonzero()[:, 0]
     batches = TensorBatches(data.items[rows], data.labels[rows], transform=data.moved)
     step = EncoderStep(encoder, loss, adam, batches)
-    sampler = ClassSampler(data.labels[rows], classes=10, per_class=PER_CLASS, batches=50, seed=seed)
-    epochs = max(1, length.free_steps // 50)
+    each = min(50, length.free_steps)
+    sampler = ClassSampler(data.labels[rows], classes=10, per_class=PER_CLASS, batches=each, seed=seed)
+    epochs = max(1, length.free_steps // each)
     return encoder, None, train(step, sampler, epochs=epochs, validate=_validation(data, encoder, None))
 
 
@@ -248,7 +249,7 @@ def _without_labels(method: str, data: FewLabelImages, seed: int, length: Length
     else:
         loss = SyntheticLoss(d, d // 2)
         step = SyntheticStep(encoder, adam, images, loss)
-    batches = UniformSampler(n, batch_size=120, drop_last=True, seed=seed)
+    batches = UniformSampler(n, batch_size=min(n, 10 * PER_CLASS), drop_last=True, seed=seed)
     history = train(_First(step, length.free_steps), batches, epochs=-(-length.free_steps // len(batches)))
     if method == "Synthetic":
         metric = OrthogonalMap.from_factor(torch.linalg.qr(step.head.factor.detach()).Q)
