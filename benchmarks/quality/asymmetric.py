@@ -97,11 +97,11 @@ METHODS: dict[str, Any] = {
 }
 
 
-def small_sets(names: list[str], seeds: int, only: list[str] | None) -> None:
+def small_sets(names: list[str], seeds: range, only: list[str] | None) -> None:
     path = RESULTS / "asymmetric_small.json"
     rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path.exists() else []
     # Seeds outside: a run that is cut short has as many of every set.
-    for seed in range(seeds):
+    for seed in seeds:
         for name in names:
             data = load(name, seed)
             for method, fit in METHODS.items():
@@ -127,13 +127,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("sets", nargs="+", choices=["wine", "digits", "usps", "isolet", "views"])
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="the first seed; rows of older runs are kept")
     parser.add_argument("--only", nargs="+", choices=list(METHODS))
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     if "views" in options.sets:
         views(options.seeds)
-    small_sets([name for name in options.sets if name != "views"], options.seeds, options.only)
+    small_sets(
+        [name for name in options.sets if name != "views"], range(options.first, options.seeds), options.only
+    )
 
 
 if __name__ == "__main__":
