@@ -171,16 +171,23 @@ def summary(rows: Sequence[Row]) -> list[Row]:
             line[f"{score} error"] = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
         line["k"] = sorted({row["k"] for row in members})
         result.append(line)
-    raw = {line["dataset"]: line for line in result if line["method"] == "raw features"}
     for line in result:
-        start = raw.get(line["dataset"])
-        if start is not None and line is not start:
-            line["worse than raw"] = [
-                score
-                for score in SCORES[line["kind"]]
-                if (line[score] - start[score]) * (-1 if score in LOWER_IS_BETTER else 1) <= 0
-            ]
+        start = groups.get((line["dataset"], "raw features"))
+        if start is not None and line["method"] != "raw features":
+            line["worse than raw"] = _behind(start, groups[line["dataset"], line["method"]])
     return result
+
+
+def _behind(raw: Sequence[Row], rows: Sequence[Row]) -> list[str]:
+    """The scores in which rows are not better on average than the raw features of the same folds and seeds."""
+    start = {(row["fold"], row["seed"]): row for row in raw}
+    pairs = [(row, start[row["fold"], row["seed"]]) for row in rows if (row["fold"], row["seed"]) in start]
+    behind = []
+    for score in SCORES[rows[0]["kind"]] if pairs else ():
+        gain = statistics.fmean(float(row[score]) - float(other[score]) for row, other in pairs)
+        if (-gain if score in LOWER_IS_BETTER else gain) <= 0:
+            behind.append(score)
+    return behind
 
 
 def _section(data: LabelledSet, lines: Sequence[Row]) -> Section:

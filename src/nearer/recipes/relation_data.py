@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, Normalizer, OneHotEncoder, StandardScaler
 
 from nearer import datasets
 from nearer.datasets import tfidf
@@ -73,7 +74,8 @@ class LabelledSet:
     def _prepared(self, fold: int, X: Any, y: Array, X_test: Any, y_test: Array) -> Part:
         if self.features == "text":
             X, X_test = tfidf(X), tfidf(X_test, reference=X)
-            machine: Any = TruncatedSVD(DIMENSIONS, random_state=0)
+            # Long messages are no farther apart than short ones: rows have length one after the projection too.
+            machine: Any = make_pipeline(TruncatedSVD(DIMENSIONS, random_state=0), Normalizer())
         elif self.features == "standardised":
             machine = StandardScaler()
         elif self.features == "min-max":

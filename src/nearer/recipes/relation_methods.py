@@ -66,7 +66,7 @@ def candidates(kind: str, method: str, *, rows: int, labels: int = 0, quick: boo
     if method in _OTHERS:
         return [Candidate("defaults", _OTHERS[method])]
     if method == "RAML-KRR":
-        return _ridges(0.1) if quick else _ridges(0.1, 1.0)
+        return _ridges(0.1) if quick else _ridges(0.1, 1.0, 10.0)
     if method == "RAML-SVR":
         tubes: list[dict[str, Any]] = [{"C": 1.0}, {"C": 1.0, "nu": 0.5}]
         return [
@@ -83,7 +83,11 @@ def _networks(kind: str, rows: int, labels: int, quick: bool) -> list[Candidate]
     if kind == "classes":
         # Principal components have their own scale; giving all the same would make noise loud.
         epochs = 60 if rows < 3000 else 30
-        found = [_hraml("affine", quick, standardise=False, hidden=(500,), epochs=epochs, scale="affine")]
+        shared = {"standardise": False, "hidden": (500,), "epochs": epochs}
+        found = [
+            _hraml("orthogonal classes", quick, **shared),
+            _hraml("affine", quick, **shared, scale="affine"),
+        ]
     elif kind == "sets":
         found = [
             _hraml("l1", quick, epochs=60, networks=8, input_dropout=0.5, weight_decay=0.3),
