@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 CORE := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
-.PHONY: help install demo test lint format reproduce bench tables clean
+.PHONY: help install demo test lint format adapters reproduce bench tables clean
 
 help:
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -43,6 +43,10 @@ format: $(DEV) ## reformat the code in place
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format --quiet .
 
+adapters: $(DEV) ## test inside Lightning, transformers and sentence-transformers (installs them)
+	@$(PIP) --editable '.[adapters]'
+	@$(BIN)/python -m pytest tests/losses/test_adapters.py
+
 reproduce: $(DEV) ## the slow experiments
 	@$(BIN)/python -m pytest -m slow
 
@@ -50,8 +54,9 @@ bench: $(DEV) ## measure the speed figures again (about half an hour) and write 
 	@for file in benchmarks/speed/*.py; do echo $$file; $(BIN)/python $$file || exit 1; done
 	@$(MAKE) tables
 
-tables: $(DEV) ## write the tables of the docs from the result files
+tables: $(DEV) ## write the tables of the docs from the result files, and docs/cli.md from the help texts
 	@$(BIN)/python benchmarks/tables.py
+	@$(BIN)/python docs/reference.py
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

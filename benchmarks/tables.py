@@ -373,6 +373,30 @@ def _errors(result: str, column: str) -> str:
     return markdown(["metric", *names], rows) + source(record)
 
 
+@table("training")
+def training() -> str:
+    if not measured("training"):
+        return "Not measured yet.\n"
+    record = load("training")
+    found = {row["what"]: row for row in record["rows"]}
+    loop, two, cached, fit = (found[name] for name in ("loop", "processes", "caching", "fit"))
+    rows = [
+        ("the loop beside encoder and loss alone, batch 300", f"{loop['overhead']:+.1%} time"),
+        ("images/s of two processes beside one, one thread each", f"{two['ratio']:.2f}×"),
+        ("batch 8,192 in chunks of 512, time beside the plain step", f"{cached['time ratio']:.2f}×"),
+        (
+            "the same, extra memory",
+            f"{cached['cached']['extra MB']:.0f} MB; plain {cached['plain']['extra MB']:.0f} MB; "
+            f"a plain batch of 512 {cached['small']['extra MB']:.0f} MB",
+        ),
+        (
+            "`nearer fit`, 100,000 × 128, `kissme`, from file to folder",
+            f"{fit['seconds']:.1f} s, {fit['CPU seconds']:.1f} s of CPU, {fit['peak MB']:.0f} MB",
+        ),
+    ]
+    return markdown(("what", "measured"), rows) + source(record)
+
+
 @table("asymmetric-views")
 def asymmetric_views() -> str:
     return _errors("asymmetric_views", "problem")

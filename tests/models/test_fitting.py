@@ -123,7 +123,7 @@ def test_splits():
     assert given.held_out.tolist() == list(range(80, 120))
     most = np.arange(60_000) % 3
     big = Problem.from_data(data_of(np.zeros((60_000, 1)), most), held_out=0.5, split="auto", seed=0)
-    assert len(big.held_out) == 10_000
+    assert len(big.held_out) == 5_000
 
 
 def test_images_go_to_the_network_for_their_kind():

@@ -91,7 +91,7 @@ def _draw(fitted: Fitted, pages: dict[str, bytes]) -> list[tuple[str, str]]:
     if problem.labels.ndim == 1 and len(problem.held_out) >= 5:
         raw = raw_features(problem, standardise=bool(fitted.model.parameters.get("standardise", True)))
         labels = problem.labels[problem.held_out]
-        figure = embedding_map(raw[problem.held_out], fitted.embeddings, labels, max_points=500)
+        figure = embedding_map(raw[problem.held_out], fitted.embeddings, labels, max_points=400)
         pages["map.png"] = as_png(figure, dpi=100)
         pictures.append(("map.png", "Held-out rows by raw features and by the learned metric"))
     if fitted.history is not None and fitted.history.epochs:

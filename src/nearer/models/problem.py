@@ -17,7 +17,7 @@ __all__ = ["MOST_HELD_OUT", "Problem"]
 
 Rows = NDArray[np.int64]
 # Enough for two digits of every score; more would only cost time.
-MOST_HELD_OUT = 10_000
+MOST_HELD_OUT = 5_000
 # Grey and colour images are brought to the size of the small network for them.
 GREY, COLOUR = (1, 28, 28), (3, 32, 32)
 

@@ -33,7 +33,7 @@ class FitSettings:
     method: str = _said("choose", "a name from `nearer methods`, 'choose' (by rule) or 'auto' (try several)")
     components: int | None = _said(None, "dimensions of the embedding; none keeps all (a network: 64)")
     standardise: bool = _said(True, "bring every feature to mean 0 and deviation 1 first")
-    held_out: float = _said(0.2, "share of the labelled rows (10,000 at most) kept for the scores alone")
+    held_out: float = _said(0.2, "share of the labelled rows (5,000 at most) kept for the scores alone")
     split: str = _said("auto", "'stratified' holds out rows of every class, 'disjoint' whole classes")
     seed: int = _said(0, "chooses the split, the start and the batches")
     budget: float = _said(60.0, "seconds that the method 'auto' may take")
