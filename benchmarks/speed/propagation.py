@@ -4,7 +4,7 @@
     python benchmarks/speed/propagation.py large
 
 small: MNIST, 100 labels and 9,000 unlabelled images, k = 10, γ = 0.99, pixels at unit length. large: a mixture of
-1,000 Gaussians in ten classes in 32 dimensions. CPU seconds of one thread; the certificate is part of the time.
+50 Gaussians in ten classes in 32 dimensions. CPU seconds of one thread; the certificate is part of the time.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def small() -> None:
 def large(n: int) -> None:
     torch.set_num_threads(2)
     random = np.random.default_rng(0)
-    centres = random.normal(size=(1000, 32)).astype(np.float32)
-    cluster = random.integers(0, 1000, n)
+    centres = random.normal(size=(50, 32)).astype(np.float32)
+    cluster = random.integers(0, 50, n)
     x = centres[cluster] + 0.6 * random.normal(size=(n, 32)).astype(np.float32)
     labels = few_labels(cluster % 10, per_class=1000, seed=0)
     near, _, graph_seconds = timed(lambda: nearest_neighbours(x, k=10, method="approximate"))

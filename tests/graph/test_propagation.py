@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nearer.exceptions import NearerError, NearerWarning
-from nearer.graph import Neighbours, Transition, label_reach, nearest_neighbours, propagate, two_sided_affinity
+from nearer.graph import (
+    Neighbours,
+    Transition,
+    label_reach,
+    nearest_neighbours,
+    propagate,
+    transition,
+    two_sided_affinity,
+)
 from nearer.graph import propagation as P
 from nearer.graph.dense import dense_walk
 from nearer.graph.entries import certify
@@ -107,6 +115,10 @@ def test_solves_are_exact_on_random_graphs(seed: int, n: int, gamma: float, tran
     expected = (whole.T if transposed else whole) @ right
     found = solve(walk, right, gamma, transposed=transposed, rtol=1e-10)
     torch.testing.assert_close(found, expected, atol=1e-7, rtol=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transition, "REFINED_ABOVE", 0)
+        refined = solve(walk, right, gamma, transposed=transposed, rtol=1e-10)
+    torch.testing.assert_close(refined, expected, atol=1e-7, rtol=0)
     rough = solve(walk, right.float(), gamma, transposed=transposed, rtol=1e-5)
     torch.testing.assert_close(rough.double(), expected, atol=2e-3, rtol=0)
 

@@ -1,8 +1,8 @@
 """`R` on the edges at scale: the first steps of the walk exactly, all later ones by a matrix of low rank.
 
 `R = (1 − γ)Σ_{t≤T} γᵗQᵗ + E` with `E = γ^{T+1} Q^{T+1} R`. The sum is taken on the edges only. E is smooth, its
-entries follow the clusters, and a random projection with one power step finds its range. E is applied as this
-product, never as a difference, which would cancel.
+entries follow the clusters, and a random projection finds its range: Q^{T+1}R has smoothed what a power step would.
+E is applied as this product, never as a difference, which would cancel.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from nearer.graph.transition import Transition, solve
 __all__ = ["local_lowrank_entries"]
 
 OVERSAMPLING = 10
+# Where the range lies is seen from a rough solution; the second one gives the numbers.
 ROUGH = 0.05
 
 
 def local_lowrank_entries(
-    walk: Transition, gamma: float, *, steps: int | None = None, rank: int = 128, rtol: float = 1e-2, seed: int = 0
+    walk: Transition, gamma: float, *, steps: int | None = None, rank: int = 192, rtol: float = 1e-2, seed: int = 0
 ) -> Entries:
     """R_ij ≈ S_ij + U_i·B_j on the edges, S the first `steps` steps and UBᵀ of the given rank.
 
     `steps` None takes 5, or 4 above 50,000 items, where one more would cost most of the time.
-    Costs 4(rank + 10) solves and 2n(rank + 10) numbers. The rank that is needed follows the number of clusters;
+    Costs 2(rank + 10) solves and 2n(rank + 10) numbers. The rank that is needed follows the number of clusters;
     data of two or three dimensions needs too much of it. `certify` says which it is.
 
     >>> found = local_lowrank_entries(Transition(torch.tensor([[1], [0]])), 0.5)
@@ -80,24 +81,16 @@ def _tail(walk: Transition, gamma: float, steps: int, rank: int, rtol: float, se
     width = min(rank + OVERSAMPLING, walk.n)
     generator = torch.Generator().manual_seed(seed)
 
-    # Where the range lies is seen from rough solutions; the last one gives the numbers and is exact.
-    rough = max(rtol, ROUGH)
-
     def tail(columns: Tensor) -> Tensor:
-        found = solve(walk, columns, gamma, rtol=rough)
+        found = solve(walk, columns, gamma, rtol=max(rtol, ROUGH))
         for _ in range(steps + 1):
             found = walk.forward(found)
         return found.mul_(gamma ** (steps + 1))
 
-    def transposed_tail(columns: Tensor, residual: float) -> Tensor:
+    def transposed_tail(columns: Tensor) -> Tensor:
         for _ in range(steps + 1):
             columns = walk.backward(columns)
-        return solve(walk, columns, gamma, transposed=True, rtol=residual).mul_(gamma ** (steps + 1))
+        return solve(walk, columns, gamma, transposed=True, rtol=rtol).mul_(gamma ** (steps + 1))
 
-    def orthonormal(columns: Tensor) -> Tensor:
-        q: Tensor = torch.linalg.qr(columns).Q
-        return q
-
-    left = orthonormal(tail(torch.randn(walk.n, width, generator=generator)))
-    left = orthonormal(tail(orthonormal(transposed_tail(left, rough))))
-    return left, transposed_tail(left, rtol)
+    left = torch.linalg.qr(tail(torch.randn(walk.n, width, generator=generator))).Q
+    return left, transposed_tail(left)

@@ -41,7 +41,7 @@ Mode = Literal["auto", "dense", "sparse_lu", "blocked", "local_lowrank"]
 # Up to here the inverse is quicker than the parts of the low-rank form.
 AUTO_DENSE_UP_TO = 2_000
 AUTO_BLOCKED_UP_TO = 100_000
-RANKS = (128, 256, 512)
+RANKS = (192, 384, 768)
 TOLERANCE = 0.05
 
 
@@ -151,7 +151,7 @@ def walk_entries(
             if certificate.mean <= allowed:
                 return entries, first, certificate, tuple(notes)
             notes.append(f"rank {rank}: {certificate}, above the tolerance of {allowed:.2%}")
-            if rank + 10 >= walk.n or walk.n * rank > 1 << 28:
+            if rank + 10 >= walk.n or 2 * walk.n * rank > 1 << 28:
                 break
         if walk.n > AUTO_BLOCKED_UP_TO:
             warnings.warn(
