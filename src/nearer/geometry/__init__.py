@@ -12,6 +12,7 @@ from nearer.geometry.mahalanobis import Mahalanobis, factor_of, project_psd
 from nearer.geometry.orthogonal import (
     OrthogonalMap,
     cayley_retraction,
+    orthogonality_penalty,
     orthonormalise,
     polar_retraction,
     qr_retraction,
@@ -49,6 +50,7 @@ __all__ = [
     "inner_product_queries",
     "load",
     "normalise",
+    "orthogonality_penalty",
     "orthonormalise",
     "polar_retraction",
     "project_psd",

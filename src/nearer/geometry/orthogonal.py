@@ -24,6 +24,7 @@ from nearer.geometry.similarity import euclidean_distance
 __all__ = [
     "OrthogonalMap",
     "cayley_retraction",
+    "orthogonality_penalty",
     "orthonormalise",
     "polar_retraction",
     "qr_retraction",
@@ -46,6 +47,17 @@ def orthonormalise(matrix: Any) -> Tensor:
             f"`matrix` must have at least as many rows as columns, got {tuple(m.shape)}. Transpose it."
         )
     return _signed_q(m)
+
+
+def orthogonality_penalty(matrix: Any) -> Tensor:
+    """`‖LᵀL − I‖²_F`, on the graph of L (p, d): 0 for orthonormal columns, the soft form of the constraint.
+
+    >>> orthogonality_penalty([[2, 0], [0, 1]]).item()
+    9.0
+    """
+    L = as_matrix(matrix, "matrix")
+    inner: Tensor = L.T @ L
+    return (inner - torch.eye(L.shape[1], dtype=L.dtype, device=L.device)).square().sum()
 
 
 def tangent_projection(point: Any, gradient: Any) -> Tensor:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from nearer._validation import check_choice, check_int, check_number
+from nearer.geometry import orthogonality_penalty
 from nearer.losses.angular_triplets import tangent_weight
 
 __all__ = ["SyntheticLoss"]
@@ -77,6 +78,4 @@ class SyntheticLoss(nn.Module):
         else:
             # p log p with log p = −softplus(cost), which no cost sends to −∞ · 0.
             entropy = (torch.sigmoid(-costs) * softplus(costs)).sum(dim=1)
-        inner = self.factor.T @ self.factor
-        off = (inner - torch.eye(len(inner), dtype=inner.dtype, device=inner.device)).square().sum()
-        return entropy.mean() + self.penalty * off
+        return entropy.mean() + self.penalty * orthogonality_penalty(self.factor)
