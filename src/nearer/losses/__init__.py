@@ -37,15 +37,20 @@ from nearer.losses.lifted import (
     lifted_structure,
 )
 from nearer.losses.margin import MarginLoss, margin
+from nearer.losses.margin_softmax import AMSoftmaxLoss, ArcFaceLoss, NormalizedSoftmaxLoss
 from nearer.losses.memory import CrossBatchMemory, DatabaseMemory
 from nearer.losses.n_pairs import NPairsLoss, n_pairs
 from nearer.losses.neighbourhood import NeighbourhoodLoss, neighbourhood, neighbourhood_of_distances
 from nearer.losses.pair_loss import PairLoss, ShardedLoss
+from nearer.losses.proxy_anchor import ProxyAnchorLoss
+from nearer.losses.proxy_loss import ProxyLoss, ShardedProxies
+from nearer.losses.proxy_nca import ProxyNCALoss
 from nearer.losses.quadruplet import QuadrupletLoss, TwoTermQuadrupletLoss, quadruplet, two_term_quadruplet
 from nearer.losses.ranking import FastAPLoss, SmoothAPLoss, fast_ap, smooth_ap
 from nearer.losses.raw import MultiSimilarityLoss, RAWLoss, multi_similarity, raw
 from nearer.losses.relation_alignment import RelationAlignmentLoss, relation_alignment
 from nearer.losses.row_loss import RowLoss
+from nearer.losses.soft_triple import SoftTripleLoss
 from nearer.losses.softmax import InfoNCELoss, NCALoss, NTXentLoss, SupConLoss, info_nce, nca, nt_xent, supcon
 from nearer.losses.synthetic import SyntheticLoss
 from nearer.losses.triplet import (
@@ -62,8 +67,10 @@ from nearer.losses.triplet import (
 )
 
 __all__ = [
+    "AMSoftmaxLoss",
     "AngularLoss",
     "AngularTripletLoss",
+    "ArcFaceLoss",
     "BatchHardTripletLoss",
     "BinomialDevianceLoss",
     "CircleLoss",
@@ -83,9 +90,13 @@ __all__ = [
     "NPairsLoss",
     "NTXentLoss",
     "NeighbourhoodLoss",
+    "NormalizedSoftmaxLoss",
     "PairLoss",
     "PairSemiHardTripletLoss",
     "ProjectedAngularLoss",
+    "ProxyAnchorLoss",
+    "ProxyLoss",
+    "ProxyNCALoss",
     "QuadrupletLoss",
     "RAWLoss",
     "RandomTripletLoss",
@@ -94,7 +105,9 @@ __all__ = [
     "SemiHardTripletLoss",
     "SentenceTransformersLoss",
     "ShardedLoss",
+    "ShardedProxies",
     "SmoothAPLoss",
+    "SoftTripleLoss",
     "SupConLoss",
     "SyntheticLoss",
     "TripletLoss",

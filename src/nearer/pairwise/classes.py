@@ -1,0 +1,198 @@
+"""Items against class vectors: the softmax over C classes in tiles, so that B × C is never held.
+
+Pass 1 reduces each row to its log-sum-exp, pass 2 forms the weights G = ∂L/∂s tile by tile and gathers both
+gradients at once; nothing is kept for a backward pass but those gradients. With many processes each has some of the
+classes: rows are gathered, the row statistics are reduced over the processes, and every gradient is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from nearer.pairwise.distributed import Shards
+
+__all__ = ["CentreSimilarity", "ClassSimilarity", "VectorSimilarity", "class_softmax", "class_tiles", "own_classes"]
+
+# Entries of a tile: 4 MB of float32, which stays in cache while it is worked on.
+TILE = 1 << 20
+
+
+class ClassSimilarity(Protocol):
+    """How near items (q, d) are to a stretch of classes, and what a weight on that does to both."""
+
+    def tile(self, x: Tensor, vectors: Tensor) -> tuple[Tensor, Any]:
+        """Similarities (q, t) to the classes whose vectors are given, and what the gradient needs again."""
+
+    def gradient(self, x: Tensor, vectors: Tensor, weights: Tensor, saved: Any) -> tuple[Tensor, Tensor]:
+        """From weights (q, t): the gradients by the items (q, d) and by the vectors."""
+
+
+class VectorSimilarity:
+    """One vector per class: s = xᵀw."""
+
+    width = 1
+
+    def tile(self, x: Tensor, vectors: Tensor) -> tuple[Tensor, Any]:
+        return x @ vectors.t(), None
+
+    def gradient(self, x: Tensor, vectors: Tensor, weights: Tensor, saved: Any) -> tuple[Tensor, Tensor]:
+        return weights @ vectors, weights.t() @ x
+
+
+class CentreSimilarity:
+    """Several centres per class: S = Σ_k q_k s_k with q = softmax_k(s_k/γ); dS/ds_k = q_k(1 + (s_k − S)/γ)."""
+
+    def __init__(self, centres: int, temperature: float) -> None:
+        self.width = centres
+        self.temperature = temperature
+
+    def tile(self, x: Tensor, vectors: Tensor) -> tuple[Tensor, Any]:
+        s = (x @ vectors.t()).reshape(len(x), len(vectors) // self.width, self.width)
+        share = torch.softmax(s / self.temperature, dim=2)
+        total = (share * s).sum(2)
+        return total, share * (1 + (s - total[:, :, None]) / self.temperature)
+
+    def gradient(self, x: Tensor, vectors: Tensor, weights: Tensor, saved: Any) -> tuple[Tensor, Tensor]:
+        flat = (weights[:, :, None] * saved).reshape(len(x), len(vectors))
+        return flat @ vectors, flat.t() @ x
+
+
+class Target(NamedTuple):
+    """The exponent of the own class and its derivative by the similarity."""
+
+    logit: Tensor
+    slope: Tensor
+
+
+def class_tiles(n: int, classes: int, width: int, first: int = 0) -> list[tuple[int, int]]:
+    """Stretches of classes whose tile has about 2²⁰ entries.
+
+    >>> class_tiles(1 << 19, 5, 1)
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    step = max(1, TILE // max(1, n * width))
+    return [(start, min(start + step, first + classes)) for start in range(first, first + classes, step)]
+
+
+def class_softmax(
+    x: Tensor,
+    vectors: Tensor,
+    labels: Tensor,
+    *,
+    similarity: Any,
+    scale: float,
+    target: Callable[[Tensor], tuple[Tensor, Tensor]],
+    included: bool = True,
+    sharded: bool = False,
+) -> Tensor:
+    """mean_i { log Σ_c exp(z_ic) − z_iy }, z = scale · s but for the own class, whose z_iy = target(s_iy).
+
+    `x` (q, d) and `vectors` (C · width, d) of unit length, `labels` (q,) in 0..C−1. `included` says whether the own
+    class is in the sum. `sharded` takes the joint batch of all processes, each with its part of the classes.
+    """
+    value: Tensor = _ClassSoftmax.apply(  # type: ignore[no-untyped-call]
+        x, vectors, labels, similarity, scale, target, included, sharded
+    )
+    return value
+
+
+class _ClassSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        vectors: Tensor,
+        labels: Tensor,
+        similarity: Any,
+        scale: float,
+        target: Callable[[Tensor], tuple[Tensor, Tensor]],
+        included: bool,
+        sharded: bool,
+    ) -> Tensor:
+        width = similarity.width
+        total = len(vectors) // width
+        shards = Shards(len(x), x.device, averaged=True) if sharded else None
+        rows, owners = (x, labels) if shards is None else (shards.gather(x), shards.gather(labels))
+        first, count = own_classes(total, sharded)
+        work = torch.float64 if x.dtype == torch.float64 else torch.float32
+        rows, table = rows.to(work), vectors.to(work)
+        n = len(rows)
+        tiles = class_tiles(n, count, width, first)
+        top = rows.new_full((n,), -torch.inf)
+        mass = rows.new_zeros(n)
+        own = rows.new_zeros(n)
+        for start, stop in tiles:
+            s, _ = similarity.tile(rows, table[start * width : stop * width])
+            inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
+            place = owners[inside] - start
+            own[inside] = s[inside, place]
+            z = s.mul_(scale)
+            z[inside, place] = -torch.inf
+            higher = torch.maximum(top, z.amax(1))
+            # A row whose only class so far is its own has no maximum yet.
+            safe = torch.where(higher.isfinite(), higher, 0.0)
+            mass = mass * (top - safe).exp() + z.sub_(safe[:, None]).exp_().sum(1)
+            top = higher
+        if sharded:
+            top, mass, own = _joined(top, mass, own)
+        others = top + mass.log()
+        logit, slope = target(own)
+        whole = torch.logaddexp(others, logit) if included else others
+        usable = whole.isfinite()
+        value = torch.where(usable, whole - logit, 0.0).sum() / max(n, 1)
+        if not any(ctx.needs_input_grad[:2]):
+            return value.to(x.dtype)
+        share = usable.to(work) / max(n, 1)
+        safe = torch.where(usable, whole, 0.0)
+        dx, dw = torch.zeros_like(rows), torch.zeros_like(table)
+        at_target = ((logit - safe).exp() if included else torch.zeros_like(logit)) - 1
+        for start, stop in tiles:
+            part = slice(start * width, stop * width)
+            s, saved = similarity.tile(rows, table[part])
+            inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
+            place = owners[inside] - start
+            g = s.mul_(scale).sub_(safe[:, None]).exp_().mul_((scale * share)[:, None])
+            g[inside, place] = (at_target * slope * share)[inside]
+            by_rows, by_vectors = similarity.gradient(rows, table[part], g, saved)
+            dx += by_rows
+            dw[part] = by_vectors
+        if shards is not None:
+            dist.all_reduce(dx)
+            dx, dw = dx[shards.own] * shards.scale, dw * shards.scale
+        ctx.save_for_backward(dx.to(x.dtype), dw.to(vectors.dtype))
+        return value.to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        dx, dw = ctx.saved_tensors
+        return dx * gradients[0], dw * gradients[0], None, None, None, None, None, None
+
+
+def own_classes(total: int, sharded: bool) -> tuple[int, int]:
+    """The first class of this process and how many it has; all of them when it is alone.
+
+    >>> own_classes(7, sharded=False)
+    (0, 7)
+    """
+    if not sharded:
+        return 0, total
+    bounds = [total * rank // dist.get_world_size() for rank in range(dist.get_world_size() + 1)]
+    first = bounds[dist.get_rank()]
+    return first, bounds[dist.get_rank() + 1] - first
+
+
+def _joined(top: Tensor, mass: Tensor, own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Row statistics of all classes from those of each process's classes."""
+    highest = top.clone()
+    dist.all_reduce(highest, op=dist.ReduceOp.MAX)
+    safe = torch.where(highest.isfinite(), highest, 0.0)
+    mass = mass * torch.where(top.isfinite(), (top - safe).exp(), 0.0)
+    dist.all_reduce(mass)
+    # Each row's own class lives in one process; the others have a zero there.
+    dist.all_reduce(own)
+    return highest, mass, own
