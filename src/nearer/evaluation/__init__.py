@@ -11,6 +11,7 @@ queries × database is ever made.
 """
 
 from nearer.evaluation.clustering import ami, nmi, pairwise_f1, purity
+from nearer.evaluation.discrepancy import nn_discrepancy, nn_lambda
 from nearer.evaluation.evaluate import DEFAULT_SCORES, evaluate, evaluate_distribution, evaluate_multilabel
 from nearer.evaluation.kmeans import Clustering, kmeans
 from nearer.evaluation.result import Comparison, Evaluation, compare
@@ -30,6 +31,8 @@ __all__ = [
     "map_at_r",
     "mrr",
     "nmi",
+    "nn_discrepancy",
+    "nn_lambda",
     "pairwise_f1",
     "precision_at_k",
     "purity",

@@ -30,6 +30,8 @@ from nearer.losses.contrastive import (
 )
 from nearer.losses.equal import EqualWeightLoss, equal_weight
 from nearer.losses.histogram import HistogramLoss, histogram
+from nearer.losses.jrs import IntraClassPenalty, JMMDLoss, JRDLoss, JRSLoss, class_layer
+from nearer.losses.layer_kernels import Gaussian, Laplace, MomentGenerating, Polynomial, mean_squared_distance
 from nearer.losses.lifted import (
     GeneralizedLiftedLoss,
     LiftedStructureLoss,
@@ -53,6 +55,7 @@ from nearer.losses.row_loss import RowLoss
 from nearer.losses.soft_triple import SoftTripleLoss
 from nearer.losses.softmax import InfoNCELoss, NCALoss, NTXentLoss, SupConLoss, info_nce, nca, nt_xent, supcon
 from nearer.losses.synthetic import SyntheticLoss
+from nearer.losses.taps import tapped
 from nearer.losses.triplet import (
     BatchHardTripletLoss,
     PairSemiHardTripletLoss,
@@ -80,11 +83,18 @@ __all__ = [
     "DistanceContrastiveLoss",
     "EqualWeightLoss",
     "FastAPLoss",
+    "Gaussian",
     "GeneralizedLiftedLoss",
     "HistogramLoss",
     "InfoNCELoss",
+    "IntraClassPenalty",
+    "JMMDLoss",
+    "JRDLoss",
+    "JRSLoss",
+    "Laplace",
     "LiftedStructureLoss",
     "MarginLoss",
+    "MomentGenerating",
     "MultiSimilarityLoss",
     "NCALoss",
     "NPairsLoss",
@@ -93,6 +103,7 @@ __all__ = [
     "NormalizedSoftmaxLoss",
     "PairLoss",
     "PairSemiHardTripletLoss",
+    "Polynomial",
     "ProjectedAngularLoss",
     "ProxyAnchorLoss",
     "ProxyLoss",
@@ -120,6 +131,7 @@ __all__ = [
     "batch_hard_triplet",
     "binomial_deviance",
     "circle",
+    "class_layer",
     "contrastive",
     "distance_contrastive",
     "equal_weight",
@@ -130,6 +142,7 @@ __all__ = [
     "info_nce",
     "lifted_structure",
     "margin",
+    "mean_squared_distance",
     "mined_indices",
     "multi_similarity",
     "n_pairs",
@@ -148,6 +161,7 @@ __all__ = [
     "smooth_ap",
     "supcon",
     "tangent_weight",
+    "tapped",
     "triplet",
     "two_term_quadruplet",
 ]

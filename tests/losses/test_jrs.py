@@ -1,0 +1,194 @@
+"""Joint representation similarity: the printed sums, tiles, autograd, variants, kernels, taps, bad input."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
+from nearer.losses import (
+    AMSoftmaxLoss,
+    Gaussian,
+    IntraClassPenalty,
+    JMMDLoss,
+    JRDLoss,
+    JRSLoss,
+    Laplace,
+    MomentGenerating,
+    Polynomial,
+    class_layer,
+    mean_squared_distance,
+    tapped,
+)
+from nearer.pairwise import joint
+
+N = 13
+LABELS = torch.arange(N) % 4
+
+
+def random_layers(seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return [torch.randn(N, d, generator=g, dtype=torch.float64) * s for d, s in ((6, 1.5), (4, 0.5), (3, 0.3))]
+
+
+def squared(x):
+    return (x[:, None] - x[None]).square().sum(2)
+
+
+def mixture(x, components):
+    d = squared(x)
+    b = d.sum() / (N * (N - 1))
+    rates = [1 / (b.detach() * 2.0 ** (u - components // 2)) for u in range(components)]
+    return torch.stack([torch.exp(-d * rate) for rate in rates]).mean(0)
+
+
+def different(values, labels=LABELS):
+    keep = labels[:, None] != labels[None]
+    return values[keep].sum() / keep.sum()
+
+
+def test_closed_form_bandwidth():
+    for x in random_layers():
+        expected = squared(x).sum() / (N * (N - 1))
+        torch.testing.assert_close(mean_squared_distance(x), expected)
+        far = x + 1e6
+        torch.testing.assert_close(mean_squared_distance(far), expected, rtol=1e-6, atol=0)
+    assert mean_squared_distance(torch.zeros(3, 2)) == pytest.approx(1e-12)
+
+
+@pytest.mark.parametrize("side", [1, 4, 256])
+@pytest.mark.parametrize("combine", ["product", "sum", "concatenate"])
+def test_the_printed_sums(side, combine, monkeypatch):
+    monkeypatch.setattr(joint, "SIDE", side)
+    layers = [layer.requires_grad_() for layer in random_layers()]
+    if combine == "product":
+        expected = different(mixture(layers[0], 3) * mixture(layers[1], 3) * mixture(layers[2], 1))
+    elif combine == "sum":
+        expected = different(mixture(layers[0], 3) + mixture(layers[1], 3) + mixture(layers[2], 1))
+    else:
+        expected = different(mixture(torch.cat(layers, 1), 3))
+    wanted = torch.autograd.grad(expected, layers)
+    found = JRSLoss(combine=combine)(layers, LABELS)
+    torch.testing.assert_close(found, expected)
+    for a, b in zip(torch.autograd.grad(found, layers), wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-12)
+
+
+KERNELS = {
+    "laplace": (lambda: Laplace(bandwidth=3.0), lambda x: torch.exp(-(x[:, None] - x[None]).abs().sum(2) / 3)),
+    "polynomial": (lambda: Polynomial(degree=2), lambda x: (x @ x.t() + 1).clamp_min(0) ** 2),
+    "moments": (MomentGenerating, lambda x: torch.exp(x @ x.t())),
+    "gaussian": (lambda: Gaussian(components=2, bandwidth=1.5), None),
+}
+
+
+@pytest.mark.parametrize("name", ["laplace", "polynomial", "moments"])
+def test_kernels(name):
+    make, formula = KERNELS[name]
+    x = (random_layers()[1] * 0.5).requires_grad_()
+    expected = different(formula(x))
+    (wanted,) = torch.autograd.grad(expected, [x])
+    found = JRSLoss(kernels=[make()])([x], LABELS)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(torch.autograd.grad(found, [x])[0], wanted, rtol=1e-8, atol=1e-10)
+
+
+def test_the_mean_of_the_laplace_bandwidth():
+    x = random_layers()[0]
+    mean = (x[:, None] - x[None]).abs().sum() / (N * (N - 1))
+    assert 1 / Laplace().fitted(x).rate == pytest.approx(mean.item())
+
+
+def test_jmmd_is_the_mean_discrepancy():
+    layers = [layer.requires_grad_() for layer in random_layers()[:2]]
+    k = mixture(layers[0], 3) * mixture(layers[1], 3)
+    total = 0.0
+    for a in range(4):
+        for b in range(4):
+            if a != b:
+                block = lambda p, q: k[p == LABELS][:, q == LABELS].mean()  # noqa: E731
+                total = total + block(a, a) + block(b, b) - 2 * block(a, b)
+    expected = -total / 12
+    found = JMMDLoss()(layers, LABELS)
+    torch.testing.assert_close(found, expected)
+    wanted = torch.autograd.grad(expected, layers)
+    for a, b in zip(torch.autograd.grad(found, layers), wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-10)
+
+
+def test_intra_class_penalty():
+    x = random_layers()[1].requires_grad_()
+    labels = torch.tensor([0, 0, 0, 1, 1, 2, *[3] * 7])
+    expected = 0.0
+    for one in (0, 1, 3):
+        members = x[labels == one]
+        k = torch.exp(-squared(members) / 2)
+        n = len(members)
+        expected = expected - (k.sum() - n) / (n * (n - 1))
+    found = IntraClassPenalty()(x, labels)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*(torch.autograd.grad(v, [x])[0] for v in (found, expected)))
+
+
+def test_jrd_is_softmax_plus_alpha_jrs():
+    pooled, x, _ = random_layers()
+    softmax = AMSoftmaxLoss(4, 4, generator=torch.Generator().manual_seed(1)).double()
+    unit = nn.functional.normalize(x)
+    cosines = unit @ nn.functional.normalize(softmax.proxies).t()
+    expected = softmax(x, LABELS) + 0.7 * JRSLoss()([pooled, unit, cosines], LABELS)
+    torch.testing.assert_close(JRDLoss(softmax, alpha=0.7)(x, LABELS, pooled=pooled), expected)
+
+
+def test_wide_class_layers_through_their_gram():
+    x = random_layers()[1]
+    wide = torch.randn(50, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    narrow = class_layer(x, wide)
+    assert narrow.shape == (N, 4)
+    torch.testing.assert_close(squared(narrow), squared(x @ wide.t()), rtol=1e-5, atol=1e-5)
+
+
+def test_edges():
+    layers = random_layers()
+    for rows, labels in ((slice(0, 1), LABELS[:1]), (slice(0, 5), torch.zeros(5, dtype=torch.int64))):
+        cut = [layer[rows].requires_grad_() for layer in layers]
+        value = JRSLoss()(cut, labels)
+        value.backward()
+        assert value.item() == 0
+        assert all(not layer.grad.any() for layer in cut)
+    far = [layer * 1e3 for layer in layers]
+    fixed = JRSLoss(kernels=[Gaussian(bandwidth=1e-3)] * 3)(far, LABELS)
+    assert fixed.item() == 0
+    assert fixed.isfinite()
+
+
+def test_bad_input():
+    layers = random_layers()
+    with pytest.raises(ShapeError, match=r"same number of rows, got \[5, 13\]"):
+        JRSLoss()([layers[0], layers[1][:5]], LABELS)
+    with pytest.raises(ParameterError, match="one layer or more"):
+        JRSLoss()([], LABELS)
+    with pytest.raises(ParameterError, match="one for each of the 3 layers, got 1"):
+        JRSLoss(kernels=[Gaussian()])(layers, LABELS)
+    with pytest.raises(NotFiniteError, match=r"would overflow\. Normalise this layer"):
+        JRSLoss(kernels=[MomentGenerating()])([layers[0] * 10], LABELS)
+    with pytest.raises(ParameterError, match="`combine`"):
+        JRSLoss(combine="prodct")
+
+
+def test_taps_see_the_layers_and_go_again():
+    network = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 36, 5))
+    images = torch.rand(4, 1, 8, 8)
+    with tapped(network, ["1", "3"]) as layers:
+        out = network(images)
+        loss = JRSLoss()(layers, torch.tensor([0, 1, 0, 1]))
+    assert torch.equal(layers[1], out)
+    assert layers[0].shape == (4, 3)
+    loss.backward()
+    assert network[0].weight.grad.isfinite().all()
+    assert not any(module._forward_hooks for module in network.modules())
+    with pytest.raises(ParameterError, match="must be sub-modules"), tapped(network, ["9"]):
+        pass
+    with pytest.raises(RuntimeError), tapped(network, ["1"]):
+        network(torch.rand(4, 2, 8, 8))
+    assert not any(module._forward_hooks for module in network.modules())
