@@ -291,8 +291,9 @@ def _relation_table(kind: str) -> str:
             behind = ", ".join(line.get("worse than raw", ()))
             rows.append((line["dataset"], line["method"], *cells, line["runs"], behind))
     header = ("data", "method", *scores, "runs", "not better than raw in")
-    made = "".join(f"\nMade by `{one['command']}` at {one['commit']}." for one in records)
-    return markdown(header, rows) + made + "\n"
+    commits = ", ".join(dict.fromkeys(one["commit"].removesuffix("-dirty") for one in records))
+    made = f"Made by `python benchmarks/quality/relation_alignment.py DATA`, fold by fold, last at {commits}.\n"
+    return markdown(header, rows) + "\n" + made
 
 
 @table("relation-alignment-classes")
@@ -371,6 +372,30 @@ def _errors(result: str, column: str) -> str:
 
     rows = [[method, *(cell(method, name) for name in names)] for method in methods]
     return markdown(["metric", *names], rows) + source(record)
+
+
+@table("proxies")
+def proxies() -> str:
+    if not measured("proxies"):
+        return "Not measured yet.\n"
+    record = load("proxies")
+    softmax = [row for row in record["rows"] if row["what"] != "jrs"]
+    (jrs,) = (row for row in record["rows"] if row["what"] == "jrs")
+    rows = [
+        (
+            row["what"],
+            f"{row['faster']:.1f}×",
+            f"{row['extra MB']['ours']:.0f} MB",
+            f"{row['extra MB']['peer']:.0f} MB",
+        )
+        for row in softmax
+    ]
+    told = (
+        f"\nJRS of layers of 1,024, 512 and 512 dimensions, value and gradient: {jrs['ratio']:.2f}× the time of the three "
+        f"Gram products at B = 1,024; {jrs['extra MB']:.0f} MB more at B = 8,192.\n"
+    )
+    header = ("loss", "faster than pytorch-metric-learning", "extra memory", "of the peer")
+    return markdown(header, rows) + told + source(record)
 
 
 @table("training")

@@ -24,9 +24,9 @@ class JRSLoss(nn.Module):
     """The mean over ordered pairs of different classes of K_ij = Π_l k_l(x_i^l, x_j^l).
 
     `kernels` has one kernel per layer (default: Gaussian mixtures of three, and of one for a third layer, the
-    cosines to the class vectors). `combine` "product" is JRS, "sum" the sum of the single similarities (MRD), "concatenate"
-    one kernel on the layers side by side. Bandwidths come from the batch and carry no gradient. One class or one
-    item gives 0.
+    cosines to the class vectors). `combine` "product" is JRS, "sum" the sum of the single similarities (MRD),
+    "concatenate" one kernel on the layers side by side. Bandwidths come from the batch and carry no gradient. One
+    class or one item gives 0.
 
     >>> JRSLoss()([torch.zeros(2, 3), torch.zeros(2, 2)], torch.tensor([0, 1])).item()   # alike in every layer
     1.0
@@ -193,7 +193,8 @@ class _KernelLog(torch.autograd.Function):
         log, slope = fitted.values(x, x)
         ctx.fitted = fitted
         ctx.save_for_backward(x, slope)
-        return log.clone()
+        kept: Tensor = log.clone()
+        return kept
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
