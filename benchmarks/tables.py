@@ -391,7 +391,7 @@ def proxies() -> str:
         for row in softmax
     ]
     told = (
-        f"\nJRS of layers of 1,024, 512 and 512 dimensions, value and gradient: {jrs['ratio']:.2f}× the time of the "
+        f"\nJRS of layers of 1,024, 512 and 512 dimensions, with its gradient: {jrs['ratio']:.2f}× the time of the "
         f"three Gram products at B = 1,024; {jrs['extra MB']:.0f} MB more at B = 8,192.\n"
     )
     header = ("loss", "faster than pytorch-metric-learning", "extra memory", "of the peer")
