@@ -89,7 +89,7 @@ def test_the_summary_says_who_is_not_better() -> None:
             ("GMML", 0.8),
         )
     ]
-    raw, hraml, gmml, chosen = recipe.summary(rows)
+    raw, gmml, hraml, chosen = recipe.summary(rows)
     assert chosen["runs"] == 1
     assert raw["accuracy"] == pytest.approx(0.6)
     assert raw["accuracy error"] == pytest.approx(0.1)

@@ -173,9 +173,15 @@ def summary(rows: Sequence[Row]) -> list[Row]:
         result.append(line)
     for line in result:
         start = groups.get((line["dataset"], "raw features"))
-        if start is not None and line["method"] != "raw features":
+        if start is not None and not line["method"].startswith("raw"):
             line["worse than raw"] = _behind(start, groups[line["dataset"], line["method"]])
-    return result
+    sets = list(dict.fromkeys(line["dataset"] for line in result))
+
+    def place(line: Row) -> tuple[int, int]:
+        order = (*METHODS[line["kind"]], "chosen")
+        return sets.index(line["dataset"]), order.index(line["method"]) if line["method"] in order else -1
+
+    return sorted(result, key=place)
 
 
 def _behind(raw: Sequence[Row], rows: Sequence[Row]) -> list[str]:
@@ -198,7 +204,7 @@ def _section(data: LabelledSet, lines: Sequence[Row]) -> Section:
             f"{line[score]:.4f} ± {line[f'{score} error']:.4f}" if line["runs"] > 1 else f"{line[score]:.4f}"
             for score in SCORES[data.kind]
         ]
-        behind = ", ".join(line.get("worse than raw", ())) or ("" if line["method"] == "raw features" else "–")
+        behind = ", ".join(line.get("worse than raw", ())) or ("–" if "worse than raw" in line else "")
         rows.append((line["method"], *cells, ", ".join(map(str, line["k"])), behind))
     for name, printed in data.printed.items():
         cells = [f"{printed[score]:.4f}" if score in printed else "" for score in SCORES[data.kind]]

@@ -55,6 +55,18 @@ def _ridges(*values: float) -> list[Candidate]:
     ]
 
 
+def _near_pairs() -> list[Candidate]:
+    """Pairs of near rows only, as published for classes; M cut to its positive part, or the best positive M."""
+    found = []
+    for psd in ("project", "constrained"):
+
+        def make(seed: int, psd: str = psd) -> RAMLKRR:
+            return RAMLKRR(ridge=1.0, k=10, n_random=0, psd=psd, max_iter=50, random_state=seed)
+
+        found.append(Candidate(f"ridge=1, near pairs, {psd}", make))
+    return found
+
+
 def candidates(kind: str, method: str, *, rows: int, labels: int = 0, quick: bool = False) -> list[Candidate]:
     """What a method may choose from, for one kind of labels, a number of training rows and of label columns.
 
@@ -66,7 +78,9 @@ def candidates(kind: str, method: str, *, rows: int, labels: int = 0, quick: boo
     if method in _OTHERS:
         return [Candidate("defaults", _OTHERS[method])]
     if method == "RAML-KRR":
-        return _ridges(0.1) if quick else _ridges(0.1, 1.0, 10.0)
+        if quick:
+            return _ridges(0.1)
+        return _ridges(0.1, 1.0, 10.0) + (_near_pairs() if kind == "classes" else [])
     if method == "RAML-SVR":
         tubes: list[dict[str, Any]] = [{"C": 1.0}, {"C": 1.0, "nu": 0.5}]
         return [
