@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from nearer.geometry import DigitsCNN
 from nearer.losses import SupConLoss
 from nearer.training import ClassSampler, EncoderStep, JSONLinesLog, TensorBatches, train
 from nearer.training.processes import process_group, rank
-from record import ROOT, interleaved, save
+from record import ROOT, interleaved, peak_megabytes, save
 
 BATCH = 300
 
@@ -102,15 +101,15 @@ def peak(kind: str) -> None:
     torch.set_num_threads(1)
     n, chunk = {"plain": (8192, None), "cached": (8192, 512), "small": (512, None)}[kind]
     step, _, _ = step_for(n, chunk=chunk)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_megabytes()
     step(torch.arange(n))
-    peak_memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    peak_memory = peak_megabytes() - before
     times = []
     for _ in range(3):
         begin = time.perf_counter()
         step(torch.arange(n))
         times.append(time.perf_counter() - begin)
-    print(json.dumps({"extra MB": peak_memory / 1024, "seconds": statistics.median(times)}))
+    print(json.dumps({"extra MB": peak_memory, "seconds": statistics.median(times)}))
 
 
 def caching() -> dict[str, object]:

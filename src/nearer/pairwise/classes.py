@@ -18,8 +18,11 @@ from nearer.pairwise.distributed import Shards
 
 __all__ = ["CentreSimilarity", "ClassSimilarity", "VectorSimilarity", "class_softmax", "class_tiles", "own_classes"]
 
-# Entries of a tile: 4 MB of float32, which stays in cache while it is worked on.
-TILE = 1 << 20
+# Entries of a tile: 1 MB of float32, which stays in cache while it is worked on.
+TILE = 1 << 18
+LOG2E = 1.4426950408889634
+# e^(−2 · scale), the smallest term there can be, must still be a number in single precision.
+BOUNDED = 40.0
 
 
 class ClassSimilarity(Protocol):
@@ -70,9 +73,9 @@ class Target(NamedTuple):
 
 
 def class_tiles(n: int, classes: int, width: int, first: int = 0) -> list[tuple[int, int]]:
-    """Stretches of classes whose tile has about 2²⁰ entries.
+    """Stretches of classes whose tile has about 2¹⁸ entries.
 
-    >>> class_tiles(1 << 19, 5, 1)
+    >>> class_tiles(1 << 17, 5, 1)
     [(0, 2), (2, 4), (4, 5)]
     """
     step = max(1, TILE // max(1, n * width))
@@ -126,7 +129,20 @@ class _ClassSoftmax(torch.autograd.Function):
         top = rows.new_full((n,), -torch.inf)
         mass = rows.new_zeros(n)
         own = rows.new_zeros(n)
-        for start, stop in tiles:
+        bounded = isinstance(similarity, VectorSimilarity) and scale <= BOUNDED
+        # Cosines are at most 1, so the largest exponent is known before any is: no running maximum is needed, and
+        # scale, shift and the base of the exponential all go into the product.
+        factor = rows * (scale * LOG2E) if bounded else rows
+        for start, stop in tiles if bounded else ():
+            z = torch.addmm(ceiling(rows, scale), factor, table[start:stop].t())
+            inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
+            place = owners[inside] - start
+            own[inside] = (rows[inside] * table[owners[inside]]).sum(1)
+            z[inside, place] = -torch.inf
+            mass += z.exp2_().sum(1)
+        if bounded:
+            top = torch.where(mass > 0, scale, -torch.inf).to(work)
+        for start, stop in () if bounded else tiles:
             s, _ = similarity.tile(rows, table[start * width : stop * width])
             inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
             place = owners[inside] - start
@@ -151,12 +167,17 @@ class _ClassSoftmax(torch.autograd.Function):
         safe = torch.where(usable, whole, 0.0)
         dx, dw = torch.zeros_like(rows), torch.zeros_like(table)
         at_target = ((logit - safe).exp() if included else torch.zeros_like(logit)) - 1
+        shift = (torch.log2(scale * share) - LOG2E * safe)[:, None]
         for start, stop in tiles:
             part = slice(start * width, stop * width)
-            s, saved = similarity.tile(rows, table[part])
             inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
             place = owners[inside] - start
-            g = s.mul_(scale).sub_(safe[:, None]).exp_().mul_((scale * share)[:, None])
+            if bounded:
+                saved = None
+                g = torch.addmm(shift, factor, table[part].t()).exp2_()
+            else:
+                s, saved = similarity.tile(rows, table[part])
+                g = s.mul_(scale).sub_(safe[:, None]).exp_().mul_((scale * share)[:, None])
             g[inside, place] = (at_target * slope * share)[inside]
             by_rows, by_vectors = similarity.gradient(rows, table[part], g, saved)
             dx += by_rows
@@ -171,6 +192,11 @@ class _ClassSoftmax(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         dx, dw = ctx.saved_tensors
         return dx * gradients[0], dw * gradients[0], None, None, None, None, None, None
+
+
+def ceiling(rows: Tensor, scale: float) -> Tensor:
+    """Minus the largest exponent that unit rows can have, in base 2."""
+    return rows.new_full((1,), -scale * LOG2E)
 
 
 def own_classes(total: int, sharded: bool) -> tuple[int, int]:
