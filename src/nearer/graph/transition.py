@@ -135,9 +135,9 @@ def _refined(step: Any, b: Tensor, gamma: float, rtol: float, max_iter: int) -> 
         if bool((scale <= rtol * size).all()):
             return x
         unit = (missing / torch.where(scale > 0, scale, 1.0)).float()
-        x += _bicgstab(step, unit, gamma, max(1e-4, rtol), max_iter).double() * scale
+        x += _bicgstab(step, unit, gamma, max(1e-3, rtol), max_iter).double() * scale
         missing = b - x + gamma * step(x)
-    return _by_walking(step, b, gamma, rtol * size, torch.zeros_like(size))
+    return _by_walking(step, b, gamma, rtol * size)
 
 
 def _bicgstab(step: Any, b: Tensor, gamma: float, rtol: float, max_iter: int) -> Tensor:
@@ -173,19 +173,22 @@ def _bicgstab(step: Any, b: Tensor, gamma: float, rtol: float, max_iter: int) ->
         # The residual of the recursion drifts from the true one in float32; what it calls done is checked below.
         live = live & (torch.linalg.vector_norm(r, dim=0) > target) & ((alpha != 0) | (omega != 0))
     residual = b - apply(x)
-    # float32 cannot go below its own rounding, whatever is asked for.
-    floor = 20 * torch.finfo(b.dtype).eps * torch.linalg.vector_norm(b, dim=0)
+    # Nothing gets below the rounding of x itself, which is up to 1/(1 − γ) times as large as b.
+    floor = 8 * torch.finfo(b.dtype).eps * torch.linalg.vector_norm(x, dim=0)
     rough = ~(torch.linalg.vector_norm(residual, dim=0) <= 2 * torch.maximum(target, floor))
     if rough.any():
-        x[:, rough] = _by_walking(step, b[:, rough], gamma, target[rough], floor[rough])
+        x[:, rough] = _by_walking(step, b[:, rough], gamma, target[rough])
     return x
 
 
-def _by_walking(step: Any, b: Tensor, gamma: float, target: Tensor, floor: Tensor) -> Tensor:
-    """The Neumann series: slow, and certain."""
+def _by_walking(step: Any, b: Tensor, gamma: float, target: Tensor) -> Tensor:
+    """The Neumann series: slow, and certain. `x − before` is the residual of `before`."""
     x = b.clone()
+    eps = torch.finfo(b.dtype).eps
     for _ in range(int(np.ceil(np.log(1e-16) / np.log(gamma))) + 1):
         before, x = x, gamma * step(x) + b
-        if bool((torch.linalg.vector_norm(x - before, dim=0) <= torch.maximum(target, floor) * (1 - gamma)).all()):
+        # Below its own rounding the difference stays as it is for ever.
+        least = torch.maximum(target, 4 * eps * torch.linalg.vector_norm(x, dim=0))
+        if bool((torch.linalg.vector_norm(x - before, dim=0) <= least).all()):
             break
     return x
