@@ -74,7 +74,9 @@ class Structure:
             bits = np.packbits(allowed[self.positions], bitorder="little")
             selector = faiss.IDSelectorBitmap(bits)
             settings.sel = selector
-        _, rows = self.faiss_index.search(np.ascontiguousarray(queries), k, params=settings)
+        # faiss.contrib.torch_utils, which other libraries import, puts a search without `params` in its place.
+        search = getattr(self.faiss_index, "search_numpy", self.faiss_index.search)
+        _, rows = search(np.ascontiguousarray(queries), k, params=settings)
         positions = np.where(rows >= 0, self.positions[rows], -1)
         values = similarities(queries, vectors, positions, similarity=self.similarity)
         values[positions < 0] = -np.inf

@@ -1,0 +1,21 @@
+"""Approximate search goes on working after another library has loaded faiss.contrib.torch_utils."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+CODE = """
+import faiss.contrib.torch_utils
+import numpy as np
+from nearer.index import HNSW, IVF, Index
+rows = np.random.default_rng(0).normal(size=(3000, 8)).astype(np.float32)
+for kind in (HNSW(), IVF()):
+    index = Index(8, similarity="euclidean", kind=kind)
+    index.add(rows)
+    assert (index.search(rows[:5], k=1).ids[:, 0] == np.arange(5)).all()
+"""
+
+
+def test_after_the_patch_of_another_library() -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", CODE], check=True)
