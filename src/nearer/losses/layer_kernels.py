@@ -48,8 +48,6 @@ class Gaussian:
 
 
 class _FittedGaussian:
-    product = True
-
     def __init__(self, rates: Tensor) -> None:
         self.rates = rates.tolist()
 
@@ -96,8 +94,6 @@ class Laplace:
 
 
 class _FittedLaplace:
-    product = False
-
     def __init__(self, bandwidth: float) -> None:
         self.rate = 1 / bandwidth
 
@@ -140,8 +136,6 @@ class MomentGenerating:
 
 
 class _FittedProduct:
-    product = True
-
     def __init__(self, degree: int | None) -> None:
         self.degree = degree
 

@@ -8,7 +8,7 @@ classes: rows are gathered, the row statistics are reduced over the processes, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -63,13 +63,6 @@ class CentreSimilarity:
     def gradient(self, x: Tensor, vectors: Tensor, weights: Tensor, saved: Any) -> tuple[Tensor, Tensor]:
         flat = (weights[:, :, None] * saved).reshape(len(x), len(vectors))
         return flat @ vectors, flat.t() @ x
-
-
-class Target(NamedTuple):
-    """The exponent of the own class and its derivative by the similarity."""
-
-    logit: Tensor
-    slope: Tensor
 
 
 def class_tiles(n: int, classes: int, width: int, first: int = 0) -> list[tuple[int, int]]:

@@ -21,9 +21,6 @@ SIDE = 256
 class LayerKernel(Protocol):
     """A kernel on one layer, worked out for this batch (its bandwidth is fixed and carries no gradient)."""
 
-    product: bool
-    """Whether it is a function of the inner product and the squared norms; otherwise of coordinates (L1)."""
-
     def values(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """log k and ∂log k by the pair quantity that `pull` understands, each (a, b)."""
 
