@@ -13,6 +13,7 @@ from torch import Tensor
 import nearer.losses
 from nearer.losses import PairLoss
 from nearer.losses.pair_loss import PairLoss as Root
+from nearer.mining import ClassTree
 
 for _module in pkgutil.iter_modules(nearer.losses.__path__, "nearer.losses."):
     importlib.import_module(_module.name)
@@ -27,6 +28,15 @@ LOSSES = sorted(
     {kind for kind in _concrete(Root) if kind.__module__.startswith("nearer.")}, key=lambda kind: kind.__name__
 )
 
+def _tree() -> ClassTree:
+    """Sixty-four classes at random places."""
+    tree = ClassTree(levels=5)
+    generator = torch.Generator().manual_seed(3)
+    tree.update(torch.randn(256, 3, generator=generator, dtype=torch.float64), torch.arange(256) // 4)
+    return tree
+
+
+
 # Settings beside the defaults that take another path through the code.
 _VARIANTS: dict[str, list[dict[str, object]]] = {
     "ContrastiveLoss": [{"reduction": "active"}, {"reduction": "mean"}, {"reduction": "sum"}],
@@ -37,6 +47,7 @@ _VARIANTS: dict[str, list[dict[str, object]]] = {
     ],
     "TripletLoss": [{"reduction": "tuples"}, {"reduction": "mean", "margin": 0.5}],
     "SemiHardTripletLoss": [{"reduction": "tuples", "margin": 0.4}],
+    "HierarchicalTripletLoss": [{"tree": _tree()}, {"tree": _tree(), "reduction": "active", "beta": -1.5}],
     "BatchHardTripletLoss": [{"margin": None}, {"reduction": "mean"}],
     "GeneralizedLiftedLoss": [{"variant": "as_printed"}, {"margin": -4.0}],
     "LiftedStructureLoss": [{"normalize": True}],

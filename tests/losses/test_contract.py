@@ -64,7 +64,8 @@ def test_weights_are_the_derivative_of_the_formula(make: Make) -> None:
     positive.fill_diagonal_(False)
     squared = 2 - 2 * s if loss.distance else None
     values = loss.anchor_values(ClassLabels(y))
-    panel = Panel(s, positive, negative, slice(0, len(s)), squared, None if values is None else values.detach())
+    values = None if values is None else values.detach()
+    panel = Panel(s, positive, negative, slice(0, len(s)), squared, values, relation=ClassLabels(y))
     value = double(make).formula(panel) if loss._get_name() != "NPairsLoss" else loss.formula(panel)
     (expected,) = torch.autograd.grad(value, s)
     torch.testing.assert_close(loss.weights(s.detach(), y), expected, rtol=1e-10, atol=1e-10)

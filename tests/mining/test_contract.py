@@ -35,7 +35,7 @@ from nearer.mining.distance_weighted import log_inverse_density
 from nearer.mining.spanning_tree import spanning_tree
 from nearer.pairwise import Miner, Pairing, Panel, tile_size
 from nearer.pairwise.panels import iterate_panels
-from nearer.relations import ClassLabels
+from nearer.relations import ClassLabels, MultiLabels
 
 SETTINGS: dict[str, dict[str, object]] = {
     "HardestFraction": {"fraction": 0.3},
@@ -44,7 +44,7 @@ SETTINGS: dict[str, dict[str, object]] = {
 KINDS = {
     name: getattr(nearer.mining, name)
     for name in nearer.mining.__all__
-    if inspect.isclass(getattr(nearer.mining, name))
+    if inspect.isclass(getattr(nearer.mining, name)) and hasattr(getattr(nearer.mining, name), "prepare")
 }
 
 
@@ -243,6 +243,44 @@ def test_spanning_tree_has_the_greatest_weight() -> None:
     assert spanning_tree(torch.ones(1, 1)).shape == (0, 2)
 
 
+def test_spanning_tree_takes_distances_when_rows_have_lengths() -> None:
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    x, _ = batch(9, 3)
+    x[::2] *= 5
+    pairing = Pairing(x, x, ClassLabels(torch.zeros(9, dtype=torch.int64)), 0)
+    select = SpanningTree().prepare(pairing)
+    (panel,) = iterate_panels(pairing)
+    chosen = select(panel)[0]
+    squared = torch.cdist(x, x).square()
+    tree = torch.from_numpy(minimum_spanning_tree(squared.numpy()).toarray()) > 0
+    assert torch.equal(chosen, tree | tree.T)
+
+
+def test_spanning_tree_across_two_sets() -> None:
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    x, y = batch(13, 3, even=True)
+    d, k = batch(9, 3, seed=4, even=True)
+    pairing = Pairing(x, d, ClassLabels(y, k), None)
+    select = SpanningTree().prepare(pairing)
+    positive = torch.cat([select(panel)[0] for panel in iterate_panels(pairing)])
+    for label in range(3):
+        mine, theirs = (y == label).nonzero()[:, 0], (k == label).nonzero()[:, 0]
+        squared = torch.cdist(x[mine], d[theirs]).square()
+        n = len(mine) + len(theirs)
+        whole = torch.zeros(n, n, dtype=torch.float64)
+        whole[: len(mine), len(mine) :] = squared
+        own = positive[mine][:, theirs]
+        assert int(own.sum()) == n - 1
+        assert float(squared[own].sum()) == pytest.approx(minimum_spanning_tree(whole.numpy()).sum())
+    assert int(positive.sum()) == 13 + 9 - 3
+    value = RAWLoss(miner=SpanningTree())(x, y, database=d[k < 2], database_labels=k[k < 2])  # a class on one side
+    torch.testing.assert_close(
+        value, RAWLoss(miner=SpanningTree()).dense(x, y, database=d[k < 2], database_labels=k[k < 2])
+    )
+
+
 def test_bad_settings() -> None:
     with pytest.raises(ParameterError, match="`miner` must be a miner"):
         RAWLoss(miner="hard")  # type: ignore[arg-type]
@@ -250,6 +288,5 @@ def test_bad_settings() -> None:
         HardestFraction(1.5)
     with pytest.raises(ParameterError, match="`far` must be greater than 0"):
         DistanceWeighted(far=0)
-    x, y = batch(6, 2)
-    with pytest.raises(LabelError, match="SpanningTree needs class labels"):
-        RAWLoss(miner=SpanningTree())(x, y, database=x, database_labels=y)
+    with pytest.raises(LabelError, match="SpanningTree needs class labels, got MultiLabels"):
+        RAWLoss(miner=SpanningTree())(batch(6, 2)[0], MultiLabels(torch.ones(6, 2)))

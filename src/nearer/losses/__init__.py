@@ -29,6 +29,7 @@ from nearer.losses.contrastive import (
     distance_contrastive,
 )
 from nearer.losses.equal import EqualWeightLoss, equal_weight
+from nearer.losses.hierarchical_triplet import HierarchicalTripletLoss, hierarchical_triplet
 from nearer.losses.histogram import HistogramLoss, histogram
 from nearer.losses.jrs import IntraClassPenalty, JMMDLoss, JRDLoss, JRSLoss, class_layer
 from nearer.losses.layer_kernels import Gaussian, Laplace, MomentGenerating, Polynomial, mean_squared_distance
@@ -84,6 +85,7 @@ __all__ = [
     "EqualWeightLoss",
     "FastAPLoss",
     "Gaussian",
+    "HierarchicalTripletLoss",
     "GeneralizedLiftedLoss",
     "HistogramLoss",
     "InfoNCELoss",
@@ -136,6 +138,7 @@ __all__ = [
     "distance_contrastive",
     "equal_weight",
     "fast_ap",
+    "hierarchical_triplet",
     "for_transformers",
     "generalized_lifted",
     "histogram",

@@ -5,6 +5,7 @@ cut. The row-wise rules are also plain functions from masks to masks (`mine_*`).
 """
 
 from nearer.mining.batch_hard import BatchHard, mine_batch_hard
+from nearer.mining.class_tree import ClassTree
 from nearer.mining.distance_weighted import DistanceWeighted
 from nearer.mining.hardest_fraction import HardestFraction
 from nearer.mining.largest_errors import LargestErrors
@@ -18,6 +19,7 @@ from nearer.mining.vthm import VTHM, mine_valid_triplets
 __all__ = [
     "VTHM",
     "BatchHard",
+    "ClassTree",
     "DistanceWeighted",
     "HardestFraction",
     "LargestErrors",

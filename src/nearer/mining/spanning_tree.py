@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -11,7 +12,39 @@ from nearer.exceptions import LabelError
 from nearer.pairwise.panels import Pairing, Panel, Select
 from nearer.relations import ClassLabels, PartialLabels
 
-__all__ = ["SpanningTree", "spanning_tree"]
+__all__ = ["SpanningTree", "join_nearest", "spanning_tree"]
+
+
+def join_nearest(k: int, row: Callable[[int], Tensor]) -> tuple[Tensor, Tensor]:
+    """Edges (k−1, 2) of the greatest spanning tree of k things and their nearness (k−1,), by Prim's algorithm.
+
+    `row(i)` is how near thing i is to all, (k,); it is asked for once each, so that no k × k matrix need exist.
+    Equal edges: the one that joins the smallest thing. What is infinitely far from everything ends the tree.
+
+    >>> place = torch.tensor([0.0, 5.0, 1.0])
+    >>> join_nearest(3, lambda one: -(place - place[one]).abs())
+    (tensor([[0, 2],
+            [2, 1]]), tensor([-1., -4.]))
+    """
+    if k < 2:
+        return torch.zeros((0, 2), dtype=torch.int64), torch.zeros(0)
+    best, parent = row(0).clone(), torch.zeros(k, dtype=torch.int64)
+    outside = torch.ones(k, dtype=torch.bool)
+    outside[0] = False
+    edges, values = [], []
+    for _ in range(k - 1):
+        value, place = best.masked_fill(~outside, -math.inf).max(0)
+        joined = int(place)
+        if value == -math.inf:
+            break
+        edges.append([int(parent[joined]), joined])
+        values.append(value)
+        outside[joined] = False
+        near = row(joined)
+        closer = outside & (near > best)
+        best = torch.where(closer, near, best)
+        parent[closer] = joined
+    return torch.tensor(edges, dtype=torch.int64).reshape(-1, 2), torch.stack(values) if values else best[:0]
 
 
 def spanning_tree(similarity: Tensor) -> Tensor:
@@ -22,50 +55,29 @@ def spanning_tree(similarity: Tensor) -> Tensor:
     >>> spanning_tree(torch.tensor([[1.0, 0.9, 0.1], [0.9, 1.0, 0.8], [0.1, 0.8, 1.0]])).tolist()
     [[0, 1], [1, 2]]
     """
-    k = len(similarity)
-    best, parent = similarity[0].clone(), torch.zeros(k, dtype=torch.int64)
-    outside = torch.ones(k, dtype=torch.bool)
-    outside[0] = False
-    edges = []
-    for _ in range(k - 1):
-        joined = int(best.masked_fill(~outside, -math.inf).argmax())
-        edges.append([int(parent[joined]), joined])
-        outside[joined] = False
-        closer = outside & (similarity[joined] > best)
-        best = torch.where(closer, similarity[joined], best)
-        parent[closer] = joined
-    return torch.tensor(edges, dtype=torch.int64).reshape(-1, 2)
+    return join_nearest(len(similarity), lambda one: similarity[one])[0]
 
 
 class SpanningTree:
-    """Positives restricted to the edges of a spanning tree of each class; negatives as they are.
+    """Positives restricted to the edges of a minimum spanning tree of each class; negatives as they are.
 
-    A class of k items keeps k − 1 pairs instead of k(k−1)/2, so that far-apart members need not be pulled
-    together directly. For class labels within one batch.
+    The cost of an edge is the distance of its items. A class of k items keeps k − 1 pairs instead of k(k−1)/2, so
+    that far-apart members need not be pulled together directly. Against a database only pairs across the two sets
+    exist, and the tree is that of these: a class keeps its queries + items − 1 pairs. For class labels.
 
     >>> SpanningTree()
     SpanningTree()
 
-    Reference: DAMLRRM (Xu et al. 2019).
+    Related: `nearer.losses.AcrossStreams` compares two streams of a batch with it. Reference: Xu et al. 2019
+    (DAMLRRM).
     """
 
     def prepare(self, pairing: Pairing) -> Select:
-        """Build the trees of all classes of the database."""
+        """Build the trees of all classes."""
         relation = pairing.relation
-        if pairing.offset is None or type(relation) not in (ClassLabels, PartialLabels):
-            raise LabelError("SpanningTree needs class labels and a batch against itself, not a separate database.")
-        labels = relation.database  # type: ignore[attr-defined]
-        unknown = relation.unknown if isinstance(relation, PartialLabels) else None
-        pairs = []
-        for label in labels.unique().tolist():
-            if label != unknown:
-                members = (labels == label).nonzero()[:, 0]
-                items = pairing.database[members]
-                # A shard holds only some of the queries, but the database is always whole.
-                own = items if len(pairing.queries) < len(labels) else pairing.queries[members]
-                pairs.append(members[spanning_tree((own @ items.T).cpu()).to(members.device)])
-        edges = torch.cat(pairs) if pairs else labels.new_zeros((0, 2))
-        edges = torch.cat([edges, edges.flip(1)])
+        if type(relation) not in (ClassLabels, PartialLabels):
+            raise LabelError(f"SpanningTree needs class labels, got {type(relation).__name__}.")
+        edges = _within(pairing) if pairing.offset is not None else _across(pairing)
         edges = edges[edges[:, 0].argsort(stable=True)]
 
         def select(panel: Panel) -> tuple[Tensor, Tensor]:
@@ -80,3 +92,44 @@ class SpanningTree:
 
     def __repr__(self) -> str:
         return "SpanningTree()"
+
+
+def _within(pairing: Pairing) -> Tensor:
+    """The edges of all classes of a batch against itself, in both directions: (m, 2)."""
+    labels: Tensor = pairing.relation.database  # type: ignore[attr-defined]
+    pairs = []
+    for label in _classes(pairing, labels):
+        members = (labels == label).nonzero()[:, 0]
+        items = pairing.database[members]
+        # A shard holds only some of the queries, but the database is always whole.
+        own = items if len(pairing.queries) < len(labels) else pairing.queries[members]
+        s = (own @ items.T).cpu()
+        if not pairing.unit:
+            # Minus the squared distance, from the similarities alone: nobody else may know the embeddings.
+            s = 2 * s - s.diagonal()[:, None] - s.diagonal()[None, :]
+        pairs.append(members[spanning_tree(s).to(members.device)])
+    edges = torch.cat(pairs) if pairs else labels.new_zeros((0, 2))
+    return torch.cat([edges, edges.flip(1)])
+
+
+def _across(pairing: Pairing) -> Tensor:
+    """The edges (query, database item) of all classes between two sets: (m, 2)."""
+    relation = pairing.relation
+    left: Tensor = relation.queries  # type: ignore[attr-defined]
+    right: Tensor = relation.database  # type: ignore[attr-defined]
+    pairs = []
+    for label in _classes(pairing, left):
+        mine, theirs = (left == label).nonzero()[:, 0], (right == label).nonzero()[:, 0]
+        q, d = pairing.queries[mine], pairing.database[theirs]
+        near = (2 * q @ d.T - q.square().sum(1)[:, None] - d.square().sum(1)[None, :]).cpu()
+        whole = near.new_full((len(mine) + len(theirs),) * 2, -math.inf)
+        whole[: len(mine), len(mine) :] = near
+        whole[len(mine) :, : len(mine)] = near.T
+        edges = spanning_tree(whole).sort(1)[0].to(mine.device)
+        pairs.append(torch.stack([mine[edges[:, 0]], theirs[edges[:, 1] - len(mine)]], dim=1))
+    return torch.cat(pairs) if pairs else left.new_zeros((0, 2))
+
+
+def _classes(pairing: Pairing, labels: Tensor) -> list[int]:
+    unknown = pairing.relation.unknown if isinstance(pairing.relation, PartialLabels) else None
+    return [label for label in torch.unique(labels).tolist() if label != unknown]

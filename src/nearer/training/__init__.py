@@ -15,12 +15,14 @@ from nearer.training.comparators import (
     RotNetStep,
     SyntheticStep,
 )
+from nearer.training.following_samplers import AnchorNeighbourSampler
 from nearer.training.logs import CSVLog, JSONLinesLog, MLflowLog, TensorBoardLog, WandbLog
 from nearer.training.loop import Callback, History, Moment, TrainingInterrupted, train
 from nearer.training.neighbourhood_angular import BelievedAngular, NeighbourhoodAngular
 from nearer.training.parameters import freeze, freeze_for, parameter_groups, unfreeze
 from nearer.training.processes import JointLoss, joint_loss, process_group
 from nearer.training.progress import ProgressBar
+from nearer.training.rebuilding import rebuild
 from nearer.training.riemannian import Descent, RiemannianAdam, RiemannianSGD, riemannian_conjugate_gradient
 from nearer.training.samplers import ClassSampler, HierarchicalSampler, NPairSampler, Sampler, UniformSampler
 from nearer.training.schedules import Schedule, constant, cosine, linear, milestones
@@ -30,6 +32,7 @@ from nearer.training.views import exemplar_views, jiggled, rotations
 __all__ = [
     "AlternatingLearner",
     "AlternatingStep",
+    "AnchorNeighbourSampler",
     "Batches",
     "BelievedAngular",
     "CSVLog",
@@ -77,6 +80,7 @@ __all__ = [
     "milestones",
     "parameter_groups",
     "process_group",
+    "rebuild",
     "riemannian_conjugate_gradient",
     "rotations",
     "train",

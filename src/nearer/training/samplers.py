@@ -58,7 +58,7 @@ class UniformSampler:
 
     def epoch(self, number: int) -> Sequence[Tensor]:
         """All items in an order that this epoch alone has."""
-        order = torch.from_numpy(_random(self.seed, number).permutation(self.n))
+        order = torch.from_numpy(epoch_random(self.seed, number).permutation(self.n))
         return torch.split(order, self.batch_size)[: len(self)]
 
 
@@ -78,7 +78,7 @@ class ClassSampler:
     def __init__(
         self, labels: Any, *, classes: int, per_class: int, batches: int | None = None, seed: int = 0
     ) -> None:
-        self.members = _members(labels)
+        self.members = members_of(labels)
         self.classes = check_int(classes, "classes")
         self.per_class = check_int(per_class, "per_class")
         if classes > len(self.members):
@@ -94,9 +94,9 @@ class ClassSampler:
 
     def epoch(self, number: int) -> Sequence[Tensor]:
         """Batches of shape (classes · per_class,), the items of a class side by side."""
-        random = _random(self.seed, number)
-        turns = _turns(len(self.members), self.classes, self.batches, random)
-        queues = [_Queue(rows, random) for rows in self.members]
+        random = epoch_random(self.seed, number)
+        turns = take_turns(len(self.members), self.classes, self.batches, random)
+        queues = [Queue(rows, random) for rows in self.members]
         return [
             torch.from_numpy(np.concatenate([queues[one].take(self.per_class) for one in chosen]))
             for chosen in turns
@@ -163,7 +163,7 @@ class HierarchicalSampler:
                 raise LabelError(
                     f"`groups` must hold each class whole, and class {label} is in {group} and {group_of[label]}."
                 )
-        self.members = _members(array)
+        self.members = members_of(array)
         by_group: dict[int, list[int]] = {}
         for place, name in enumerate(names.tolist()):
             by_group.setdefault(group_of[name], []).append(place)
@@ -184,18 +184,18 @@ class HierarchicalSampler:
 
     def epoch(self, number: int) -> Sequence[Tensor]:
         """Batches of up to groups_per_batch · classes · per_class rows, class by class."""
-        random = _random(self.seed, number)
-        items = [_Queue(rows, random) for rows in self.members]
-        kinds = [_Queue(np.array(places), random) for places in self.groups]
+        random = epoch_random(self.seed, number)
+        items = [Queue(rows, random) for rows in self.members]
+        kinds = [Queue(np.array(places), random) for places in self.groups]
         batches = []
-        for chosen in _turns(len(self.groups), self.groups_per_batch, self.batches, random):
+        for chosen in take_turns(len(self.groups), self.groups_per_batch, self.batches, random):
             places = [kinds[group].take(min(self.classes, len(self.groups[group]))) for group in chosen]
             rows = [items[place].take(self.per_class) for place in np.concatenate(places)]
             batches.append(torch.from_numpy(np.concatenate(rows)))
         return batches
 
 
-class _Queue:
+class Queue:
     """Things that take turns: everything once in random order, then everything again in another order."""
 
     def __init__(self, things: Rows, random: np.random.Generator) -> None:
@@ -216,13 +216,14 @@ class _Queue:
         return taken
 
 
-def _turns(n: int, count: int, batches: int, random: np.random.Generator) -> Iterator[Rows]:
-    queue = _Queue(np.arange(n), random)
+def take_turns(n: int, count: int, batches: int, random: np.random.Generator) -> Iterator[Rows]:
+    """For each batch the `count` of n things whose turn it is."""
+    queue = Queue(np.arange(n), random)
     for _ in range(batches):
         yield queue.take(count)
 
 
-def _members(labels: Any) -> list[Rows]:
+def members_of(labels: Any) -> list[Rows]:
     """The rows of every class in the order of the labels."""
     array = as_labels(labels, "labels").cpu().numpy()
     if not (array >= 0).any():
@@ -235,5 +236,6 @@ def _members(labels: Any) -> list[Rows]:
     return [rows for rows in groups if array[rows[0]] >= 0]
 
 
-def _random(seed: int, epoch: int) -> np.random.Generator:
+def epoch_random(seed: int, epoch: int) -> np.random.Generator:
+    """The generator that belongs to one epoch of one seed."""
     return np.random.default_rng((seed, check_int(epoch, "number", minimum=0)))
