@@ -53,6 +53,7 @@ _VARIANTS: dict[str, list[dict[str, object]]] = {
     "LiftedStructureLoss": [{"normalize": True}],
     "BinomialDevianceLoss": [{"normalize_by_scale": True, "reduction": "sum"}],
     "RAWLoss": [{"alpha": 1.0, "beta": 10.0, "reduction": "sum"}, {"beta": 200.0}],
+    "SquaredContrastiveLoss": [{"margin": 1.6, "reduction": "active"}, {"reduction": "mean"}, {"reduction": "sum"}],
     "SupConLoss": [{"temperature": 0.01}, {"reduction": "mean"}],
     "NTXentLoss": [{"temperature": 0.005}, {"reduction": "mean"}],
     "CircleLoss": [{"gamma": 256.0}, {"reduction": "sum"}],

@@ -29,6 +29,7 @@ from nearer.losses.contrastive import (
     distance_contrastive,
 )
 from nearer.losses.equal import EqualWeightLoss, equal_weight
+from nearer.losses.hdc import CascadeHeads, HDCLoss
 from nearer.losses.hierarchical_triplet import HierarchicalTripletLoss, hierarchical_triplet
 from nearer.losses.histogram import HistogramLoss, histogram
 from nearer.losses.jrs import IntraClassPenalty, JMMDLoss, JRDLoss, JRSLoss, class_layer
@@ -55,6 +56,7 @@ from nearer.losses.relation_alignment import RelationAlignmentLoss, relation_ali
 from nearer.losses.row_loss import RowLoss
 from nearer.losses.soft_triple import SoftTripleLoss
 from nearer.losses.softmax import InfoNCELoss, NCALoss, NTXentLoss, SupConLoss, info_nce, nca, nt_xent, supcon
+from nearer.losses.squared_contrastive import SquaredContrastiveLoss, squared_contrastive
 from nearer.losses.synthetic import SyntheticLoss
 from nearer.losses.taps import tapped
 from nearer.losses.triplet import (
@@ -77,6 +79,7 @@ __all__ = [
     "ArcFaceLoss",
     "BatchHardTripletLoss",
     "BinomialDevianceLoss",
+    "CascadeHeads",
     "CircleLoss",
     "ContrastiveLoss",
     "CrossBatchMemory",
@@ -85,8 +88,9 @@ __all__ = [
     "EqualWeightLoss",
     "FastAPLoss",
     "Gaussian",
-    "HierarchicalTripletLoss",
     "GeneralizedLiftedLoss",
+    "HDCLoss",
+    "HierarchicalTripletLoss",
     "HistogramLoss",
     "InfoNCELoss",
     "IntraClassPenalty",
@@ -121,6 +125,7 @@ __all__ = [
     "ShardedProxies",
     "SmoothAPLoss",
     "SoftTripleLoss",
+    "SquaredContrastiveLoss",
     "SupConLoss",
     "SyntheticLoss",
     "TripletLoss",
@@ -138,9 +143,9 @@ __all__ = [
     "distance_contrastive",
     "equal_weight",
     "fast_ap",
-    "hierarchical_triplet",
     "for_transformers",
     "generalized_lifted",
+    "hierarchical_triplet",
     "histogram",
     "info_nce",
     "lifted_structure",
@@ -162,6 +167,7 @@ __all__ = [
     "relation_from_indices",
     "semi_hard_triplet",
     "smooth_ap",
+    "squared_contrastive",
     "supcon",
     "tangent_weight",
     "tapped",
