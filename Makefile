@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 CORE := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
@@ -16,7 +16,7 @@ $(BIN)/python:
 
 # torch goes first and alone: with 2.13.0 in place every looser request for it is already met.
 $(CORE): pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing nearer into $(VENV) (about a minute the first time)"
+	@echo "Installing nearer into $(VENV) (about two minutes the first time)"
 	@$(PIP) torch
 	@$(PIP) --editable .
 	@touch $@

@@ -60,7 +60,7 @@ def run_evaluate(data: Path, *, model: Path, label: Sequence[str], as_json: bool
     )
     raw = raw_features(problem, standardise=bool(machine.parameters.get("standardise", True)))
     found = compare(
-        evaluate(raw, labels[known], similarity="euclidean"),
+        evaluate(raw(items), labels[known], similarity="euclidean"),
         evaluate(machine.transform(items), labels[known], similarity="euclidean"),
     )
     if as_json:

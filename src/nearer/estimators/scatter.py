@@ -65,18 +65,28 @@ def class_scatter(X: Any, codes: Array, *, pair_weighted: bool = False) -> Array
     array([[2.]])
     """
     counts = np.bincount(codes)
-    weights = counts[codes].astype(np.float64) if pair_weighted else None
-    means = class_means(X, codes, np.maximum(counts, 1))
+    return _within(X, codes, class_means(X, codes, np.maximum(counts, 1)), counts if pair_weighted else None)
+
+
+def _within(X: Any, codes: Array, means: Array, class_weights: Array | None) -> Array:
+    """`Σ_c w_c S_c` about the given means, one weight per class."""
+    counts = np.bincount(codes, minlength=len(means)).astype(np.float64)
+    per_class = np.ones(len(means)) if class_weights is None else class_weights.astype(np.float64)
+    # Equal weights, as of classes of one size, need no product with every row.
+    alike = np.ptp(per_class) == 0
     if sparse.issparse(X):
-        class_weights = counts.astype(np.float64) * (counts if pair_weighted else 1)
-        return symmetric(_gram(X, weights) - means.T @ (means * class_weights[:, None]))
+        gram = _gram(X, None if alike else per_class[codes]) * (per_class[0] if alike else 1.0)
+        return symmetric(gram - means.T @ (means * (counts * per_class)[:, None]))
+    roots = np.sqrt(per_class)
     total = np.zeros((X.shape[1], X.shape[1]))
     # Subtracting the means first keeps all digits when the mean is far larger than the spread.
     for start in range(0, X.shape[0], 8192):
         rows = slice(start, start + 8192)
         block = X[rows] - means[codes[rows]]
-        total += block.T @ (block if weights is None else block * weights[rows, None])
-    return symmetric(total)
+        if not alike:
+            block *= roots[codes[rows], None]
+        total += block.T @ block
+    return symmetric(total * (per_class[0] if alike else 1.0))
 
 
 def label_scatters(X: Any, codes: Array) -> PairScatters:
@@ -87,8 +97,12 @@ def label_scatters(X: Any, codes: Array) -> PairScatters:
     """
     counts = np.bincount(codes)
     n = len(codes)
-    similar = class_scatter(X, codes, pair_weighted=True)
-    dissimilar = n * total_scatter(X) - similar
+    means = class_means(X, codes, np.maximum(counts, 1))
+    similar = _within(X, codes, means, counts)
+    # What is not inside the classes lies between their means: S_t = Σ S_c + Σ n_c (m_c − m)(m_c − m)ᵀ.
+    within = similar / counts[0] if np.ptp(counts) == 0 else _within(X, codes, means, None)
+    apart = means - counts @ means / n
+    dissimilar = n * (within + apart.T @ (apart * counts[:, None])) - similar
     n_similar = int((counts * (counts - 1) // 2).sum())
     return PairScatters(similar, symmetric(dissimilar), n_similar, n * (n - 1) // 2 - n_similar)
 

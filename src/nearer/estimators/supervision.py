@@ -66,10 +66,15 @@ class MatrixLearner(MetricLearner):
                 stacklevel=3,
             )
             matrix = np.eye(len(matrix))
-        covariance = total_scatter(X) / X.shape[0]
         self.blend_ = resolve_blend(self.blend, X, codes, matrix, rng)
-        components = factor_psd(mix_with_identity(matrix, covariance, self.blend_))
-        self.components_ = reduce_components(components, covariance, d).astype(X.dtype, copy=False)
+        if self.blend_ == 0 and d >= len(matrix):
+            components = factor_psd(matrix)
+        else:
+            covariance = total_scatter(X) / X.shape[0]
+            components = reduce_components(
+                factor_psd(mix_with_identity(matrix, covariance, self.blend_)), covariance, d
+            )
+        self.components_ = components.astype(X.dtype, copy=False)
 
 
 class PairSupervision:

@@ -6,11 +6,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from nearer.models.fitting import Fitted, raw_features
+import numpy as np
+
+from nearer.models.fitting import Fitted
 from nearer.models.model import Model
 from nearer.reports import as_png, embedding_map, training_curve
 
 __all__ = ["model_card", "save_fitted"]
+
+MAPPED = 400
 
 
 def save_fitted(fitted: Fitted, path: str | os.PathLike[str], *, logs: dict[str, bytes] | None = None) -> Path:
@@ -89,9 +93,10 @@ def _draw(fitted: Fitted, pages: dict[str, bytes]) -> list[tuple[str, str]]:
     problem = fitted.problem
     pictures: list[tuple[str, str]] = []
     if problem.labels.ndim == 1 and len(problem.held_out) >= 5:
-        raw = raw_features(problem, standardise=bool(fitted.model.parameters.get("standardise", True)))
-        labels = problem.labels[problem.held_out]
-        figure = embedding_map(raw[problem.held_out], fitted.embeddings, labels, max_points=400)
+        # The map draws no more than this: the other rows need not be encoded again.
+        shown = np.random.default_rng(0).permutation(problem.held_out)[:MAPPED]
+        items = problem.items[shown]
+        figure = embedding_map(fitted.raw(items), fitted.model.transform(items), problem.labels[shown])
         pages["map.png"] = as_png(figure, dpi=100)
         pictures.append(("map.png", "Held-out rows by raw features and by the learned metric"))
     if fitted.history is not None and fitted.history.epochs:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
 from nearer import estimators
@@ -22,7 +21,7 @@ from nearer.models.methods import Method, check_fits, choose_method, method_name
 from nearer.models.model import Model
 from nearer.models.networks import train_network
 from nearer.models.problem import Problem
-from nearer.models.scoring import evaluate_problem, main_score
+from nearer.models.scoring import Encode, evaluate_problem, main_score
 from nearer.models.settings import FitSettings
 from nearer.training import Callback, History
 
@@ -55,8 +54,8 @@ class Fitted:
     rule: str
     seconds: float
     problem: Problem
-    embeddings: NDArray[np.float32]
-    """Of the held-out rows."""
+    raw: Encode
+    """The features that the learned metric is compared with."""
     history: History | None = None
     trials: Sequence[Trial] = ()
     notes: Sequence[str] = ()
@@ -105,23 +104,19 @@ def fit_model(
         problem.classes,
         {"name": data.name, "fingerprint": data.fingerprint(), **problem.counts, "split": problem.split},
     )
-    embeddings = model.transform(problem.items)
-    comparison = compare(
-        evaluate_problem(problem, raw_features(problem, standardise=settings.standardise)),
-        evaluate_problem(problem, embeddings),
-    )
+    raw = raw_features(problem, standardise=settings.standardise)
+    comparison = compare(evaluate_problem(problem, raw), evaluate_problem(problem, model.transform))
     model.scores = comparison.to_dict()
     seconds = time.perf_counter() - begin
-    return Fitted(model, comparison, rule, seconds, problem, embeddings[problem.held_out], history, trials, notes)
+    return Fitted(model, comparison, rule, seconds, problem, raw, history, trials, notes)
 
 
-def raw_features(problem: Problem, *, standardise: bool) -> NDArray[np.float32]:
+def raw_features(problem: Problem, *, standardise: bool) -> Encode:
     """What a learned metric has to beat: the features as they are, standardised if the model standardises."""
-    rows = problem.items.reshape(len(problem.items), -1)
     if not standardise or problem.images:
-        return rows
-    scaled: NDArray[np.float32] = Standardise.from_rows(rows[problem.train])(rows).numpy()
-    return scaled
+        return lambda items: items.reshape(len(items), -1)
+    scale = Standardise.from_rows(problem.items[problem.train])
+    return lambda items: scale(items).numpy()
 
 
 def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method, str, Sequence[Trial]]:
@@ -159,7 +154,7 @@ def _try_all(problem: Problem, settings: FitSettings, tell: Say) -> list[Trial]:
         begin = time.perf_counter()
         try:
             if name == "euclidean":
-                embeddings = raw_features(inner, standardise=settings.standardise)
+                encode = raw_features(inner, standardise=settings.standardise)
             else:
                 quick = replace(settings, epochs=min(settings.epochs, 20), method=name)
                 stop = _out_of_time(time.perf_counter() + left)
@@ -167,8 +162,8 @@ def _try_all(problem: Problem, settings: FitSettings, tell: Say) -> list[Trial]:
                     # A candidate that stops early has the score it has.
                     warnings.simplefilter("ignore", StoppedEarlyWarning)
                     encoder, _ = _learn(inner, method_named(name), quick, folder=None, callbacks=[stop])
-                embeddings = Model(encoder, problem.inputs, name).transform(problem.items)
-            score = main_score(evaluate_problem(inner, embeddings, quick=True))
+                encode = Model(encoder, problem.inputs, name).transform
+            score = main_score(evaluate_problem(inner, encode, quick=True))
             trial = Trial(name, score, time.perf_counter() - begin)
         except (NearerError, TimeoutError) as error:
             trial = Trial(name, None, time.perf_counter() - begin, str(error))

@@ -91,8 +91,8 @@ def train_network(
                 found, problem.labels[held_out], database, problem.labels[known], k=1, similarity="euclidean"
             )
             return {"recall@1": score}
-        embeddings = embed(encoder, torch.from_numpy(problem.items)).numpy()
-        return {"validation": main_score(evaluate_problem(inner, embeddings, quick=True))}
+        scores = evaluate_problem(inner, lambda items: embed(encoder, torch.from_numpy(items)).numpy(), quick=True)
+        return {"validation": main_score(scores)}
 
     logs: list[Callback] = []
     checkpoints = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,30 +11,32 @@ from nearer.estimators import AAKNN, MLKNN
 from nearer.evaluation import Evaluation, evaluate, evaluate_distribution, evaluate_multilabel
 from nearer.models.problem import Problem
 
-__all__ = ["evaluate_problem", "main_score"]
+__all__ = ["Encode", "evaluate_problem", "main_score"]
+
+Encode = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+"""Items (n, ...) to the rows (n, d) that are compared."""
 
 SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "map@r", "nmi")
 NEIGHBOURS = 10
 
 
-def evaluate_problem(problem: Problem, embeddings: NDArray[np.float32], *, quick: bool = False) -> Evaluation:
-    """The scores of embeddings (n, d) of all rows, on the held-out rows.
+def evaluate_problem(problem: Problem, encode: Encode, *, quick: bool = False) -> Evaluation:
+    """The scores of the held-out rows under `encode`, which is asked for the rows that count and no others.
 
     Classes: each held-out row is searched among the others. Label sets and distributions: predicted by the
     neighbours among the training rows (ML-kNN, AA-kNN). `quick` leaves the clustering out.
     """
-    held_out, train = problem.held_out, problem.train
-    labels = problem.labels
+    train, labels = problem.train, problem.labels
+    asked, answers = encode(problem.items[problem.held_out]), labels[problem.held_out]
     if labels.ndim == 1:
         scores = [name for name in SCORES if name != "nmi"] if quick else list(SCORES)
-        return evaluate(embeddings[held_out], labels[held_out], scores=scores, similarity="euclidean")
+        return evaluate(asked, answers, scores=scores, similarity="euclidean")
     k = min(NEIGHBOURS, len(train) - 1)
     if problem.supervision == "label sets":
-        neighbours = MLKNN(k=k).fit(embeddings[train], labels[train])
-        sure = neighbours.predict_scores(embeddings[held_out])
-        return evaluate_multilabel(sure, labels[held_out], neighbours.predict(embeddings[held_out]))
-    average = AAKNN(k=k).fit(embeddings[train], labels[train])
-    return evaluate_distribution(average.predict(embeddings[held_out]), labels[held_out])
+        neighbours = MLKNN(k=k).fit(encode(problem.items[train]), labels[train])
+        return evaluate_multilabel(neighbours.predict_scores(asked), answers, neighbours.predict(asked))
+    average = AAKNN(k=k).fit(encode(problem.items[train]), labels[train])
+    return evaluate_distribution(average.predict(asked), answers)
 
 
 def main_score(evaluation: Evaluation) -> float:
