@@ -28,13 +28,13 @@ LOSSES = sorted(
     {kind for kind in _concrete(Root) if kind.__module__.startswith("nearer.")}, key=lambda kind: kind.__name__
 )
 
+
 def _tree() -> ClassTree:
     """Sixty-four classes at random places."""
     tree = ClassTree(levels=5)
     generator = torch.Generator().manual_seed(3)
     tree.update(torch.randn(256, 3, generator=generator, dtype=torch.float64), torch.arange(256) // 4)
     return tree
-
 
 
 # Settings beside the defaults that take another path through the code.
@@ -47,7 +47,6 @@ _VARIANTS: dict[str, list[dict[str, object]]] = {
     ],
     "TripletLoss": [{"reduction": "tuples"}, {"reduction": "mean", "margin": 0.5}],
     "SemiHardTripletLoss": [{"reduction": "tuples", "margin": 0.4}],
-    "HierarchicalTripletLoss": [{"tree": _tree()}, {"tree": _tree(), "reduction": "active", "beta": -1.5}],
     "BatchHardTripletLoss": [{"margin": None}, {"reduction": "mean"}],
     "GeneralizedLiftedLoss": [{"variant": "as_printed"}, {"margin": -4.0}],
     "LiftedStructureLoss": [{"normalize": True}],
@@ -59,6 +58,8 @@ _VARIANTS: dict[str, list[dict[str, object]]] = {
     "CircleLoss": [{"gamma": 256.0}, {"reduction": "sum"}],
     "NCALoss": [{"normalize": False}],
     "MarginLoss": [{"over": "triplets", "nu": 0.1}, {"n_classes": 64, "nu": 0.05}],
+    "HierarchicalTripletLoss": [{"tree": _tree()}, {"tree": _tree(), "reduction": "active", "beta": -1.5}],
+    "GlobalLoss": [{"weight": 2.0, "margin": 3.0}, {"margin": -3.0}],
     "EqualWeightLoss": [{"per": "pair"}],
     "AngularLoss": [{"alpha": 36.0, "reduction": "sum"}],
     "AngularTripletLoss": [{"cost": "hinge", "alpha": 30.0}],

@@ -7,14 +7,16 @@ import pytest
 import torch
 
 from nearer.exceptions import LabelError, ParameterError
-from nearer.losses import HierarchicalTripletLoss
-from nearer.mining import ClassTree
+from nearer.losses import HierarchicalTripletLoss, SmartMiningLoss
+from nearer.mining import ClassTree, HardnessController, RankRange
 from nearer.training import (
     AnchorNeighbourSampler,
     Checkpoints,
     EncoderStep,
     Moment,
+    RankRangeSampler,
     TensorBatches,
+    follow_loss,
     rebuild,
     train,
 )
@@ -78,6 +80,49 @@ class TestAnchorNeighbours:
             sampler(tree).epoch(0)
 
 
+def exact(embeddings):
+    return lambda queries, k: torch.cdist(queries, embeddings).argsort(dim=1, stable=True)[:, :k]
+
+
+class TestRankRange:
+    def test_anchors_positives_and_mined_negatives(self):
+        miner = RankRange(exact, low=1, high=4)
+        miner.update(on_a_circle(LABELS), LABELS)
+        batches = RankRangeSampler(LABELS, miner, anchors=6, negatives=2).epoch(0)
+        assert len(batches) == 10
+        seen = []
+        for rows in batches:
+            assert len(rows.unique()) == len(rows) <= 24
+            anchors = rows[:6].tolist()
+            seen += anchors
+            mined = set(miner.table[rows[:6]].reshape(-1).tolist())
+            classes = {int(LABELS[row]) for row in anchors}
+            # Whatever is neither anchor nor of an anchor's class was mined.
+            assert all(int(LABELS[row]) in classes or row in mined for row in rows.tolist())
+            assert len(mined & set(rows.tolist())) >= 2
+            for row in anchors:
+                assert (LABELS[rows] == LABELS[row]).sum() >= 2
+        assert sorted(seen) == list(range(60)), "items take turns as anchors"
+
+    def test_random_negatives_until_there_is_a_table(self):
+        batches = RankRangeSampler(LABELS, RankRange(exact), anchors=5, negatives=3, batches=4).epoch(2)
+        for rows in batches:
+            assert len(LABELS[rows].unique()) > 1
+
+    def test_missing_negatives_are_replaced_by_random_ones(self):
+        miner = RankRange(lambda embeddings: lambda queries, k: np.full((len(queries), k), -1), low=0, high=2)
+        miner.update(on_a_circle(LABELS), LABELS)
+        assert (miner.table == -1).all()
+        for rows in RankRangeSampler(LABELS, miner, anchors=1).epoch(0):
+            assert len(LABELS[rows].unique()) == 2
+
+    def test_bad_input(self):
+        with pytest.raises(LabelError, match="two classes, one of them with two items"):
+            RankRangeSampler([0, 0, -1], RankRange(exact), anchors=1)
+        with pytest.raises(ParameterError, match="`anchors` must be between 1 and 2"):
+            RankRangeSampler([0, 0, 1], RankRange(exact), anchors=3)
+
+
 class TestRebuild:
     def test_before_the_first_epoch_and_after_each(self):
         tree, calls = ClassTree(), []
@@ -118,3 +163,30 @@ class TestRebuild:
         assert torch.equal(whole, resumed)
         assert np.allclose(losses, again)
         assert losses[-1] < losses[0]
+
+    def test_smart_mining_resumes_with_its_table_and_its_level(self, tmp_path):
+        x = torch.randn(60, 6, generator=torch.Generator().manual_seed(0)) + torch.eye(12, 6)[LABELS // 2] * 2
+
+        def run(epochs, folder):
+            torch.manual_seed(0)
+            encoder = torch.nn.Linear(6, 3)
+            controller = HardnessController(target=2.0, momentum=0.5)
+            miner = RankRange(exact, low=4, high=16, controller=controller)
+            optimiser = torch.optim.SGD(encoder.parameters(), lr=0.05)
+            step = EncoderStep(encoder, SmartMiningLoss(), optimiser, TensorBatches(x, LABELS))
+            step.module["mining"] = miner
+            renew = rebuild(miner, embed=lambda: encoder(x).detach(), labels=LABELS)
+            train(
+                step,
+                RankRangeSampler(LABELS, miner, anchors=10),
+                epochs=epochs,
+                callbacks=[follow_loss(controller), renew],
+                checkpoints=Checkpoints(folder),
+            )
+            return encoder.weight.detach().clone(), int(controller.level)
+
+        whole, level = run(3, tmp_path / "whole")
+        run(1, tmp_path / "parts")
+        resumed, again = run(3, tmp_path / "parts")
+        assert torch.equal(whole, resumed)
+        assert level == again > 0

@@ -29,6 +29,7 @@ from nearer.losses.contrastive import (
     distance_contrastive,
 )
 from nearer.losses.equal import EqualWeightLoss, equal_weight
+from nearer.losses.global_loss import GlobalLoss, SmartMiningLoss, global_statistics
 from nearer.losses.hdc import CascadeHeads, HDCLoss
 from nearer.losses.hierarchical_triplet import HierarchicalTripletLoss, hierarchical_triplet
 from nearer.losses.histogram import HistogramLoss, histogram
@@ -88,6 +89,7 @@ __all__ = [
     "EqualWeightLoss",
     "FastAPLoss",
     "Gaussian",
+    "GlobalLoss",
     "GeneralizedLiftedLoss",
     "HDCLoss",
     "HierarchicalTripletLoss",
@@ -121,6 +123,7 @@ __all__ = [
     "RowLoss",
     "SemiHardTripletLoss",
     "SentenceTransformersLoss",
+    "SmartMiningLoss",
     "ShardedLoss",
     "ShardedProxies",
     "SmoothAPLoss",
@@ -142,6 +145,7 @@ __all__ = [
     "contrastive",
     "distance_contrastive",
     "equal_weight",
+    "global_statistics",
     "fast_ap",
     "for_transformers",
     "generalized_lifted",

@@ -12,6 +12,7 @@ from nearer.mining.largest_errors import LargestErrors
 from nearer.mining.neighbourhood import mine_neighbourhood, mine_signed
 from nearer.mining.partners import draw_partners
 from nearer.mining.random_pairs import RandomPairs
+from nearer.mining.rank_range import HardnessController, RankRange, mine_rank_range
 from nearer.mining.semi_hard import SemiHard, SemiHardTriplets, mine_semi_hard, mine_semi_hard_triplets
 from nearer.mining.spanning_tree import SpanningTree
 from nearer.mining.vthm import VTHM, mine_valid_triplets
@@ -22,14 +23,17 @@ __all__ = [
     "ClassTree",
     "DistanceWeighted",
     "HardestFraction",
+    "HardnessController",
     "LargestErrors",
     "RandomPairs",
+    "RankRange",
     "SemiHard",
     "SemiHardTriplets",
     "SpanningTree",
     "draw_partners",
     "mine_batch_hard",
     "mine_neighbourhood",
+    "mine_rank_range",
     "mine_semi_hard",
     "mine_semi_hard_triplets",
     "mine_signed",

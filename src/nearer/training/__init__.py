@@ -15,14 +15,14 @@ from nearer.training.comparators import (
     RotNetStep,
     SyntheticStep,
 )
-from nearer.training.following_samplers import AnchorNeighbourSampler
+from nearer.training.following_samplers import AnchorNeighbourSampler, RankRangeSampler
 from nearer.training.logs import CSVLog, JSONLinesLog, MLflowLog, TensorBoardLog, WandbLog
 from nearer.training.loop import Callback, History, Moment, TrainingInterrupted, train
 from nearer.training.neighbourhood_angular import BelievedAngular, NeighbourhoodAngular
 from nearer.training.parameters import freeze, freeze_for, parameter_groups, unfreeze
 from nearer.training.processes import JointLoss, joint_loss, process_group
 from nearer.training.progress import ProgressBar
-from nearer.training.rebuilding import rebuild
+from nearer.training.rebuilding import follow_loss, rebuild
 from nearer.training.riemannian import Descent, RiemannianAdam, RiemannianSGD, riemannian_conjugate_gradient
 from nearer.training.samplers import ClassSampler, HierarchicalSampler, NPairSampler, Sampler, UniformSampler
 from nearer.training.schedules import Schedule, constant, cosine, linear, milestones
@@ -55,6 +55,7 @@ __all__ = [
     "NeighbourhoodAngular",
     "Plan",
     "ProgressBar",
+    "RankRangeSampler",
     "RiemannianAdam",
     "RiemannianSGD",
     "RotNetStep",
@@ -72,6 +73,7 @@ __all__ = [
     "constant",
     "cosine",
     "exemplar_views",
+    "follow_loss",
     "freeze",
     "freeze_for",
     "jiggled",

@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 
 from nearer._validation import as_labels, check_int
-from nearer.exceptions import ParameterError
+from nearer.exceptions import LabelError, ParameterError
 from nearer.mining.class_tree import ClassTree
+from nearer.mining.rank_range import RankRange
 from nearer.training.samplers import Queue, Rows, epoch_random, members_of, take_turns
 
-__all__ = ["AnchorNeighbourSampler"]
+__all__ = ["AnchorNeighbourSampler", "RankRangeSampler"]
 
 
 class AnchorNeighbourSampler:
@@ -95,3 +96,76 @@ class AnchorNeighbourSampler:
                     break
                 found.setdefault(place)
         return list(found)
+
+
+class RankRangeSampler:
+    """`anchors` items, each with another item of its class and with `negatives` mined ones.
+
+    Items take turns as anchors; those without another item of their class are only ever negatives. A row comes
+    once in a batch, so that batches differ a little in length. Until the miner has its table the negatives are
+    random items of other classes, and so they are for an anchor that has none in the table.
+
+    Usage: `RankRangeSampler(labels, RankRange(build, low=16, high=64), anchors=32)`.
+
+    >>> def build(embeddings):
+    ...     return lambda queries, k: torch.cdist(queries, embeddings).argsort(1)[:, :k]
+    >>> miner, labels = RankRange(build, low=0, high=1), [0, 0, 1, 1]
+    >>> miner.update([[0.0], [1.0], [2.0], [4.0]], labels)
+    >>> sorted({tuple(sorted(rows.tolist())) for rows in RankRangeSampler(labels, miner, anchors=1).epoch(0)})
+    [(0, 1, 2), (1, 2, 3)]
+    """
+
+    def __init__(
+        self,
+        labels: Any,
+        miner: RankRange,
+        *,
+        anchors: int,
+        negatives: int = 1,
+        batches: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.labels = as_labels(labels, "labels").cpu()
+        self.members = members_of(self.labels)
+        self.miner = miner
+        able = [rows for rows in self.members if len(rows) > 1]
+        if not able or len(self.members) < 2:
+            raise LabelError("`labels` must have two classes, one of them with two items or more.")
+        self.able = np.concatenate(able)
+        self.anchors = check_int(anchors, "anchors", maximum=len(self.able))
+        self.negatives = check_int(negatives, "negatives")
+        self.batches = check_int(batches, "batches") if batches else max(1, len(self.able) // anchors)
+        self.seed = check_int(seed, "seed", minimum=0)
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def epoch(self, number: int) -> Sequence[Tensor]:
+        """Batches of up to anchors · (2 + negatives) rows: anchors, their positives, their negatives."""
+        random = epoch_random(self.seed, number)
+        turns = Queue(self.able, random)
+        of = {int(self.labels[rows[0]]): rows for rows in self.members}
+        batches = []
+        for _ in range(self.batches):
+            anchors = turns.take(self.anchors)
+            mates = [of[int(self.labels[row])] for row in anchors]
+            positives = [random.choice(rows[rows != row]) for row, rows in zip(anchors, mates, strict=True)]
+            negatives = self._negatives(torch.from_numpy(anchors), random).reshape(-1)
+            joint = np.concatenate([anchors, positives, negatives])
+            _, first = np.unique(joint, return_index=True)
+            batches.append(torch.from_numpy(joint[np.sort(first)]))
+        return batches
+
+    def _negatives(self, anchors: Tensor, random: np.random.Generator) -> Rows:
+        """(a, negatives): mined where there are any, random where not."""
+        labelled = (self.labels >= 0).nonzero()[:, 0].numpy()
+        names = self.labels.numpy()
+        drawn = np.full((len(anchors), self.negatives), -1)
+        if self.miner.ready:
+            drawn = self.miner.negatives(anchors, self.negatives, random).numpy()
+        for place, anchor in enumerate(anchors.tolist()):
+            missing = drawn[place] < 0
+            if missing.any():
+                others = labelled[names[labelled] != names[anchor]]
+                drawn[place, missing] = random.choice(others, int(missing.sum()))
+        return drawn

@@ -8,10 +8,11 @@ from typing import Any
 from torch import Tensor
 
 from nearer.exceptions import ParameterError
+from nearer.mining.rank_range import HardnessController
 from nearer.mining.rebuilt import Rebuilt
 from nearer.training.loop import Callback, Moment
 
-__all__ = ["rebuild"]
+__all__ = ["follow_loss", "rebuild"]
 
 
 def rebuild(*parts: Rebuilt, embed: Callable[[], Tensor], labels: Any, every: int = 1) -> Callback:
@@ -44,5 +45,21 @@ def rebuild(*parts: Rebuilt, embed: Callable[[], Tensor], labels: Any, every: in
             embeddings = embed()
             for part in due:
                 part.update(embeddings, labels)
+
+    return callback
+
+
+def follow_loss(controller: HardnessController) -> Callback:
+    """A callback that shows every step's loss to the controller of a `RankRange`.
+
+    >>> controller = HardnessController(target=0.1, momentum=0.0)
+    >>> follow_loss(controller)(Moment("step", 0, 1, 10, {"loss": 0.05}))
+    >>> int(controller.level)
+    1
+    """
+
+    def callback(moment: Moment) -> None:
+        if moment.kind == "step":
+            controller.observe(moment.values["loss"])
 
     return callback
