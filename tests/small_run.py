@@ -22,10 +22,13 @@ from nearer import losses
 from nearer.geometry import MLP
 from nearer.mining import VTHM
 from nearer.training import (
+    AlternatingStep,
+    BelievedAngular,
     Checkpoints,
     ClassSampler,
     EncoderStep,
     JSONLinesLog,
+    Plan,
     TensorBatches,
     cosine,
     process_group,
@@ -52,6 +55,8 @@ LOSSES = {
     "raw": lambda: losses.RAWLoss(miner=VTHM()),
     "supcon": losses.SupConLoss,
     "margin": lambda: losses.MarginLoss(),
+    # Six classes on two processes: each has the vectors of three.
+    "proxy": lambda: losses.AMSoftmaxLoss(6, 4, generator=torch.Generator().manual_seed(3)),
     "memory": lambda: losses.CrossBatchMemory(losses.ContrastiveLoss(), size=40, dimension=4),
 }
 
@@ -85,15 +90,30 @@ def main(arguments: list[str] | None = None) -> None:
             learn(settings, name, items, labels)
 
 
+def plain(settings, encoder, loss, items, labels):
+    adam = torch.optim.Adam([*encoder.parameters(), *loss.parameters()], lr=0.01)
+    sampler = ClassSampler(labels, classes=6, per_class=4, seed=2)
+    schedule = cosine(settings.epochs * len(sampler))
+    return EncoderStep(encoder, loss, adam, TensorBatches(items, labels), schedule=schedule), sampler
+
+
+def alternating(settings, encoder, items, labels):
+    """The semi-supervised loop: two labels of each class, the graph, the orthogonal metric."""
+    few = torch.where(torch.arange(len(labels)) % 20 < 2, labels, -1)
+    learner = BelievedAngular(4, 3, k=6, generator=torch.Generator().manual_seed(4))
+    plan = Plan(partitions=settings.epochs, epochs=1, unlabelled=80, batch_size=23)
+    step = AlternatingStep(encoder, learner, torch.optim.Adam(encoder.parameters(), lr=0.01), items, few, plan=plan)
+    return step, step.sampler()
+
+
 def learn(settings: argparse.Namespace, name: str, items: torch.Tensor, labels: torch.Tensor) -> None:
     folder = settings.folder / name if len(settings.loss) > 1 else settings.folder
     folder.mkdir(exist_ok=True)
     encoder = Noisy(settings.dropout)
-    loss = LOSSES[name]()
-    adam = torch.optim.Adam([*encoder.parameters(), *loss.parameters()], lr=0.01)
-    sampler = ClassSampler(labels, classes=6, per_class=4, seed=2)
-    step = EncoderStep(
-        encoder, loss, adam, TensorBatches(items, labels), schedule=cosine(settings.epochs * len(sampler))
+    step, sampler = (
+        alternating(settings, encoder, items, labels)
+        if name == "alternating"
+        else plain(settings, encoder, LOSSES[name](), items, labels)
     )
     seen = []
     # Another process may die for good only once: the second life of an elastic job must go on.

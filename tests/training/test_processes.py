@@ -61,11 +61,13 @@ def test_alone_nothing_changes():
 
 
 def test_two_processes_take_the_steps_of_one(tmp_path):
-    """RAW is sharded by rows; the memory is a loss of any kind, on the gathered batch."""
-    more = ["--dropout", "0", "--loss", "raw", "memory"]
+    """RAW is sharded by rows, the proxies by classes; the memory is a loss of any kind, on the gathered batch; the
+    semi-supervised loop learns an encoder and a metric in turn."""
+    names = ["raw", "proxy", "memory", "alternating"]
+    more = ["--dropout", "0", "--loss", *names]
     done = torchrun(tmp_path / "two", *more)
     assert done.returncode == 0, done.stderr
-    for loss in ("raw", "memory"):
+    for loss in names:
         expected = alone(tmp_path / "one", "--dropout", "0", "--loss", loss)
         shutil.rmtree(tmp_path / "one")
         for number in (0, 1):

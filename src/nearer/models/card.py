@@ -14,7 +14,7 @@ from nearer.reports import as_png, embedding_map, training_curve
 
 __all__ = ["model_card", "save_fitted"]
 
-MAPPED = 400
+MAPPED = 300
 
 
 def save_fitted(fitted: Fitted, path: str | os.PathLike[str], *, logs: dict[str, bytes] | None = None) -> Path:

@@ -24,6 +24,7 @@ from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeE
 from nearer.geometry import embed
 from nearer.training.checkpoints import Checkpoints
 from nearer.training.loop import Callback, History, train
+from nearer.training.processes import average_gradients, joint_rows, same_draws, same_start, share
 from nearer.training.samplers import UniformSampler
 from nearer.training.schedules import Schedule, constant
 
@@ -87,7 +88,8 @@ class AlternatingStep:
     """One batch of Algorithm 1 as a step of `train`; a new partition begins by itself when its time has come.
 
     `items` (n, ...) and `labels` (n,) are the training data, −1 for unlabelled. `transform` changes the items of a
-    batch, not those that the graph is made of.
+    batch, not those that the graph is made of. Many processes share the work of the encoder; each learns the whole
+    metric, from the same numbers.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class AlternatingStep:
         self.items = as_tensor(items, "items")
         self.labels = as_labels(labels, "labels", n=len(self.items))
         self.module = nn.ModuleDict({"encoder": encoder, "metric": learner.module})
+        same_start(self.module)
         self.transform, self.schedule = transform, schedule or constant()
         self._given = (self.labels != -1).nonzero()[:, 0]
         self._free = (self.labels == -1).nonzero()[:, 0]
@@ -131,23 +134,27 @@ class AlternatingStep:
         number = self._count // (len(self.sampler()) * self.plan.epochs)
         if number != self._partition:
             self.rows = self.partition(number)
-            self.learner.prepare(embed(self.encoder, self.items[self.rows]), self.labels[self.rows])
+            embeddings = joint_rows(embed(self.encoder, self.items[share(self.rows)]))
+            with same_draws(self.plan.seed, self._count, 0):
+                self.learner.prepare(embeddings, self.labels[self.rows])
             self._partition = number
         for group, rate in zip(self.optimiser.param_groups, self._rates, strict=True):
             group["lr"] = rate * self.schedule(self._count)
         places, content = self.learner.batch(rows)
-        items = self.items[self.rows[places]]
+        items = self.items[self.rows[share(places)]]
         self.encoder.train()
-        embeddings = self.encoder(items if self.transform is None else self.transform(items))
-        self.learner.refine(embeddings.detach(), content)
+        embeddings = joint_rows(self.encoder(items if self.transform is None else self.transform(items)))
         self.optimiser.zero_grad()
-        value = self.learner.loss(embeddings, content)
+        with same_draws(self.plan.seed, self._count, 1):
+            self.learner.refine(embeddings.detach(), content)
+            value = self.learner.loss(embeddings, content)
         found = float(value.detach())
         if not np.isfinite(found):
             raise NotFiniteError(
                 f"The loss must be finite, got {found} in step {self._count + 1}. Lower the learning rate."
             )
         value.backward()  # type: ignore[no-untyped-call]
+        average_gradients(one for group in self.optimiser.param_groups for one in group["params"])
         self.optimiser.step()
         self._count += 1
         return found

@@ -199,10 +199,13 @@ class BelievedAngular:
         return nn.functional.softplus(angular_margins(z, triplets, factor, self.weight)).mean()
 
     def state_dict(self) -> dict[str, Any]:
-        """The class shares, and where the optimiser of L stands."""
-        return {"shares": self.shares, "members": self.members, "optimiser": self.optimiser.state_dict()}
+        """The class shares, where the optimiser of L stands, and the random numbers to come."""
+        drawn = {} if self.generator is None else {"random": self.generator.get_state()}
+        return {"shares": self.shares, "members": self.members, "optimiser": self.optimiser.state_dict(), **drawn}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Those of an interrupted partition."""
         self.shares, self.members = state["shares"], state["members"]
         self.optimiser.load_state_dict(state["optimiser"])
+        if self.generator is not None and "random" in state:
+            self.generator.set_state(state["random"])

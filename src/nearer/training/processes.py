@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -102,6 +103,28 @@ class JointLoss(nn.Module):
         everything: Tensor = _Gather.apply(embeddings, shards)  # type: ignore[no-untyped-call]
         value: Tensor = self.loss(everything, shards.gather(torch.as_tensor(labels)))
         return value
+
+
+def joint_rows(own: Tensor) -> Tensor:
+    """The rows (n, ...) of all processes, of which `own` are this one's; gradients come back to their owners.
+
+    For a loss that every process computes as a whole, as `JointLoss` does; gradients are to be averaged afterwards.
+    """
+    if not _together():
+        return own
+    everything: Tensor = _Gather.apply(own, Shards(len(own), own.device, averaged=True))  # type: ignore[no-untyped-call]
+    return everything
+
+
+@contextmanager
+def same_draws(*seed: int) -> Iterator[None]:
+    """Random numbers of torch that are the same in all processes; alone, those that would come anyway."""
+    if not _together():
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
+        yield
 
 
 class _Gather(torch.autograd.Function):
