@@ -43,6 +43,16 @@ RECIPES: tuple[Recipe, ...] = (
         "one map for queries, one for the database: two views of the same items, and k-NN on small sets",
         "nearer.recipes.asymmetric:reproduce_asymmetric",
     ),
+    Recipe(
+        "unified-view",
+        "classes never seen: RAW, VTHM and the losses and systems they were compared with",
+        "nearer.recipes.unified_view:reproduce_unified_view",
+    ),
+    Recipe(
+        "jrd",
+        "classes never seen: AMSoftmax, joint representation similarity, its variants and rivals",
+        "nearer.recipes.jrd:reproduce_jrd",
+    ),
 )
 
 

@@ -1,0 +1,64 @@
+"""The systems of the tables that are more than a loss: heads, trees and tables of their own.
+
+Each function builds a `Learner` from the network of the data set. Head sizes are shares of the embedding that every
+other row has, so that all rows are compared at the same number of columns.
+"""
+
+from __future__ import annotations
+
+from torch import nn
+
+from nearer.losses import CascadeHeads, HDCLoss, HierarchicalTripletLoss
+from nearer.recipes.unseen_class_data import UnseenClasses
+from nearer.recipes.unseen_class_networks import Network, SmallTrunk
+from nearer.recipes.unseen_classes import Learner, make_sampler
+from nearer.training import AnchorNeighbourSampler, rebuild
+
+__all__ = ["hdc", "htl"]
+
+
+def htl(data: UnseenClasses, network: Network, seed: int) -> Learner:
+    """Hierarchical triplet loss: the class tree is built anew every epoch and chooses margins and batches."""
+    loss = HierarchicalTripletLoss()
+    plan = data.protocol
+    # A batch of the usual size from groups of near classes, four in each group.
+    classes = min(plan.classes, data.classes)
+    group = min(4, classes)
+    sampler = AnchorNeighbourSampler(
+        data.labels,
+        loss.tree,
+        anchors=max(1, classes // group),
+        neighbours=group - 1,
+        per_class=plan.per_class,
+        batches=plan.steps,
+        seed=seed,
+    )
+    again = rebuild(loss.tree, embed=lambda: data.seen.embed(network), labels=data.labels)
+    return Learner(network, loss, sampler, network, callbacks=(again,))
+
+
+def hdc(data: UnseenClasses, network: Network, seed: int) -> Learner:
+    """Three heads at increasing depth of the trunk, the deeper ones on harder pairs; together one embedding."""
+    layers = depths(network)
+    heads = CascadeHeads(network, layers, data.train.items(data.labels[:1] * 0), dimension=network.dimension // 3)
+    for name, head in zip(layers, heads.heads, strict=True):
+        if name == "trunk":
+            start_like(head, network)
+    return Learner(heads, HDCLoss(), make_sampler("classes", data, seed), heads)
+
+
+def depths(network: Network) -> list[str]:
+    """Three layers of the network, from shallow to deep; the end of the trunk where there is nothing to tap."""
+    if isinstance(network.trunk, SmallTrunk):
+        last = len(network.trunk.blocks) - 1
+        return [f"trunk.blocks.{max(0, last - back)}" for back in (2, 1, 0)]
+    return [*network.taps] if len(network.taps) == 3 else ["trunk"] * 3
+
+
+def start_like(head: nn.Module, network: Network) -> None:
+    """Let a new head on the features of the trunk begin as the first rows of the network's own."""
+    if isinstance(head, nn.Linear) and isinstance(network.head, nn.Linear):
+        rows = head.weight.shape[0]
+        head.weight.data.copy_(network.head.weight.data[:rows])
+        if head.bias is not None:
+            head.bias.data.zero_()

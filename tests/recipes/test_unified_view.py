@@ -1,0 +1,92 @@
+"""Both recipes of unseen classes on made data: every row of every table, what is asked for, and the page."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from nearer.exceptions import NearerError
+from nearer.recipes import jrd, unified_view, unseen_class_data, unseen_class_report
+from nearer.recipes.catalogue import recipe_named
+from nearer.recipes.recipe import Request
+from nearer.recipes.unseen_class_data import load_unseen_classes
+from nearer.recipes.unseen_class_report import START
+from nearer.recipes.unseen_classes import run_row
+from nearer.reports import html_report
+from unseen_class_sets import SHORT, made
+
+ROWS = {row.name: row for module in (unified_view, jrd) for rows in module.TABLES.values() for row in rows}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, load in made().items():
+        monkeypatch.setitem(unseen_class_data.LOADERS, name, load)
+        plan = dataclasses.replace(SHORT, dimension=12, refit=False)
+        monkeypatch.setitem(unseen_class_data.PROTOCOLS, name, plan)
+    monkeypatch.setattr(unseen_class_report, "QUICK", {"epochs": 1, "steps": 2})
+
+
+@pytest.mark.parametrize("module", [unified_view, jrd], ids=["unified-view", "jrd"])
+def test_every_row_of_every_table(module: ModuleType, tmp_path: Path) -> None:
+    calls: list[float] = []
+    request = Request(quick=True, only=("cars196_features",), progress=lambda text, done: calls.append(done))
+    outcome = recipe_named("jrd" if module is jrd else "unified-view").run(request)
+    names = {row.name for rows in module.TABLES.values() for row in rows}
+    assert {row["row"] for row in outcome.record["rows"]} == {START, *names}
+    for row in outcome.record["rows"]:
+        assert all(np.isfinite(value) for value in row["scores"].values()), row
+        assert 0 <= row["scores"]["recall@1"] <= row["scores"]["recall@8"] <= 100
+    json.dumps(outcome.record)
+    assert sorted(calls) == calls
+    assert calls[-1] == 1.0
+    page = html_report(outcome.title, outcome.sections, tmp_path / "page.html").read_text()
+    assert page.count("<img") >= len(module.TABLES)
+    assert "CUB" in page
+
+
+def test_only_what_is_asked_for_with_every_seed() -> None:
+    request = Request(seeds=2, only=("coil20", "fashion", "RAW", "RAW+VTHM"))
+    found = unified_view.reproduce_unified_view(request)
+    assert [(row["data"], row["row"], row["seed"]) for row in found.record["rows"]] == [
+        (data, row, seed) for data in ("coil20", "fashion") for seed in (0, 1) for row in (START, "RAW", "RAW+VTHM")
+    ]
+    line = next(one for one in found.record["summary"] if one["row"] == "RAW" and one["data"] == "coil20")
+    assert line["seeds"] == 2
+    with pytest.raises(NearerError, match="`only` must be one of"):
+        unified_view.reproduce_unified_view(Request(only=("RAW+VTHN",)))
+
+
+def test_names_are_rows_once() -> None:
+    for module in (unified_view, jrd):
+        for rows in module.TABLES.values():
+            names = [row.name for row in rows]
+            assert len(set(names)) == len(names)
+    asked = {
+        *("Binomial", "RAW", "VTHM", "Binomial+VTHM", "RAW+DW", "RAW+SemiHard", "RAW+VTHM", "Contrastive"),
+        *("Triplet", "Lifted", "N-pairs", "Histogram", "Angular", "Margin", "Proxy-NCA", "HTL", "HDC"),
+        *("AMSoftmax", "JRD", "MRD", "JRD-C", "JRD-Pooling", "JMMD", "intra-class penalty", "Laplace", "poly-2"),
+        *("poly-5", "MGF", "MS", "SoftTriple"),
+    }
+    assert asked <= set(ROWS)
+
+
+@pytest.mark.parametrize("name", ["RAW+DW", "HTL", "HDC", "JRD"])
+def test_a_row_on_images_gives_the_same_numbers_again(name: str) -> None:
+    first, second = (run_row(ROWS[name], load_unseen_classes("omniglot", 0), 0).scores for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("NEARER_DATA" not in os.environ, reason="needs the Cars-196 features in NEARER_DATA")
+def test_the_figure_of_the_issue_on_cars_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    found = jrd.reproduce_jrd(Request(seeds=1, only=("cars196_features", "JRD")))
+    line = next(one for one in found.record["summary"] if one["row"] == "JRD")
+    assert line["recall@1"] >= 60
