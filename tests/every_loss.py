@@ -60,6 +60,7 @@ _VARIANTS: dict[str, list[dict[str, object]]] = {
     "MarginLoss": [{"over": "triplets", "nu": 0.1}, {"n_classes": 64, "nu": 0.05}],
     "HierarchicalTripletLoss": [{"tree": _tree()}, {"tree": _tree(), "reduction": "active", "beta": -1.5}],
     "GlobalLoss": [{"weight": 2.0, "margin": 3.0}, {"margin": -3.0}],
+    "FacilityLocationLoss": [{"gamma": 30.0, "reduction": "mean"}, {"gamma": 0.0}],
     "EqualWeightLoss": [{"per": "pair"}],
     "AngularLoss": [{"alpha": 36.0, "reduction": "sum"}],
     "AngularTripletLoss": [{"cost": "hinge", "alpha": 30.0}],
@@ -92,6 +93,7 @@ CASES: dict[str, Make] = {
 # Their second row or their whole batch is part of the formula, so queries and database must be one set.
 ONE_SET_ONLY = {
     "AngularLoss",
+    "FacilityLocationLoss",
     "AngularTripletLoss",
     "LiftedStructureLoss",
     "NPairsLoss",

@@ -140,6 +140,7 @@ NEEDS_BOTH_SIDES = (
     "Quadruplet",
     "NTXent",
     "NPairs",
+    "Facility",
 )
 
 
@@ -214,6 +215,7 @@ def test_tiles_without_weight_change_nothing(kind: type[PairLoss]) -> None:
 SLOW_IN_THE_CLASS_SIZE = {
     "AngularLoss",
     "AngularTripletLoss",
+    "FacilityLocationLoss",
     "PairSemiHardTripletLoss",
     "QuadrupletLoss",
     "SmoothAPLoss",
@@ -254,7 +256,7 @@ def test_against_a_database(kind: type[PairLoss]) -> None:
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-11)
 
 
-CLASSES_ONLY = {"NPairsLoss", "TwoTermQuadrupletLoss"}
+CLASSES_ONLY = {"FacilityLocationLoss", "NPairsLoss", "TwoTermQuadrupletLoss"}
 
 
 @pytest.mark.parametrize("kind", LOSSES)

@@ -29,6 +29,7 @@ from nearer.losses.contrastive import (
     distance_contrastive,
 )
 from nearer.losses.equal import EqualWeightLoss, equal_weight
+from nearer.losses.facility_location import FacilityLocationLoss, choose_medoids, facility_location
 from nearer.losses.global_loss import GlobalLoss, SmartMiningLoss, global_statistics
 from nearer.losses.hdc import CascadeHeads, HDCLoss
 from nearer.losses.hierarchical_triplet import HierarchicalTripletLoss, hierarchical_triplet
@@ -86,6 +87,7 @@ __all__ = [
     "CrossBatchMemory",
     "DatabaseMemory",
     "DistanceContrastiveLoss",
+    "FacilityLocationLoss",
     "EqualWeightLoss",
     "FastAPLoss",
     "Gaussian",
@@ -138,6 +140,7 @@ __all__ = [
     "angular_margins",
     "angular_triplet",
     "asymmetric_regulariser",
+    "choose_medoids",
     "batch_hard_triplet",
     "binomial_deviance",
     "circle",
@@ -145,7 +148,7 @@ __all__ = [
     "contrastive",
     "distance_contrastive",
     "equal_weight",
-    "global_statistics",
+    "facility_location",
     "fast_ap",
     "for_transformers",
     "generalized_lifted",
