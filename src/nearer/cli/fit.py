@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nearer.cli.config import DATA_KEYS, read_config
+from nearer.cli.iterations import IterationBar
 from nearer.cli.loading import load_data
 from nearer.cli.output import print_json
 from nearer.evaluation import Comparison
@@ -57,8 +58,15 @@ def run_fit(flags: Mapping[str, Any], *, config: Path | None, resume: bool, quie
                 f"{len(data.skipped)} images could not be read and were left out: {', '.join(data.skipped[:3])}"
             )
         bar = [ProgressBar(console)] if console.is_terminal and not quiet else []
-        with _busy(console, "learning") if not _is_network(settings, data) else nullcontext():
-            fitted = fit_model(data, settings, folder=scratch, callbacks=bar, say=console.print)
+        with IterationBar(console) as iterations:
+            fitted = fit_model(
+                data,
+                settings,
+                folder=scratch,
+                callbacks=[iterations.make_room, *bar],
+                say=console.print,
+                follow=iterations.follow,
+            )
         fitted.model.command = command_line(about, settings)
         if rank() != 0:
             return
@@ -139,11 +147,6 @@ def _check_free(out: Path, scratch: Path, *, resume: bool) -> None:
         raise ParameterError(
             f"`{scratch}` holds a run that did not end. Add --resume to go on with it, or delete it to begin again."
         )
-
-
-def _is_network(settings: FitSettings, data: Any) -> bool:
-    """Networks have a bar of their own; two live displays would fight."""
-    return settings.method not in ("choose", "auto") or data.all.x.ndim != 2
 
 
 def _busy(console: Console, what: str) -> Any:

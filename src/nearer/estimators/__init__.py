@@ -32,6 +32,7 @@ from nearer.estimators.mlkr import MLKR
 from nearer.estimators.mmc import MMC
 from nearer.estimators.nca import NCA
 from nearer.estimators.neighbours import AAKNN, MLKNN, MetricKNN
+from nearer.estimators.optimise import follow_iterations
 from nearer.estimators.raml_krr import RAMLKRR
 from nearer.estimators.raml_svr import RAMLSVR
 from nearer.estimators.rca import RCA
@@ -82,4 +83,5 @@ __all__ = [
     "MetricLearner",
     "SemiSupervisedMetric",
     "TripletSVM",
+    "follow_iterations",
 ]

@@ -56,7 +56,7 @@ def dml_eig_matrix(
         values, vectors = linalg.eigh(symmetric(gradient), subset_by_index=[p - 1, p - 1])
         top = vectors[:, 0]
         gap = float(values[0] - weights @ squares)
-        report(verbose, "DMLEig", step, float(squares.min()))
+        report(verbose, "DMLEig", step, float(squares.min()), most=max_iter)
         if gap <= tol * max(float(values[0]), np.finfo(np.float64).tiny):
             converged = True
             break

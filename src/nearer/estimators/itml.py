@@ -66,7 +66,7 @@ def itml_matrix(
         # settle.
         scale = float(np.abs(duals).sum() + np.abs(before).sum())
         change = float(np.abs(duals - before).sum()) / scale if scale else 0.0
-        report(verbose, "ITML", sweep, change)
+        report(verbose, "ITML", sweep, change, most=max_iter)
         if change < tol:
             return symmetric(M), bounds, sweep, True
     return symmetric(M), bounds, max_iter, False

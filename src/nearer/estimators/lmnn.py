@@ -19,7 +19,7 @@ from nearer._validation import check_int, check_number
 from nearer.estimators.learner import MetricLearner
 from nearer.estimators.matrices import Array
 from nearer.estimators.near import nearest_hits
-from nearer.estimators.optimise import minimise, report, warn_stopped_early
+from nearer.estimators.optimise import follow_iterations, minimise, report, warn_stopped_early
 from nearer.estimators.starts import Init, start_components
 from nearer.exceptions import LabelError
 
@@ -216,7 +216,7 @@ class LMNN(MetricLearner):
             radii = 2 + _target_squares(Z, targets).max(axis=1)
             fresh = Margins(targets, *find_impostors(Z, starts, radii, most))
             exact, _ = lmnn_loss_and_gradient(A.astype(np.float32), compact, fresh, push=push)
-            report(self.verbose, "LMNN", self.n_iter_, exact)
+            report(self.verbose, "LMNN", self.n_iter_, exact, most=max_iter)
             improved = best - exact
             if improved > 0:
                 best, best_A = exact, A
@@ -235,7 +235,9 @@ class LMNN(MetricLearner):
                 return lmnn_loss_and_gradient(components.astype(np.float32), compact, active, push=push)
 
             steps = min(20, max_iter - self.n_iter_)
-            A, _, done, _ = minimise(loss, A, max_iter=steps, tol=tol / 10)
+            # Who follows hears of the rounds, not of the descent inside each.
+            with follow_iterations(None):
+                A, _, done, _ = minimise(loss, A, max_iter=steps, tol=tol / 10)
             self.n_iter_ += done
         self.objective_ = best
         if not converged:

@@ -119,7 +119,7 @@ def fit_maps(
     if epochs:
         descent = descend(U, V, rows, schedule, torch.Generator().manual_seed(seed))
         for epoch, kept in enumerate(descent, start=1):
-            report(verbose, "all rows", epoch, kept[2])
+            report(verbose, "all rows", epoch, kept[2], most=epochs)
             if epoch == epochs:
                 break
     left, right, loss = kept
@@ -152,7 +152,7 @@ def _best_epoch(
         score = _mean(
             [held_out_loss(U, V, *part, schedule.k) for (U, V, _), part in zip(state, parts, strict=True)]
         )
-        report(verbose, "held out", epoch, score[0])
+        report(verbose, "held out", epoch, score[0], most=schedule.epochs)
         if score < best:
             best, best_epoch = score, epoch
         if epoch - best_epoch >= _PATIENCE or all(loss == 0 for *_, loss in state):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 from scipy import optimize
@@ -11,7 +13,29 @@ from scipy import optimize
 from nearer.estimators.matrices import Array
 from nearer.exceptions import StoppedEarlyWarning
 
-__all__ = ["minimise", "report", "warn_stopped_early"]
+__all__ = ["Follow", "follow_iterations", "minimise", "report", "warn_stopped_early"]
+
+Follow = Callable[[str, int, int, float], None]
+"""Called with the name of the method, the iteration, the most iterations there can be, and the value."""
+
+_following: ContextVar[Follow | None] = ContextVar("following", default=None)
+
+
+@contextmanager
+def follow_iterations(follow: Follow | None) -> Iterator[None]:
+    """Hear of every iteration of the learners that are fitted inside, whatever their `verbose` is.
+
+    >>> heard = []
+    >>> with follow_iterations(lambda *told: heard.append(told)):
+    ...     report(0, "NCA", 3, 0.25, most=50)
+    >>> heard
+    [('NCA', 3, 50, 0.25)]
+    """
+    token = _following.set(follow)
+    try:
+        yield
+    finally:
+        _following.reset(token)
 
 
 def warn_stopped_early(name: str, n_iter: int, reason: str = "") -> None:
@@ -24,14 +48,17 @@ def warn_stopped_early(name: str, n_iter: int, reason: str = "") -> None:
     )
 
 
-def report(verbose: int, name: str, iteration: int, value: float) -> None:
-    """Print one line of progress when `verbose` is on.
+def report(verbose: int, name: str, iteration: int, value: float, *, most: int) -> None:
+    """Print one line of progress when `verbose` is on, and tell who follows; `most` is the limit of iterations.
 
-    >>> report(1, "NCA", 3, 0.25)
+    >>> report(1, "NCA", 3, 0.25, most=50)
     [NCA] iteration 3: 0.25
     """
     if verbose:
         print(f"[{name}] iteration {iteration}: {value:.6g}")
+    follow = _following.get()
+    if follow is not None:
+        follow(name, iteration, most, value)
 
 
 def minimise(
@@ -64,7 +91,7 @@ def minimise(
     def step(_: Array) -> None:
         nonlocal count
         count += 1
-        report(verbose, name, count, latest[0])
+        report(verbose, name, count, latest[0], most=max_iter)
 
     result = optimize.minimize(
         flat,

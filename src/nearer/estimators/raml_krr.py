@@ -9,7 +9,7 @@ from scipy import linalg
 
 from nearer._validation import check_choice, check_int, check_number
 from nearer.estimators.matrices import Array, project_psd, symmetric
-from nearer.estimators.optimise import warn_stopped_early
+from nearer.estimators.optimise import report, warn_stopped_early
 from nearer.estimators.raml import RelationLearner
 from nearer.estimators.raml_pairs import PairSums
 
@@ -86,6 +86,7 @@ def krr_by_gradients(
         new = float(np.vdot(residual, turned))
         direction = turned + (new / size) * direction
         size = new
+        report(0, "RAMLKRR", count, size, most=max_iter)
     offset = float(g.mean() - np.vdot(sums.mean_scatter(), matrix)) if bias else 0.0
     return symmetric(matrix), offset, count, bool(np.linalg.norm(residual) <= goal)
 
@@ -129,6 +130,7 @@ def constrained_krr(
         ahead = new + (momentum - 1) / following * (new - matrix)
         moved = float(np.linalg.norm(new - matrix)) / max(float(np.linalg.norm(new)), 1e-300)
         matrix, momentum = new, following
+        report(0, "RAMLKRR", count, moved, most=max_iter)
     offset = float(g.mean() - np.vdot(sums.mean_scatter(), matrix)) if bias else 0.0
     return matrix, offset, count, moved <= tol
 

@@ -9,7 +9,7 @@ from scipy.special import expit, log_expit
 
 from nearer._validation import check_choice, check_int, check_number
 from nearer.estimators.matrices import Array, project_psd
-from nearer.estimators.optimise import warn_stopped_early
+from nearer.estimators.optimise import report, warn_stopped_early
 from nearer.estimators.partly_labelled import PartlyLabelledLearner
 from nearer.estimators.scatter import take_differences
 
@@ -81,6 +81,7 @@ def seraph_gradient_projection(
             return M, iteration, True
         change = float(np.linalg.norm(fresh - M))
         M, value, gradient = fresh, found, slope
+        report(0, "SERAPH", iteration, value, most=max_iter)
         if change < tol:
             return M, iteration, True
     return M, max_iter, False

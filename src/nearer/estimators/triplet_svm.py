@@ -40,7 +40,7 @@ def triplet_svm(
 
     def step(_: Array) -> None:
         count[0] += 1
-        report(verbose, "TripletSVM", count[0], latest[0])
+        report(verbose, "TripletSVM", count[0], latest[0], most=max_iter)
 
     result = optimize.minimize(
         dual,

@@ -14,6 +14,7 @@ from torch import nn
 
 from nearer import estimators
 from nearer.datasets import Dataset
+from nearer.estimators.optimise import Follow
 from nearer.evaluation import Comparison, compare
 from nearer.exceptions import NearerError, ParameterError, StoppedEarlyWarning
 from nearer.geometry import Chain, Mahalanobis, Standardise
@@ -74,8 +75,11 @@ def fit_model(
     folder: Path | None = None,
     callbacks: Sequence[Callback] = (),
     say: Say | None = None,
+    follow: Follow | None = None,
 ) -> Fitted:
     """Learn a model from a data set. `folder` is where a network keeps its checkpoints and logs while it trains.
+
+    `callbacks` hear of the training of a network, `follow` of the iterations of a linear learner.
 
     >>> from nearer.datasets import load_wine
     >>> fitted = fit_model(load_wine(), FitSettings(method="kissme"))
@@ -90,7 +94,7 @@ def fit_model(
     problem = Problem.from_data(data, held_out=settings.held_out, split=settings.split, seed=settings.seed)
     method, rule, trials = _method(problem, settings, tell)
     tell(rule)
-    with warnings.catch_warnings(record=True) as raised:
+    with warnings.catch_warnings(record=True) as raised, estimators.follow_iterations(follow):
         warnings.simplefilter("always", StoppedEarlyWarning)
         encoder, history = _learn(problem, method, settings, folder=folder, callbacks=callbacks)
     notes = [str(one.message) for one in raised]
