@@ -152,6 +152,7 @@ __all__ = [
     "fast_ap",
     "for_transformers",
     "generalized_lifted",
+    "global_statistics",
     "hierarchical_triplet",
     "histogram",
     "info_nce",

@@ -206,6 +206,7 @@ class _Search:
     def __init__(self, distance: Tensor, codes: Tensor, gamma: float) -> None:
         self.distance, self.codes, self.gamma = distance, codes, gamma
         sizes = torch.bincount(codes).double() / len(codes)
+        self.classes = len(sizes)
         self.entropy = -torch.special.xlogy(sizes, sizes).sum()
 
     def best_addition(self, medoids: list[int], candidates: Tensor) -> tuple[float, int]:
@@ -223,27 +224,30 @@ class _Search:
         scores = -torch.cat(sums).double()
         order = scores.argsort(descending=True, stable=True)
         best, found = -torch.inf, -1
-        for part in torch.split(order, 32):
+        cells = torch.unique(owner * self.classes + self.codes, return_inverse=True, return_counts=True)
+        for part in torch.split(order, 128):
             if float(scores[part[0]]) + self.gamma <= best:
                 break
             value = scores[part]
             if self.gamma:
-                value = value + self.gamma * (1 - self._nmi(near, owner, candidates[part]))
+                value = value + self.gamma * (1 - self._nmi(near, cells, candidates[part]))
             top = int(value.argmax())
             if float(value[top]) > best:
                 best, found = float(value[top]), int(candidates[part[top]])
         return best, found
 
-    def _nmi(self, near: Tensor, owner: Tensor, candidates: Tensor) -> Tensor:
-        """NMI with the labels after adding each candidate, (m,); items move that are nearer to it."""
-        n = len(near)
+    def _nmi(self, near: Tensor, cells: tuple[Tensor, Tensor, Tensor], candidates: Tensor) -> Tensor:
+        """NMI with the labels after adding each candidate, (m,); items move that are nearer to it.
+
+        `cells` are the (cluster, class) pairs that occur, the one of each item, and how many items each has.
+        """
+        n, (names, cell, total) = len(near), cells
         moved = (self.distance[:, candidates] < near[:, None]).double()
-        classes = int(self.codes.max()) + 1
-        cells, cell, total = torch.unique(owner * classes + self.codes, return_inverse=True, return_counts=True)
-        stay = total[:, None] - moved.new_zeros((len(cells), moved.shape[1])).index_add_(0, cell, moved)
-        gone = moved.new_zeros((classes, moved.shape[1])).index_add_(0, self.codes, moved)
+        stay = total[:, None] - moved.new_zeros((len(names), moved.shape[1])).index_add_(0, cell, moved)
+        gone = moved.new_zeros((self.classes, moved.shape[1])).index_add_(0, self.codes, moved)
         joint = torch.cat([stay, gone]) / n
-        clusters = moved.new_zeros((int(owner.max()) + 1, moved.shape[1])).index_add_(0, cells // classes, stay)
+        owners = names // self.classes
+        clusters = moved.new_zeros((int(owners[-1]) + 1, moved.shape[1])).index_add_(0, owners, stay)
         sizes = torch.cat([clusters, gone.sum(0, keepdim=True)]) / n
         h_joint, h_clusters = (-torch.special.xlogy(p, p).sum(0) for p in (joint, sizes))
         information = (h_clusters + self.entropy - h_joint).clamp(min=0)
