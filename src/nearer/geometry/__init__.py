@@ -6,6 +6,7 @@ Euclidean distance after it is the learned one) and `distance`. Everything with 
 """
 
 from nearer.geometry.asymmetric import AsymmetricMap, TwoEncoders, inner_product_database, inner_product_queries
+from nearer.geometry.boosted_heads import BoostedHeads
 from nearer.geometry.encoders import MLP, Chain, ColourCNN, DigitsCNN, embed
 from nearer.geometry.loading import load
 from nearer.geometry.mahalanobis import Mahalanobis, factor_of, project_psd
@@ -32,6 +33,7 @@ from nearer.geometry.standardise import Standardise
 __all__ = [
     "MLP",
     "AsymmetricMap",
+    "BoostedHeads",
     "Chain",
     "ColourCNN",
     "DigitsCNN",

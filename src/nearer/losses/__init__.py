@@ -20,6 +20,7 @@ from nearer.losses.angular_triplets import (
     tangent_weight,
 )
 from nearer.losses.asymmetric_regularisers import asymmetric_regulariser
+from nearer.losses.bier import ABIERLoss, BIERLoss, HeadDiversity, decorrelate
 from nearer.losses.binomial import BinomialDevianceLoss, binomial_deviance
 from nearer.losses.circle import CircleLoss, circle
 from nearer.losses.contrastive import (
@@ -28,6 +29,7 @@ from nearer.losses.contrastive import (
     contrastive,
     distance_contrastive,
 )
+from nearer.losses.energy_confusion import EnergyConfusionLoss, energy_confusion
 from nearer.losses.equal import EqualWeightLoss, equal_weight
 from nearer.losses.facility_location import FacilityLocationLoss, choose_medoids, facility_location
 from nearer.losses.global_loss import GlobalLoss, SmartMiningLoss, global_statistics
@@ -35,6 +37,7 @@ from nearer.losses.hdc import CascadeHeads, HDCLoss
 from nearer.losses.hierarchical_triplet import HierarchicalTripletLoss, hierarchical_triplet
 from nearer.losses.histogram import HistogramLoss, histogram
 from nearer.losses.jrs import IntraClassPenalty, JMMDLoss, JRDLoss, JRSLoss, class_layer
+from nearer.losses.layer_input import LayerInput
 from nearer.losses.layer_kernels import Gaussian, Laplace, MomentGenerating, Polynomial, mean_squared_distance
 from nearer.losses.lifted import (
     GeneralizedLiftedLoss,
@@ -55,6 +58,7 @@ from nearer.losses.quadruplet import QuadrupletLoss, TwoTermQuadrupletLoss, quad
 from nearer.losses.ranking import FastAPLoss, SmoothAPLoss, fast_ap, smooth_ap
 from nearer.losses.raw import MultiSimilarityLoss, RAWLoss, multi_similarity, raw
 from nearer.losses.relation_alignment import RelationAlignmentLoss, relation_alignment
+from nearer.losses.reversal import reverse_gradient
 from nearer.losses.row_loss import RowLoss
 from nearer.losses.soft_triple import SoftTripleLoss
 from nearer.losses.softmax import InfoNCELoss, NCALoss, NTXentLoss, SupConLoss, info_nce, nca, nt_xent, supcon
@@ -75,10 +79,12 @@ from nearer.losses.triplet import (
 )
 
 __all__ = [
+    "ABIERLoss",
     "AMSoftmaxLoss",
     "AngularLoss",
     "AngularTripletLoss",
     "ArcFaceLoss",
+    "BIERLoss",
     "BatchHardTripletLoss",
     "BinomialDevianceLoss",
     "CascadeHeads",
@@ -87,13 +93,15 @@ __all__ = [
     "CrossBatchMemory",
     "DatabaseMemory",
     "DistanceContrastiveLoss",
-    "FacilityLocationLoss",
+    "EnergyConfusionLoss",
     "EqualWeightLoss",
+    "FacilityLocationLoss",
     "FastAPLoss",
     "Gaussian",
-    "GlobalLoss",
     "GeneralizedLiftedLoss",
+    "GlobalLoss",
     "HDCLoss",
+    "HeadDiversity",
     "HierarchicalTripletLoss",
     "HistogramLoss",
     "InfoNCELoss",
@@ -102,6 +110,7 @@ __all__ = [
     "JRDLoss",
     "JRSLoss",
     "Laplace",
+    "LayerInput",
     "LiftedStructureLoss",
     "MarginLoss",
     "MomentGenerating",
@@ -125,9 +134,9 @@ __all__ = [
     "RowLoss",
     "SemiHardTripletLoss",
     "SentenceTransformersLoss",
-    "SmartMiningLoss",
     "ShardedLoss",
     "ShardedProxies",
+    "SmartMiningLoss",
     "SmoothAPLoss",
     "SoftTripleLoss",
     "SquaredContrastiveLoss",
@@ -140,13 +149,15 @@ __all__ = [
     "angular_margins",
     "angular_triplet",
     "asymmetric_regulariser",
-    "choose_medoids",
     "batch_hard_triplet",
     "binomial_deviance",
+    "choose_medoids",
     "circle",
     "class_layer",
     "contrastive",
+    "decorrelate",
     "distance_contrastive",
+    "energy_confusion",
     "equal_weight",
     "facility_location",
     "fast_ap",
@@ -173,6 +184,7 @@ __all__ = [
     "raw",
     "relation_alignment",
     "relation_from_indices",
+    "reverse_gradient",
     "semi_hard_triplet",
     "smooth_ap",
     "squared_contrastive",
