@@ -6,15 +6,20 @@ other row has, so that all rows are compared at the same number of columns.
 
 from __future__ import annotations
 
-from torch import nn
+from collections.abc import Callable
+from typing import Any
 
-from nearer.losses import CascadeHeads, HDCLoss, HierarchicalTripletLoss
+from torch import Tensor, nn
+
+from nearer.index import Index
+from nearer.losses import CascadeHeads, HDCLoss, HierarchicalTripletLoss, SmartMiningLoss
+from nearer.mining import HardnessController, RankRange
 from nearer.recipes.unseen_class_data import UnseenClasses
 from nearer.recipes.unseen_class_networks import Network, SmallTrunk
 from nearer.recipes.unseen_classes import Learner, make_sampler
-from nearer.training import AnchorNeighbourSampler, rebuild
+from nearer.training import AnchorNeighbourSampler, Moment, RankRangeSampler, rebuild
 
-__all__ = ["hdc", "htl"]
+__all__ = ["hdc", "htl", "smart_mining"]
 
 
 def htl(data: UnseenClasses, network: Network, seed: int) -> Learner:
@@ -35,6 +40,28 @@ def htl(data: UnseenClasses, network: Network, seed: int) -> Learner:
     )
     again = rebuild(loss.tree, embed=lambda: data.seen.embed(network), labels=data.labels)
     return Learner(network, loss, sampler, network, callbacks=(again,))
+
+
+def smart_mining(data: UnseenClasses, network: Network, seed: int) -> Learner:
+    """Triplets with negatives of a range of ranks in an index of all seen items, harder when the loss is small."""
+    plan = data.protocol
+
+    def build(embeddings: Tensor) -> Callable[[Tensor, int], Any]:
+        index = Index(embeddings.shape[1])
+        index.add(embeddings)
+        return lambda queries, k: index.search(queries, k).ids
+
+    controller = HardnessController(target=0.1)
+    miner = RankRange(build, low=16, high=64, controller=controller)
+    anchors = max(1, min(plan.classes, data.classes) * plan.per_class // 3)
+    sampler = RankRangeSampler(data.labels, miner, anchors=anchors, batches=plan.steps, seed=seed)
+
+    def observe(moment: Moment) -> None:
+        if moment.kind == "step":
+            controller.observe(moment.values["loss"])
+
+    again = rebuild(miner, embed=lambda: data.seen.embed(network), labels=data.labels)
+    return Learner(network, SmartMiningLoss(), sampler, network, callbacks=(observe, again))
 
 
 def hdc(data: UnseenClasses, network: Network, seed: int) -> Learner:
