@@ -51,6 +51,7 @@ from nearer.losses.memory import CrossBatchMemory, DatabaseMemory
 from nearer.losses.n_pairs import NPairsLoss, n_pairs
 from nearer.losses.neighbourhood import NeighbourhoodLoss, neighbourhood, neighbourhood_of_distances
 from nearer.losses.pair_loss import PairLoss, ShardedLoss
+from nearer.losses.pddm import PairScore, PDDMLoss
 from nearer.losses.proxy_anchor import ProxyAnchorLoss
 from nearer.losses.proxy_loss import ProxyLoss, ShardedProxies
 from nearer.losses.proxy_nca import ProxyNCALoss
@@ -120,7 +121,9 @@ __all__ = [
     "NTXentLoss",
     "NeighbourhoodLoss",
     "NormalizedSoftmaxLoss",
+    "PDDMLoss",
     "PairLoss",
+    "PairScore",
     "PairSemiHardTripletLoss",
     "Polynomial",
     "ProjectedAngularLoss",
