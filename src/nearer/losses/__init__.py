@@ -64,6 +64,7 @@ from nearer.losses.row_loss import RowLoss
 from nearer.losses.soft_triple import SoftTripleLoss
 from nearer.losses.softmax import InfoNCELoss, NCALoss, NTXentLoss, SupConLoss, info_nce, nca, nt_xent, supcon
 from nearer.losses.squared_contrastive import SquaredContrastiveLoss, squared_contrastive
+from nearer.losses.streams import AcrossStreams
 from nearer.losses.synthetic import SyntheticLoss
 from nearer.losses.taps import tapped
 from nearer.losses.triplet import (
@@ -82,6 +83,7 @@ from nearer.losses.triplet import (
 __all__ = [
     "ABIERLoss",
     "AMSoftmaxLoss",
+    "AcrossStreams",
     "AngularLoss",
     "AngularTripletLoss",
     "ArcFaceLoss",

@@ -27,6 +27,7 @@ from nearer.training.riemannian import Descent, RiemannianAdam, RiemannianSGD, r
 from nearer.training.samplers import ClassSampler, HierarchicalSampler, NPairSampler, Sampler, UniformSampler
 from nearer.training.schedules import Schedule, constant, cosine, linear, milestones
 from nearer.training.step import Batches, EncoderStep, Step
+from nearer.training.streams import TwoStreams
 from nearer.training.views import exemplar_views, jiggled, rotations
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "TensorBatches",
     "TensorBoardLog",
     "TrainingInterrupted",
+    "TwoStreams",
     "UniformSampler",
     "WandbLog",
     "alternate",
