@@ -34,6 +34,7 @@ from nearer.losses.equal import EqualWeightLoss, equal_weight
 from nearer.losses.facility_location import FacilityLocationLoss, choose_medoids, facility_location
 from nearer.losses.global_loss import GlobalLoss, SmartMiningLoss, global_statistics
 from nearer.losses.hdc import CascadeHeads, HDCLoss
+from nearer.losses.hdml import HDMLLoss, harder_negatives
 from nearer.losses.hierarchical_triplet import HierarchicalTripletLoss, hierarchical_triplet
 from nearer.losses.histogram import HistogramLoss, histogram
 from nearer.losses.jrs import IntraClassPenalty, JMMDLoss, JRDLoss, JRSLoss, class_layer
@@ -104,6 +105,7 @@ __all__ = [
     "GeneralizedLiftedLoss",
     "GlobalLoss",
     "HDCLoss",
+    "HDMLLoss",
     "HeadDiversity",
     "HierarchicalTripletLoss",
     "HistogramLoss",
@@ -169,6 +171,7 @@ __all__ = [
     "for_transformers",
     "generalized_lifted",
     "global_statistics",
+    "harder_negatives",
     "hierarchical_triplet",
     "histogram",
     "info_nce",
