@@ -94,21 +94,27 @@ def test_draws_are_distinct_and_from_the_table() -> None:
 
 
 class TestController:
-    def test_rises_after_a_small_running_mean_and_starts_anew(self) -> None:
+    def test_rises_after_a_small_running_mean_once_per_table(self) -> None:
         controller = HardnessController(target=0.1, momentum=0.9)
-        levels = [controller.observe(0.05) for _ in range(20)]
-        assert levels == [0] * 9 + [1] * 10 + [2]
+        assert [controller.observe(0.05) for _ in range(30)] == [0] * 9 + [1] * 21
+        controller.applied()
+        assert [controller.observe(0.05) for _ in range(11)] == [1] * 9 + [2] * 2
 
     def test_eases_only_when_asked(self) -> None:
         stays, eases = HardnessController(target=0.1), HardnessController(target=0.1, ease_above=1.0, momentum=0.0)
         assert [stays.observe(5.0) for _ in range(30)][-1] == 0
-        assert [eases.observe(loss) for loss in (5.0, 0.01, 0.5, 5.0, 5.0)] == [0, 1, 1, 0, 0]
+        levels = []
+        for loss in (5.0, 0.01, 0.5, 5.0, 5.0):
+            levels.append(eases.observe(loss))
+            eases.applied()
+        assert levels == [0, 1, 1, 0, 0]
 
     def test_ranges_never_are_empty(self) -> None:
         controller = HardnessController(target=0.1, momentum=0.0)
         ranges = []
         for _ in range(6):
             controller.observe(0.0)
+            controller.applied()
             ranges.append(controller.ranks(16, 32))
         assert ranges == [(8, 16), (4, 8), (2, 4), (1, 2), (0, 1), (0, 1)]
 

@@ -70,9 +70,10 @@ def mine_rank_range(
 class HardnessController(nn.Module):
     """How hard negatives must be for the loss to say something: a level that rises when the loss has become small.
 
-    A running mean of the loss below `target` raises the level by one and starts the mean anew; above `ease_above`
-    (if given) it lowers it. At level h the ranks of a `RankRange` are divided by 2^h. Nothing happens before the
-    mean has seen 1/(1 − `momentum`) losses. Level and mean are in the state.
+    A running mean of the loss below `target` raises the level by one, above `ease_above` (if given) it lowers it.
+    At level h the ranks of a `RankRange` are divided by 2^h. Nothing happens before the mean has seen
+    1/(1 − `momentum`) losses, and after a change nothing until it has taken effect (`applied`, which the update of
+    a `RankRange` calls). Level and mean are in the state.
 
     >>> controller = HardnessController(target=0.1, momentum=0.5)
     >>> [controller.observe(loss) for loss in (0.5, 0.05, 0.05, 0.05, 0.05)]
@@ -82,6 +83,7 @@ class HardnessController(nn.Module):
     level: Tensor
     mean: Tensor
     seen: Tensor
+    waiting: Tensor
 
     def __init__(self, *, target: float, ease_above: float | None = None, momentum: float = 0.9) -> None:
         super().__init__()
@@ -93,10 +95,13 @@ class HardnessController(nn.Module):
         self.register_buffer("level", torch.zeros((), dtype=torch.int64))
         self.register_buffer("mean", torch.zeros((), dtype=torch.float64))
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("waiting", torch.zeros((), dtype=torch.bool))
 
     def observe(self, loss: float) -> int:
         """Take the loss of a step into the mean; the level that follows from it."""
         value = check_number(loss, "loss")
+        if bool(self.waiting):
+            return int(self.level)
         first = int(self.seen) == 0
         self.mean.fill_(value if first else self.momentum * float(self.mean) + (1 - self.momentum) * value)
         self.seen += 1
@@ -106,8 +111,13 @@ class HardnessController(nn.Module):
             move = 1 if mean < self.target else -1 if self.ease_above is not None and mean > self.ease_above else 0
             if move and int(self.level) + move >= 0:
                 self.level += move
-                self.seen.zero_()
+                self.waiting.fill_(True)
         return int(self.level)
+
+    def applied(self) -> None:
+        """The level is in use now: start a new mean."""
+        self.waiting.fill_(False)
+        self.seen.zero_()
 
     def ranks(self, low: int, high: int) -> tuple[int, int]:
         """The range of ranks at the present level; never empty.
@@ -176,6 +186,8 @@ class RankRange(Rebuilt):
         x = as_matrix(embeddings, "embeddings").detach()
         low, high = self.ranks
         self.table = mine_rank_range(self.build(x), x, labels, low=low, high=high)
+        if self.controller is not None:
+            self.controller.applied()
 
     def negatives(self, anchors: Tensor, count: int, random: np.random.Generator) -> Tensor:
         """`count` negatives of each anchor, drawn without replacement: (a, count), −1 where it has fewer."""
