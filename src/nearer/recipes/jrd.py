@@ -34,6 +34,7 @@ from nearer.recipes.recipe import Outcome, Request
 from nearer.recipes.unified_view import printed
 from nearer.recipes.unseen_class_networks import Backbone
 from nearer.recipes.unseen_class_report import reproduce_tables
+from nearer.recipes.unseen_class_systems import ecaml
 from nearer.recipes.unseen_classes import Row, Setting
 
 __all__ = ["TABLES", "LayeredLoss", "reproduce_jrd"]
@@ -173,6 +174,7 @@ BASELINES = (
         sampler="uniform",
         printed=printed(65.4, 84.5, 78.3),
     ),
+    Row("ECAML", build=ecaml, printed=printed(55.7, 84.5, 71.3)),
 )
 TABLES = {"variants": VARIANTS, "kernels": KERNELS, "alpha": ALPHAS, "baselines": BASELINES}
 TITLES = {

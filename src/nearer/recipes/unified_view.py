@@ -24,7 +24,7 @@ from nearer.mining import VTHM, DistanceWeighted, SemiHard
 from nearer.recipes.recipe import Outcome, Request
 from nearer.recipes.unseen_class_networks import Backbone
 from nearer.recipes.unseen_class_report import reproduce_tables
-from nearer.recipes.unseen_class_systems import hdc, htl, smart_mining
+from nearer.recipes.unseen_class_systems import abier, hdc, htl, smart_mining
 from nearer.recipes.unseen_classes import Row
 
 __all__ = ["TABLES", "reproduce_unified_view"]
@@ -75,6 +75,7 @@ BASELINES = (
     Row("Clustering", lambda _: FacilityLocationLoss(reduction="mean"), printed=printed(48.2, 58.1, 67.0)),
     Row("Smart Mining", build=smart_mining, printed=printed(49.8, 64.7)),
     Row("HDC", build=hdc, printed=printed(53.6, 73.7, 69.5, 62.1)),
+    Row("ABIER", build=abier, printed=printed(57.5, 82.0, 74.2, 83.1)),
 )
 TABLES = {"ablation": ABLATION, "baselines": BASELINES}
 TITLES = {

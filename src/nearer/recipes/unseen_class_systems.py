@@ -9,17 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from nearer.geometry import BoostedHeads, UnitLength
 from nearer.index import Index
-from nearer.losses import CascadeHeads, HDCLoss, HierarchicalTripletLoss, SmartMiningLoss
+from nearer.losses import (
+    ABIERLoss,
+    BinomialDevianceLoss,
+    CascadeHeads,
+    EnergyConfusionLoss,
+    HDCLoss,
+    HierarchicalTripletLoss,
+    SmartMiningLoss,
+)
 from nearer.mining import HardnessController, RankRange
 from nearer.recipes.unseen_class_data import UnseenClasses
 from nearer.recipes.unseen_class_networks import Network, SmallTrunk
 from nearer.recipes.unseen_classes import Learner, make_sampler
 from nearer.training import AnchorNeighbourSampler, Moment, RankRangeSampler, rebuild
 
-__all__ = ["hdc", "htl", "smart_mining"]
+__all__ = ["abier", "ecaml", "hdc", "htl", "smart_mining"]
 
 
 def htl(data: UnseenClasses, network: Network, seed: int) -> Learner:
@@ -72,6 +82,29 @@ def hdc(data: UnseenClasses, network: Network, seed: int) -> Learner:
         if name == "trunk":
             start_like(head, network)
     return Learner(heads, HDCLoss(), make_sampler("classes", data, seed), heads)
+
+
+def abier(data: UnseenClasses, network: Network, seed: int) -> Learner:
+    """The embedding in three parts of growing width that boost each other and are kept different by adversaries."""
+    d = network.dimension
+    # The shares of the paper: 96, 160 and 256 of 512.
+    widths = (d * 3 // 16, d * 5 // 16, d - d * 3 // 16 - d * 5 // 16)
+    heads = BoostedHeads(network.width, widths)
+    if isinstance(network.head, nn.Linear) and not isinstance(network.trunk, SmallTrunk):
+        # A head that starts well is cut into the parts; every part gets directions of all strengths.
+        rows = torch.split(torch.randperm(d, generator=torch.Generator().manual_seed(seed)), list(widths))
+        for part, chosen in zip(heads.parts, rows, strict=True):
+            part.weight.data.copy_(network.head.weight.data[chosen])  # type: ignore[operator]
+    network.head = heads
+    return Learner(network, ABIERLoss(heads), make_sampler("classes", data, seed), network)
+
+
+def ecaml(data: UnseenClasses, network: Network, seed: int) -> Learner:
+    """Binomial deviance with a term that confuses random pairs, which moves the head alone."""
+    network.head = nn.Sequential(network.head, UnitLength())
+    generator = torch.Generator().manual_seed(seed)
+    loss = EnergyConfusionLoss(BinomialDevianceLoss(), network.head, generator=generator)
+    return Learner(network, loss, make_sampler("classes", data, seed), network)
 
 
 def depths(network: Network) -> list[str]:
