@@ -6,10 +6,12 @@ Euclidean distance after it is the learned one) and `distance`. Everything with 
 """
 
 from nearer.geometry.asymmetric import AsymmetricMap, TwoEncoders, inner_product_database, inner_product_queries
+from nearer.geometry.attention_heads import AttentionHeads, DecoupledEncoder
 from nearer.geometry.boosted_heads import BoostedHeads
 from nearer.geometry.encoders import MLP, Chain, ColourCNN, DigitsCNN, embed
 from nearer.geometry.loading import load
 from nearer.geometry.mahalanobis import Mahalanobis, factor_of, project_psd
+from nearer.geometry.object_crop import crop, object_boxes, random_walk_saliency
 from nearer.geometry.orthogonal import (
     OrthogonalMap,
     cayley_retraction,
@@ -33,9 +35,11 @@ from nearer.geometry.standardise import Standardise
 __all__ = [
     "MLP",
     "AsymmetricMap",
+    "AttentionHeads",
     "BoostedHeads",
     "Chain",
     "ColourCNN",
+    "DecoupledEncoder",
     "DigitsCNN",
     "Mahalanobis",
     "OrthogonalMap",
@@ -44,6 +48,7 @@ __all__ = [
     "UnitLength",
     "cayley_retraction",
     "cosine_similarity",
+    "crop",
     "dot_product",
     "embed",
     "euclidean_distance",
@@ -52,11 +57,13 @@ __all__ = [
     "inner_product_queries",
     "load",
     "normalise",
+    "object_boxes",
     "orthogonality_penalty",
     "orthonormalise",
     "polar_retraction",
     "project_psd",
     "qr_retraction",
+    "random_walk_saliency",
     "rmac",
     "rmac_windows",
     "squared_euclidean_distance",

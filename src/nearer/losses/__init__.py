@@ -29,6 +29,7 @@ from nearer.losses.contrastive import (
     contrastive,
     distance_contrastive,
 )
+from nearer.losses.deml import DeMLLoss, activation_product, branch_separation
 from nearer.losses.energy_confusion import EnergyConfusionLoss, energy_confusion
 from nearer.losses.equal import EqualWeightLoss, equal_weight
 from nearer.losses.facility_location import FacilityLocationLoss, choose_medoids, facility_location
@@ -96,6 +97,7 @@ __all__ = [
     "ContrastiveLoss",
     "CrossBatchMemory",
     "DatabaseMemory",
+    "DeMLLoss",
     "DistanceContrastiveLoss",
     "EnergyConfusionLoss",
     "EqualWeightLoss",
@@ -151,6 +153,7 @@ __all__ = [
     "SyntheticLoss",
     "TripletLoss",
     "TwoTermQuadrupletLoss",
+    "activation_product",
     "angular",
     "angular_factor_gradient",
     "angular_margins",
@@ -158,6 +161,7 @@ __all__ = [
     "asymmetric_regulariser",
     "batch_hard_triplet",
     "binomial_deviance",
+    "branch_separation",
     "choose_medoids",
     "circle",
     "class_layer",
