@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -77,7 +78,7 @@ class JMMDLoss(JRSLoss):
         share = share / share.sum(0)
         logs: list[Tensor] = []
         for kernel, row in zip(self._kernels(len(rows)), rows, strict=True):
-            logs.append(_differentiable_log(kernel.fitted(row), row))
+            logs.append(_differentiable_log(kernel, row))
         stacked = torch.stack(logs)
         joint = stacked.exp().sum(0) if self.combine == "sum" else stacked.sum(0).exp()
         between = share.t() @ joint @ share
@@ -171,17 +172,17 @@ class _PairMean(torch.autograd.Function):
         wide = [layer if layer.dtype == torch.float64 else layer.float() for layer in layers]
         fitted = [kernel.fitted(layer) for kernel, layer in zip(kernels, wide, strict=True)]
         wanted = any(ctx.needs_input_grad[4:])
-        total, gradients, count = joint_similarity(
-            wide, fitted, labels, combine=combine, pairs=pairs, gradient=wanted
-        )
-        n = max(count, 1)
+        value = joint_similarity(fitted, labels, combine=combine, pairs=pairs, gradient=wanted)
         if wanted:
-            saved = [(one / n).to(layer.dtype) for one, layer in zip(gradients, layers, strict=True)]
+            saved = [kernel.gradient().to(layer.dtype) for kernel, layer in zip(fitted, layers, strict=True)]
             ctx.save_for_backward(*saved)
-        return (total / n).to(layers[0].dtype)
+        return value.to(layers[0].dtype)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        # A loss that is minimised as it is has the factor 1: no pass over the gradients is needed for it.
+        if gradients[0].item() == 1.0:
+            return (None, None, None, None, *ctx.saved_tensors)
         return (None, None, None, None, *(saved * gradients[0] for saved in ctx.saved_tensors))
 
 
@@ -189,22 +190,27 @@ class _KernelLog(torch.autograd.Function):
     """log k over all pairs of a batch with the kernel's own derivative."""
 
     @staticmethod
-    def forward(ctx: Any, fitted: Any, x: Tensor) -> Tensor:
-        log, slope = fitted.values(x, x)
-        ctx.fitted = fitted
-        ctx.save_for_backward(x, slope)
-        kept: Tensor = log.clone()
-        return kept
+    def forward(ctx: Any, kernel: Any, x: Tensor) -> Tensor:
+        ctx.kernel = kernel.fitted(x)
+        tile = ctx.kernel.tile(slice(None), slice(None))
+        ctx.save_for_backward(x.new_ones(()) if tile.slope is None else tile.slope)
+        # A pair too far for single precision counts as the farthest that is not.
+        log: Tensor = (
+            tile.value.clamp_min(torch.finfo(x.dtype).tiny).log() if tile.log is None else tile.log.clone()
+        )
+        return log + math.log(tile.constant)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
-        x, slope = ctx.saved_tensors
-        by_rows, by_columns = ctx.fitted.pull(gradients[0] * slope, x, x)
-        return None, by_rows + by_columns
+        (slope,) = ctx.saved_tensors
+        weights = gradients[0] * slope
+        # All ordered pairs are in one tile, and K is symmetric: both roles of an item.
+        ctx.kernel.pull(weights + weights.t(), slice(None), slice(None), mirrored=False)
+        return None, ctx.kernel.gradient()
 
 
-def _differentiable_log(fitted: Any, x: Tensor) -> Tensor:
-    log: Tensor = _KernelLog.apply(fitted, x)  # type: ignore[no-untyped-call]
+def _differentiable_log(kernel: Any, x: Tensor) -> Tensor:
+    log: Tensor = _KernelLog.apply(kernel, x)  # type: ignore[no-untyped-call]
     return log
 
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from nearer._validation import check_int, check_number
 from nearer.exceptions import NotFiniteError
+from nearer.pairwise.joint import KernelTile
 
 __all__ = ["Gaussian", "Laplace", "MomentGenerating", "Polynomial", "mean_squared_distance"]
 
@@ -20,19 +21,21 @@ def mean_squared_distance(x: Tensor) -> Tensor:
     >>> mean_squared_distance(torch.tensor([[0.0], [2.0], [4.0]])).item()
     8.0
     """
-    m = len(x)
-    if m < 2:
-        return x.new_ones(())
     # Centred first: the difference of two large sums would lose digits.
-    centred = x - x.mean(0)
-    return (2 * centred.square().sum() / (m - 1)).clamp_min(1e-12)
+    return x.new_tensor(_mean_of_pairs((x - x.mean(0)).square().sum(1)))
+
+
+def _mean_of_pairs(lengths: Tensor) -> float:
+    """The mean squared distance of m rows from their squared distances to their mean, (m,)."""
+    m = len(lengths)
+    return max(2 * float(lengths.sum()) / (m - 1), 1e-12) if m > 1 else 1.0
 
 
 class Gaussian:
     """k = (1/K) Σ_u e^{−D²/σ_u²}, σ_u² = b·2^{u−⌊K/2⌋}, b the mean squared distance of the batch, or fixed.
 
-    >>> kernel = Gaussian(components=1, bandwidth=2.0).fitted(torch.zeros(2, 1))
-    >>> kernel.values(torch.zeros(1, 1), torch.ones(1, 1))[0]
+    >>> kernel = Gaussian(components=1, bandwidth=2.0).fitted(torch.tensor([[0.0], [1.0]]))
+    >>> kernel.tile(slice(0, 1), slice(1, 2)).value.log()
     tensor([[-0.5000]])
     """
 
@@ -42,39 +45,50 @@ class Gaussian:
 
     def fitted(self, x: Tensor) -> _FittedGaussian:
         """With the bandwidth of this batch, which carries no gradient."""
-        b = mean_squared_distance(x.detach()) if self.bandwidth is None else x.new_tensor(self.bandwidth)
-        powers = torch.arange(self.components, device=x.device) - self.components // 2
-        return _FittedGaussian(1 / (b * 2.0 ** powers.to(x.dtype)))
+        return _FittedGaussian(x.detach(), self.bandwidth, self.components)
 
 
 class _FittedGaussian:
-    def __init__(self, rates: Tensor) -> None:
-        self.rates = rates.tolist()
+    """The widest term is e = e^q, q = −r D²; the next has half its σ², so it is the square of the one before."""
 
-    def values(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        d = (
-            torch.addmm(y.square().sum(1)[None, :], x, y.t(), alpha=-2)
-            .add_(x.square().sum(1)[:, None])
-            .clamp_(min=0)
-        )
-        if len(self.rates) == 1:
-            return d.mul_(-self.rates[0]), d.new_full((), -self.rates[0]).expand_as(d)
-        # Each σ² is twice the one before, so each exponential is the square of the next.
-        last = (d * -self.rates[-1]).exp_()
-        terms = [last]
-        for _ in self.rates[1:]:
-            terms.append(terms[-1] * terms[-1])
-        total = torch.stack(terms).sum(0)
-        slope = sum(-rate * term for rate, term in zip(reversed(self.rates), terms, strict=True))
-        # Far pairs underflow to 0 in every term: their log is very negative and their slope that of the widest.
-        safe = total > 0
-        log = torch.where(safe, (total / len(terms)).log(), -d * self.rates[-1])
-        return log, torch.where(safe, slope / total, -self.rates[-1])
+    def __init__(self, x: Tensor, bandwidth: float | None, components: int) -> None:
+        self.components = components
+        # Distances do not feel a shift, and about the mean they keep their digits.
+        self.x = x - x.mean(0) if len(x) else x
+        lengths = torch.linalg.vector_norm(self.x, dim=1).square_()
+        b = _mean_of_pairs(lengths) if bandwidth is None else bandwidth
+        self.rate = 2.0 ** (components // 2 - components + 1) / b
+        self._lengths = lengths.mul_(-self.rate)
+        self._total = torch.zeros_like(x)
+        self._sums = torch.zeros_like(lengths)
 
-    def pull(self, weights: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        by_x = 2 * (weights.sum(1)[:, None] * x - weights @ y)
-        by_y = 2 * (weights.sum(0)[:, None] * y - weights.t() @ x)
-        return by_x, by_y
+    def tile(self, rows: slice, columns: slice) -> KernelTile:
+        q = torch.addmm(self._lengths[columns], self.x[rows], self.x[columns].t(), alpha=2 * self.rate)
+        # Rounding may make the distance of equal rows a little negative.
+        e = q.add_(self._lengths[rows, None]).clamp_(max=0).exp_()
+        if self.components == 1:
+            return KernelTile(e)
+        # K k = e (1 + e + e³ + e⁷ + …): the slope is a quotient that stands when every term underflows.
+        factor, slope = e + 1, torch.add(e.new_ones(()), e, alpha=2)
+        power, term, step = e, e, 2.0
+        for _ in range(self.components - 2):
+            power, step = power * power, 2 * step
+            term = term * power
+            factor += term
+            slope.add_(term, alpha=step)
+        slope.div_(factor)
+        return KernelTile(factor.mul_(e), slope=slope, constant=1 / self.components)
+
+    def pull(self, weights: Tensor, rows: slice, columns: slice, *, mirrored: bool) -> None:
+        # ∂q_ij/∂x_i = −2r(x_i − x_j): the part with x_i itself waits until all sums are known.
+        self._sums[rows].add_(weights.sum(1))
+        self._total[rows].addmm_(weights, self.x[columns], alpha=2 * self.rate)
+        if mirrored:
+            self._sums[columns].add_(weights.sum(0))
+            self._total[columns].addmm_(weights.t(), self.x[rows], alpha=2 * self.rate)
+
+    def gradient(self) -> Tensor:
+        return self._total.addcmul_(self._sums[:, None], self.x, value=-2 * self.rate)
 
 
 class Laplace:
@@ -86,28 +100,31 @@ class Laplace:
     def fitted(self, x: Tensor) -> _FittedLaplace:
         """With the bandwidth of this batch: the mean over i ≠ j, one coordinate at a time by sorting."""
         if self.bandwidth is not None or len(x) < 2:
-            return _FittedLaplace(self.bandwidth or 1.0)
+            return _FittedLaplace(x, self.bandwidth or 1.0)
         m = len(x)
         ranks = 2 * torch.arange(m, dtype=x.dtype, device=x.device) - (m - 1)
         total = 2 * (x.detach().sort(0).values * ranks[:, None]).sum() / (m * (m - 1))
-        return _FittedLaplace(float(total.clamp_min(1e-12)))
+        return _FittedLaplace(x, float(total.clamp_min(1e-12)))
 
 
 class _FittedLaplace:
-    def __init__(self, bandwidth: float) -> None:
-        self.rate = 1 / bandwidth
+    def __init__(self, x: Tensor, bandwidth: float) -> None:
+        self.x, self.rate = x, 1 / bandwidth
+        self._total = torch.zeros_like(x)
 
-    def values(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        log = torch.cdist(x, y, p=1.0).mul_(-self.rate)
-        return log, log.new_full((), -self.rate).expand_as(log)
+    def tile(self, rows: slice, columns: slice) -> KernelTile:
+        return KernelTile(torch.cdist(self.x[rows], self.x[columns], p=1.0).mul_(-self.rate).exp_())
 
-    def pull(self, weights: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        by_x, by_y = torch.empty_like(x), torch.empty_like(y)
+    def pull(self, weights: Tensor, rows: slice, columns: slice, *, mirrored: bool) -> None:
         # One coordinate at a time: (a, b) memory, never (a, b, d).
-        for place in range(x.shape[1]):
-            signed = torch.sign(x[:, place, None] - y[None, :, place]) * weights
-            by_x[:, place], by_y[:, place] = signed.sum(1), -signed.sum(0)
-        return by_x, by_y
+        for place in range(self.x.shape[1]):
+            signed = torch.sign(self.x[rows, place, None] - self.x[None, columns, place]).mul_(weights)
+            self._total[rows, place] += signed.sum(1)
+            if mirrored:
+                self._total[columns, place] -= signed.sum(0)
+
+    def gradient(self) -> Tensor:
+        return self._total.mul_(-self.rate)
 
 
 class Polynomial:
@@ -118,7 +135,7 @@ class Polynomial:
 
     def fitted(self, x: Tensor) -> _FittedProduct:
         """Nothing depends on the batch."""
-        return _FittedProduct(self.degree)
+        return _FittedProduct(x, self.degree)
 
 
 class MomentGenerating:
@@ -132,19 +149,25 @@ class MomentGenerating:
                 f"The moment-generating kernel must have rows of squared length up to {LARGEST:g}, got "
                 f"{longest:.3g}: e^x would overflow. Normalise this layer, or use a Gaussian."
             )
-        return _FittedProduct(None)
+        return _FittedProduct(x, None)
 
 
 class _FittedProduct:
-    def __init__(self, degree: int | None) -> None:
-        self.degree = degree
+    def __init__(self, x: Tensor, degree: int | None) -> None:
+        self.x, self.degree = x, degree
+        self._total = torch.zeros_like(x)
 
-    def values(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        s = x @ y.t()
+    def tile(self, rows: slice, columns: slice) -> KernelTile:
+        s = self.x[rows] @ self.x[columns].t()
         if self.degree is None:
-            return s, s.new_ones(()).expand_as(s)
+            return KernelTile(None, log=s)
         base = (s + 1).clamp_min(1e-12)
-        return self.degree * base.log(), self.degree / base * (s > -1)
+        return KernelTile(None, log=self.degree * base.log(), slope=self.degree / base * (s > -1))
 
-    def pull(self, weights: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        return weights @ y, weights.t() @ x
+    def pull(self, weights: Tensor, rows: slice, columns: slice, *, mirrored: bool) -> None:
+        self._total[rows].addmm_(weights, self.x[columns])
+        if mirrored:
+            self._total[columns].addmm_(weights.t(), self.x[rows])
+
+    def gradient(self) -> Tensor:
+        return self._total

@@ -6,75 +6,98 @@ visited, each is used for both of its roles, and no B × B array is ever held.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-__all__ = ["LayerKernel", "joint_similarity"]
+__all__ = ["KernelTile", "LayerKernel", "joint_similarity"]
 
 # Items per side of a tile: the few tiles of one step then stay in the second-level cache.
 SIDE = 256
 
 
+class KernelTile(NamedTuple):
+    """A kernel on a tile of pairs: k = constant · value, or constant · e^log for one that is not bounded.
+
+    Exactly one of `value` and `log` is there: a product of unbounded kernels must not overflow before its bounded
+    partners are multiplied in. `slope` is ∂log k by the pair quantity that `pull` understands, None for 1.
+    """
+
+    value: Tensor | None
+    log: Tensor | None = None
+    slope: Tensor | None = None
+    constant: float = 1.0
+
+
 class LayerKernel(Protocol):
-    """A kernel on one layer, worked out for this batch (its bandwidth is fixed and carries no gradient)."""
+    """A kernel on the layer of one batch (its bandwidth is fixed and carries no gradient); gathers its gradient."""
 
-    def values(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """log k and ∂log k by the pair quantity that `pull` understands, each (a, b)."""
+    def tile(self, rows: slice, columns: slice) -> KernelTile:
+        """The kernel between two stretches of items, each entry (a, b)."""
 
-    def pull(self, weights: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """From weights (a, b) on that quantity: the gradients by the rows of x and of y."""
+    def pull(self, weights: Tensor, rows: slice, columns: slice, *, mirrored: bool) -> None:
+        """Add to the gradient what weights (a, b) on the pair quantity do to rows and, if mirrored, columns."""
+
+    def gradient(self) -> Tensor:
+        """The gradient by the layer, (n, d); asked once."""
 
 
 def joint_similarity(
-    layers: Sequence[Tensor],
     kernels: Sequence[LayerKernel],
     labels: Tensor,
     *,
     combine: Literal["product", "sum"],
     pairs: Literal["different", "same"],
     gradient: bool,
-) -> tuple[Tensor, list[Tensor], int]:
-    """The sum of K over ordered pairs of different (or of the same) classes, its gradients, and how many pairs."""
+) -> Tensor:
+    """The mean of K over ordered pairs of different (or of the same) classes; 0 if there is no such pair.
+
+    With `gradient`, the kernels have gathered it afterwards.
+    """
     n = len(labels)
-    value = layers[0].new_zeros(())
-    gradients = [torch.zeros_like(layer) for layer in layers]
-    count = 0
+    _, counts = torch.unique(labels, return_counts=True)
+    alike = int(counts.square().sum())
+    share = 1 / max(1, n * n - alike if pairs == "different" else alike - n)
+    values = []
     for a in range(0, n, SIDE):
+        rows = slice(a, min(a + SIDE, n))
         for b in range(a, n, SIDE):
-            rows, columns = slice(a, min(a + SIDE, n)), slice(b, min(b + SIDE, n))
-            keep = labels[rows, None] != labels[None, columns]
-            if pairs == "same":
-                keep = ~keep
-                if a == b:
-                    keep.fill_diagonal_(False)
-            inside = int(keep.sum())
-            if not inside:
-                continue
-            # A tile off the diagonal stands for its mirror image too.
-            times = 1 if a == b else 2
-            count += times * inside
-            found = [
-                kernel.values(layer[rows], layer[columns]) for kernel, layer in zip(kernels, layers, strict=True)
-            ]
-            mask = keep.to(layers[0].dtype)
-            logs = [log for log, _ in found]
-            if combine == "product":
-                joint = torch.stack(logs).sum(0).exp_() if len(logs) > 1 else logs[0].exp()
-                joint.mul_(mask)
-                parts = [joint] * len(logs)
-                value += times * joint.sum()
-            else:
-                parts = [log.exp().mul_(mask) for log in logs]
-                value += times * torch.stack([part.sum() for part in parts]).sum()
-            if not gradient:
-                continue
-            for layer, kernel, (_, slope), part, total in zip(
-                layers, kernels, found, parts, gradients, strict=True
-            ):
-                by_rows, by_columns = kernel.pull(part * slope, layer[rows], layer[columns])
-                total[rows] += times * by_rows
-                total[columns] += times * by_columns
-    return value, gradients, count
+            columns = slice(b, min(b + SIDE, n))
+            same = labels[rows, None] == labels[None, columns]
+            unwanted = same if pairs == "different" else ~same
+            if a == b:
+                unwanted.fill_diagonal_(True)
+            tiles = [kernel.tile(rows, columns) for kernel in kernels]
+            parts = [_product(tiles)] if combine == "product" else [_product([tile]) for tile in tiles]
+            for part, scale in zip(parts, _scales(tiles, combine), strict=True):
+                part.masked_fill_(unwanted, 0.0)
+                # Both orders of a pair: a tile off the diagonal stands for its mirror image too.
+                values.append(part.sum() * (scale * share * (1 if a == b else 2)))
+                part.mul_(2 * scale * share)
+            if gradient:
+                for place, (kernel, tile) in enumerate(zip(kernels, tiles, strict=True)):
+                    part = parts[place % len(parts)]
+                    kernel.pull(
+                        part if tile.slope is None else tile.slope.mul_(part), rows, columns, mirrored=a != b
+                    )
+    return torch.stack(values).sum() if values else torch.zeros(())
+
+
+def _scales(tiles: Sequence[KernelTile], combine: str) -> list[float]:
+    """The constants of the products that `combine` makes."""
+    constants = [tile.constant for tile in tiles]
+    return [math.prod(constants)] if combine == "product" else constants
+
+
+def _product(tiles: Sequence[KernelTile]) -> Tensor:
+    """The product of kernels on a tile, but for their constants."""
+    logs = [tile.log for tile in tiles if tile.log is not None]
+    joint = torch.stack(logs).sum(0).exp_() if logs else None
+    for tile in tiles:
+        if tile.value is not None:
+            joint = tile.value if joint is None else joint.mul_(tile.value)
+    assert joint is not None
+    return joint
