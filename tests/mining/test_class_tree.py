@@ -61,7 +61,7 @@ def test_against_all_pairs(seed: int, classes: int, more: int, levels: int) -> N
     torch.testing.assert_close(tree.margins(names, names), expected)
     for one in range(classes):
         others = [place for place in between[one].argsort(stable=True).tolist() if place != one]
-        assert tree.nearest(one).tolist() == others
+        assert tree.nearest(names[one, None], count=99)[0].tolist() == names[others].tolist()
 
 
 def test_parts_give_the_whole_and_unlabelled_items_do_not_count() -> None:
@@ -89,6 +89,31 @@ def test_nodes_are_nested_and_the_top_may_stay_apart() -> None:
     assert opposite.within.tolist() == [0, 0]
 
 
+def test_blocks_change_nothing_and_neighbours_can_be_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = data(90, 20)
+    tree, small = ClassTree(), ClassTree()
+    tree.update(x, y)
+    monkeypatch.setattr("nearer.mining.class_tree._block", lambda columns: 3)
+    small.update(x, y)
+    assert torch.equal(small.nodes, tree.nodes)
+    some = tree.classes[::3]
+    near = tree.nearest(tree.classes, among=some, count=4)
+    assert near.shape == (20, 4)
+    assert torch.isin(near, some).all()
+    assert (near != tree.classes[:, None]).all()
+    for label, row in zip(tree.classes.tolist(), near.tolist(), strict=True):
+        everyone = tree.nearest([label], count=19)[0]
+        assert row == [one for one in everyone.tolist() if one in some][:4]
+
+
+def test_equal_distances_make_one_tree() -> None:
+    """Four classes in the corners of a square: every edge has an equal one."""
+    tree = ClassTree(levels=8)
+    tree.update(torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]]), [0, 1, 2, 3])
+    assert tree.nodes[4].tolist() == [0, 1, 2, 3]  # d = 2 is not below the threshold 2
+    assert tree.nodes[5].tolist() == [0, 0, 0, 0]
+
+
 def test_the_state_brings_its_own_size() -> None:
     x, y = data(30, 5)
     tree, fresh = ClassTree(), ClassTree()
@@ -97,7 +122,7 @@ def test_the_state_brings_its_own_size() -> None:
     fresh.load_state_dict(tree.state_dict())
     assert fresh.ready
     assert torch.equal(fresh.distances(y, y), tree.distances(y, y))
-    assert fresh.nearest(2).tolist() == tree.nearest(2).tolist()
+    assert torch.equal(fresh.nearest(y, count=3), tree.nearest(y, count=3))
 
 
 def test_bad_input() -> None:

@@ -40,8 +40,7 @@ class TestAnchorNeighbours:
         tree.update(on_a_circle(LABELS), LABELS)
         for rows in sampler(tree, anchors=1).epoch(0):
             anchor, *others = LABELS[rows].reshape(3, 3)[:, 0].tolist()
-            expected = tree.classes[tree.nearest(tree.places(torch.tensor([anchor])).item())[:2]].tolist()
-            assert others == expected
+            assert others == tree.nearest([anchor], count=2)[0].tolist()
 
     @pytest.mark.parametrize("ready", [False, True])
     def test_no_class_comes_twice_and_all_items_take_turns(self, ready):
@@ -76,7 +75,7 @@ class TestAnchorNeighbours:
             sampler(ClassTree(), anchors=3, neighbours=4)
         tree = ClassTree()
         tree.update(torch.eye(2), [0, 1])
-        with pytest.raises(LabelError, match="among the 2 classes of the tree, got 2"):
+        with pytest.raises(LabelError, match="among the 2 classes of the tree, got"):
             sampler(tree).epoch(0)
 
 

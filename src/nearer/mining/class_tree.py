@@ -11,7 +11,6 @@ from torch import Tensor
 from nearer._validation import as_labels, as_matrix, check_int
 from nearer.exceptions import LabelError, ParameterError
 from nearer.mining.rebuilt import Rebuilt
-from nearer.mining.spanning_tree import join_nearest
 from nearer.pairwise.function import normalize_rows
 
 __all__ = ["ClassTree"]
@@ -101,31 +100,41 @@ class ClassTree(Rebuilt):
 
     def _merge(self) -> Tensor:
         """The node of every class on every level, from the spanning tree of the class distances."""
-        edges, nearness = join_nearest(len(self.classes), lambda one: -self._row(one))
-        nodes = torch.arange(len(self.classes)).repeat(len(self.thresholds), 1)
-        order = nearness.argsort(descending=True)
-        distance = -nearness[order]
-        parent = list(range(len(self.classes)))
-
-        def root(one: int) -> int:
-            while parent[one] != one:
-                parent[one] = parent[parent[one]]
-                one = parent[one]
-            return one
-
-        done = 0
-        for level, threshold in enumerate(self.thresholds.tolist()):
-            while done < len(order) and float(distance[done]) < threshold:
-                a, b = (root(one) for one in edges[order[done]].tolist())
-                parent[max(a, b)] = min(a, b)
+        edges = sorted(self._edges())
+        roots = _Roots(len(self.classes))
+        nodes, done = [], 0
+        for threshold in self.thresholds.tolist():
+            while done < len(edges) and edges[done][0] < threshold:
+                roots.join(*edges[done][1:])
                 done += 1
-            nodes[level] = torch.tensor([root(one) for one in range(len(parent))])
-        return nodes
+            nodes.append([roots.of(one) for one in range(len(self.classes))])
+        return torch.tensor(nodes)
 
-    def _row(self, one: int) -> Tensor:
-        """Distances d(p, ·) of one class to all, (c,)."""
-        row = self.squares[one] + self.squares - 2 * (self.means @ self.means[one])
-        return row.clamp_(min=0)
+    def _edges(self) -> list[tuple[float, int, int]]:
+        """The minimum spanning tree of the classes by Borůvka's algorithm: a few passes in blocks."""
+        c = len(self.classes)
+        # Single precision finds the edges, double measures those that are found.
+        means, squares, roots = self.means.float(), self.squares.float(), _Roots(c)
+        edges: list[tuple[float, int, int]] = []
+        while len(edges) < c - 1:
+            part = torch.tensor([roots.of(one) for one in range(c)])
+            best = dict[int, tuple[float, int, int]]()
+            for rows in torch.split(torch.arange(c), _block(c)):
+                apart = torch.addmm(squares, means[rows], means.T, alpha=-2)
+                column = apart.masked_fill_(part[rows][:, None] == part[None, :], torch.inf).argmin(1)
+                gaps = self.squares[rows] + self.squares[column]
+                value = (gaps - 2 * (self.means[rows] * self.means[column]).sum(1)).clamp(min=0)
+                for edge in zip(value.tolist(), rows.tolist(), column.tolist(), strict=True):
+                    mine = int(part[edge[1]])
+                    best[mine] = min(best.get(mine, edge), edge)
+            # Two parts may choose two equal edges between them: only the first of these joins anything.
+            edges += [edge for edge in sorted(best.values()) if roots.join(*edge[1:])]
+        return edges
+
+    def _block(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """d(p, q) of some classes, (r, m)."""
+        squares = self.squares[rows][:, None] + self.squares[columns][None, :]
+        return squares.addmm_(self.means[rows], self.means[columns].T, alpha=-2).clamp_(min=0)
 
     def places(self, labels: Tensor) -> Tensor:
         """The number of each label's class in the tree, (n,)."""
@@ -169,10 +178,50 @@ class ClassTree(Rebuilt):
         apart = self.distances(anchors, negatives)
         return beta + apart - own.to(apart.device)[:, None]
 
-    def nearest(self, one: int) -> Tensor:
-        """The numbers of the other classes by their distance to class number `one`, nearest first: (c − 1,)."""
-        order = self._row(check_int(one, "one", minimum=0, maximum=len(self.classes) - 1)).argsort(stable=True)
-        return order[order != one]
+    def nearest(self, labels: Any, *, count: int, among: Any = None) -> Tensor:
+        """The `count` classes nearest to the class of each label, nearest first: labels (n,) -> (n, count).
+
+        A class is never its own neighbour. `among` are the labels to choose from, all classes by default; with
+        fewer than `count` others there are fewer columns.
+
+        >>> tree = ClassTree()
+        >>> tree.update([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.1]], [3, 5, 9])
+        >>> tree.nearest([9, 3], count=2).tolist()
+        [[5, 3], [5, 9]]
+        """
+        own = self.places(as_labels(labels, "labels"))
+        names = self.classes if among is None else torch.unique(as_labels(among, "among"))
+        others = self.places(names)
+        width = min(check_int(count, "count", minimum=0), max(len(others) - 1, 0))
+        found = []
+        for rows in torch.split(own, _block(len(others))):
+            apart = self._block(rows, others).masked_fill_(rows[:, None] == others[None, :], torch.inf)
+            found.append(names[apart.topk(width, dim=1, largest=False)[1]])
+        return torch.cat(found) if found else names.new_zeros((0, width))
 
     def extra_repr(self) -> str:
         return f"{len(self.classes)} classes, levels={self.levels}"
+
+
+def _block(columns: int) -> int:
+    """How many rows of distances are held at once."""
+    return max(1, (1 << 22) // max(columns, 1))
+
+
+class _Roots:
+    """Parts that are joined two by two; each goes by its smallest member."""
+
+    def __init__(self, n: int) -> None:
+        self.parent = list(range(n))
+
+    def of(self, one: int) -> int:
+        while self.parent[one] != one:
+            self.parent[one] = self.parent[self.parent[one]]
+            one = self.parent[one]
+        return one
+
+    def join(self, first: int, second: int) -> bool:
+        """Whether there was something to join."""
+        a, b = sorted((self.of(first), self.of(second)))
+        self.parent[b] = a
+        return a != b

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -12,50 +11,34 @@ from nearer.exceptions import LabelError
 from nearer.pairwise.panels import Pairing, Panel, Select
 from nearer.relations import ClassLabels, PartialLabels
 
-__all__ = ["SpanningTree", "join_nearest", "spanning_tree"]
-
-
-def join_nearest(k: int, row: Callable[[int], Tensor]) -> tuple[Tensor, Tensor]:
-    """Edges (k−1, 2) of the greatest spanning tree of k things and their nearness (k−1,), by Prim's algorithm.
-
-    `row(i)` is how near thing i is to all, (k,); it is asked for once each, so that no k × k matrix need exist.
-    Equal edges: the one that joins the smallest thing. What is infinitely far from everything ends the tree.
-
-    >>> place = torch.tensor([0.0, 5.0, 1.0])
-    >>> join_nearest(3, lambda one: -(place - place[one]).abs())
-    (tensor([[0, 2],
-            [2, 1]]), tensor([-1., -4.]))
-    """
-    if k < 2:
-        return torch.zeros((0, 2), dtype=torch.int64), torch.zeros(0)
-    best, parent = row(0).clone(), torch.zeros(k, dtype=torch.int64)
-    outside = torch.ones(k, dtype=torch.bool)
-    outside[0] = False
-    edges, values = [], []
-    for _ in range(k - 1):
-        value, place = best.masked_fill(~outside, -math.inf).max(0)
-        joined = int(place)
-        if value == -math.inf:
-            break
-        edges.append([int(parent[joined]), joined])
-        values.append(value)
-        outside[joined] = False
-        near = row(joined)
-        closer = outside & (near > best)
-        best = torch.where(closer, near, best)
-        parent[closer] = joined
-    return torch.tensor(edges, dtype=torch.int64).reshape(-1, 2), torch.stack(values) if values else best[:0]
+__all__ = ["SpanningTree", "spanning_tree"]
 
 
 def spanning_tree(similarity: Tensor) -> Tensor:
     """Edges (k−1, 2) of the maximum-similarity spanning tree of k items, by Prim's algorithm in O(k²).
 
-    Equal edges: the one that joins the smallest item. One item: no edge.
+    Equal edges: the one that joins the smallest item. One item: no edge. What has the similarity −∞ to everything
+    ends the tree.
 
     >>> spanning_tree(torch.tensor([[1.0, 0.9, 0.1], [0.9, 1.0, 0.8], [0.1, 0.8, 1.0]])).tolist()
     [[0, 1], [1, 2]]
     """
-    return join_nearest(len(similarity), lambda one: similarity[one])[0]
+    k = len(similarity)
+    best, parent = similarity[0].clone(), torch.zeros(k, dtype=torch.int64)
+    outside = torch.ones(k, dtype=torch.bool)
+    outside[0] = False
+    edges = []
+    for _ in range(k - 1):
+        value, place = best.masked_fill(~outside, -math.inf).max(0)
+        if value == -math.inf:
+            break
+        joined = int(place)
+        edges.append([int(parent[joined]), joined])
+        outside[joined] = False
+        closer = outside & (similarity[joined] > best)
+        best = torch.where(closer, similarity[joined], best)
+        parent[closer] = joined
+    return torch.tensor(edges, dtype=torch.int64).reshape(-1, 2)
 
 
 class SpanningTree:

@@ -75,27 +75,27 @@ class AnchorNeighbourSampler:
         """Batches of anchors · (1 + neighbours) · per_class rows, class by class."""
         random = epoch_random(self.seed, number)
         items = [Queue(rows, random) for rows in self.members]
+        turns = list(take_turns(len(self.members), self.anchors, self.batches, random))
+        near = self._neighbours(np.concatenate(turns), random).reshape(len(turns), self.anchors, -1)
         batches = []
-        for chosen in take_turns(len(self.members), self.anchors, self.batches, random):
-            rows = [items[place].take(self.per_class) for place in self._with_neighbours(chosen, random)]
-            batches.append(torch.from_numpy(np.concatenate(rows)))
+        for chosen, rows_near in zip(turns, near, strict=True):
+            found = dict.fromkeys(chosen.tolist())  # keeps the order
+            for row in rows_near.tolist():
+                goal = len(found) + self.neighbours
+                for place in row:
+                    if len(found) == goal:
+                        break
+                    found.setdefault(place)
+            batches.append(torch.from_numpy(np.concatenate([items[place].take(self.per_class) for place in found])))
         return batches
 
-    def _with_neighbours(self, chosen: Rows, random: np.random.Generator) -> list[int]:
-        found = dict.fromkeys(chosen.tolist())  # keeps the order
-        in_tree = self.tree.places(self.names).tolist() if self.tree.ready else []
-        here = {place: own for own, place in enumerate(in_tree)}
-        for anchor in chosen.tolist():
-            if self.tree.ready:
-                near = (here[place] for place in self.tree.nearest(in_tree[anchor]).tolist() if place in here)
-            else:
-                near = iter(random.permutation(len(self.members)).tolist())
-            goal = len(found) + self.neighbours
-            for place in near:
-                if len(found) == goal:
-                    break
-                found.setdefault(place)
-        return list(found)
+    def _neighbours(self, anchors: Rows, random: np.random.Generator) -> Rows:
+        """For each anchor class so many near ones that enough are left when all others of the batch are taken."""
+        count = min(len(self.members) - 1, self.anchors * (1 + self.neighbours))
+        if not self.tree.ready:
+            return np.stack([random.permutation(len(self.members))[: count + 1] for _ in anchors])
+        near = self.tree.nearest(self.names[anchors], among=self.names, count=count)
+        return torch.searchsorted(self.names, near).numpy()
 
 
 class RankRangeSampler:
