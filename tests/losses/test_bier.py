@@ -7,6 +7,8 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from held_out import learn, recall, rows
@@ -77,6 +79,14 @@ def test_hard_pairs_weigh_more_in_later_parts():
     assert pull[1] > 1.01 * pull[2] > 0
 
 
+@given(st.permutations(range(7)), st.lists(st.floats(0.1, 9.0), min_size=3, max_size=3))
+@settings(max_examples=20, deadline=None)
+def test_order_and_lengths_of_parts_do_not_matter(order, lengths):
+    scaled = torch.cat([part * size for part, size in zip(Z.split(WIDTHS, 1), lengths, strict=True)], 1)
+    loss = BIERLoss(WIDTHS)
+    torch.testing.assert_close(loss(scaled[list(order)], LABELS[list(order)]), loss(Z, LABELS))
+
+
 @pytest.mark.parametrize("labels", [[0], [0, 0, 0], [0, 1, 2]], ids=["one item", "one class", "singletons"])
 def test_edges_are_finite_and_on_the_graph(labels):
     z = Z[: len(labels)].clone().requires_grad_()
@@ -89,8 +99,8 @@ def test_edges_are_finite_and_on_the_graph(labels):
 
 def make(kind, weight_penalty=0.5):
     heads = BoostedHeads(5, WIDTHS, generator=torch.Generator().manual_seed(0)).double()
-    settings = {"kind": kind, "weight_penalty": weight_penalty, "hidden": 6}
-    return heads, HeadDiversity(heads, **settings, generator=torch.Generator().manual_seed(1)).double()
+    chosen = {"kind": kind, "weight_penalty": weight_penalty, "hidden": 6}
+    return heads, HeadDiversity(heads, **chosen, generator=torch.Generator().manual_seed(1)).double()
 
 
 def test_activation_diversity_by_loops():

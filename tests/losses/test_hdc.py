@@ -6,6 +6,8 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from held_out import images, learn, recall, rows
@@ -63,6 +65,14 @@ def test_the_two_selections_differ_and_one_head_is_plain():
 def test_gradcheck():
     x = Z[:7, :6].clone().requires_grad_()
     assert torch.autograd.gradcheck(lambda e: HDCLoss(fractions=(1.0, 0.4))(e, LABELS[:7]), x, eps=1e-7, atol=1e-5)
+
+
+@given(st.permutations(range(10)), st.sampled_from(["cascade", "independent"]))
+@settings(max_examples=20, deadline=None)
+def test_order_and_length_do_not_matter(order, selection):
+    loss = HDCLoss(selection=selection)
+    shuffled = 3 * Z[list(order)]
+    torch.testing.assert_close(loss(shuffled, LABELS[list(order)]), loss(Z, LABELS))
 
 
 @pytest.mark.parametrize("labels", [[0], [0, 0, 0], [0, 1, 2]], ids=["one item", "one class", "singletons"])

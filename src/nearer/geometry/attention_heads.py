@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nearer._validation import check_int
 from nearer.exceptions import ParameterError, ShapeError
+from nearer.geometry.linear_start import start_linear
 from nearer.geometry.object_crop import crop, object_boxes
 from nearer.geometry.similarity import normalise
 
@@ -49,11 +50,7 @@ class AttentionHeads(nn.Module):
             for _ in self.widths
         )
         self.heads = nn.ModuleList(nn.Linear(c, width) for width in self.widths)
-        for layer in self.modules():
-            if isinstance(layer, nn.Linear):
-                nn.init.normal_(layer.weight, std=layer.in_features**-0.5, generator=generator)
-                if layer.bias is not None:
-                    nn.init.zeros_(layer.bias)
+        start_linear(self, generator)
 
     def forward(self, maps: Tensor) -> Tensor:
         if maps.ndim != 4 or maps.shape[1] != self.channels:

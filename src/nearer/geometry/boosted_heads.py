@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nearer._validation import as_matrix, check_int
 from nearer.exceptions import ParameterError
+from nearer.geometry.linear_start import start_linear
 from nearer.geometry.similarity import normalise
 
 __all__ = ["BoostedHeads"]
@@ -42,9 +43,7 @@ class BoostedHeads(nn.Module):
         if not self.widths:
             raise ParameterError("`widths` must have one number or more, got none.")
         self.parts = nn.ModuleList(nn.Linear(self.in_features, width) for width in self.widths)
-        for part in self.parts:
-            nn.init.normal_(part.weight, std=self.in_features**-0.5, generator=generator)  # type: ignore[arg-type]
-            nn.init.zeros_(part.bias)  # type: ignore[arg-type]
+        start_linear(self, generator)
 
     def raw(self, features: Any) -> list[Tensor]:
         """What the maps give before it is brought to length: (n, p) -> M times (n, d_m)."""

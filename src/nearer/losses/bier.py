@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from nearer._validation import as_matrix, check_choice, check_int, check_number
-from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry.boosted_heads import BoostedHeads
+from nearer.geometry.linear_start import start_linear
 from nearer.geometry.similarity import normalise
 from nearer.losses.layer_input import LayerInput
-from nearer.losses.pair_loss import check_embeddings
+from nearer.losses.parts import check_widths, split_parts
 from nearer.losses.reversal import reverse_gradient
 from nearer.pairwise.masked import softplus
 from nearer.pairwise.panels import panel_rows
@@ -55,9 +55,7 @@ class BIERLoss(nn.Module):
         boosting: str = "shrinkage",
     ) -> None:
         super().__init__()
-        self.widths = tuple(check_int(width, "widths") for width in widths)
-        if not self.widths:
-            raise ParameterError("`widths` must have one number or more, got none.")
+        self.widths = check_widths(widths)
         self.alpha = check_number(alpha, "alpha", above=0.0)
         self.beta = check_number(beta, "beta")
         self.negative_cost = check_number(negative_cost, "negative_cost", above=0.0)
@@ -66,16 +64,11 @@ class BIERLoss(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
         """The loss of embeddings (n, Σ widths) with class labels (n,) or any relation."""
-        z = check_embeddings(embeddings, "embeddings")
-        if z.shape[1] != sum(self.widths):
-            raise ShapeError(
-                f"`embeddings` must have {sum(self.widths)} columns, the sum of the widths {self.widths}, got "
-                f"{z.shape[1]}."
-            )
-        relation = relate(labels, n=len(z))
-        parts = [normalise(part) for part in torch.split(z, list(self.widths), dim=1)]
-        step = panel_rows(len(z), len(z))
-        panels = [slice(start, start + step) for start in range(0, len(z), step)]
+        parts = [normalise(part) for part in split_parts(embeddings, self.widths)]
+        n = len(parts[0])
+        relation = relate(labels, n=n)
+        step = panel_rows(n, n)
+        panels = [slice(start, start + step) for start in range(0, n, step)]
         sides = torch.tensor([[int(mask.sum()) for mask in _masks(relation, panel)] for panel in panels]).sum(0)
         shares = (1 / max(int(sides[0]), 1), 1 / max(int(sides[1]), 1))
         total = parts[0].new_zeros(())
@@ -143,10 +136,7 @@ class HeadDiversity(nn.Module):
             nn.Sequential(nn.Linear(source, hidden), nn.ReLU(), nn.Linear(hidden, target))
             for target, source in pairs
         )
-        for layer in self.modules():
-            if isinstance(layer, nn.Linear):
-                nn.init.normal_(layer.weight, std=layer.in_features**-0.5, generator=generator)
-                nn.init.zeros_(layer.bias)
+        start_linear(self, generator)
 
     def forward(self, features: Tensor) -> Tensor:
         """The sum over pairs of parts and the price, for what goes into the heads (n, p)."""

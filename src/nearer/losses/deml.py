@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from nearer._validation import check_int, check_number
-from nearer.exceptions import ParameterError, ShapeError
+from nearer.exceptions import ParameterError
+from nearer.geometry.linear_start import start_linear
 from nearer.geometry.similarity import normalise
 from nearer.losses.binomial import BinomialDevianceLoss
-from nearer.losses.pair_loss import check_embeddings
+from nearer.losses.parts import check_widths, split_parts
 from nearer.losses.reversal import reverse_gradient
 
 __all__ = ["DeMLLoss", "activation_product", "branch_separation"]
@@ -79,9 +80,9 @@ class DeMLLoss(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.widths = tuple(check_int(width, "widths") for width in widths)
+        self.widths = check_widths(widths)
         self.branches = check_int(branches, "branches")
-        if not self.widths or len(self.widths) % self.branches:
+        if len(self.widths) % self.branches:
             raise ParameterError(
                 f"`widths` must have {self.branches} parts for each scale, got {len(self.widths)} in all."
             )
@@ -96,19 +97,11 @@ class DeMLLoss(nn.Module):
             nn.Sequential(nn.Linear(width, 256, bias=False), nn.ReLU(), nn.Linear(256, 128, bias=False))
             for width in (() if alone else self.widths)
         )
-        for layer in self.adversaries.modules():
-            if isinstance(layer, nn.Linear):
-                nn.init.normal_(layer.weight, std=layer.in_features**-0.5, generator=generator)
+        start_linear(self.adversaries, generator)
 
     def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
         """The loss of the parts' embeddings (n, Σ widths) with class labels (n,) or any relation."""
-        z = check_embeddings(embeddings, "embeddings")
-        if z.shape[1] != sum(self.widths):
-            raise ShapeError(
-                f"`embeddings` must have {sum(self.widths)} columns, the sum of the widths {self.widths}, got "
-                f"{z.shape[1]}."
-            )
-        parts = torch.split(z, list(self.widths), dim=1)
+        parts = split_parts(embeddings, self.widths)
         total: Tensor = torch.stack([self.binomial(part, labels) for part in parts]).sum()
         starts = range(0, len(parts), self.branches)
         if self.branches > 1 and self.activation:

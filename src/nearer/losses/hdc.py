@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from nearer._validation import as_labels, as_tensor, check_choice, check_int, check_number
 from nearer.exceptions import ParameterError, ShapeError
+from nearer.geometry.linear_start import start_linear
 from nearer.geometry.similarity import normalise
 from nearer.losses.pair_loss import check_embeddings
 from nearer.losses.squared_contrastive import SquaredContrastiveLoss
@@ -61,9 +62,7 @@ class CascadeHeads(nn.Module):
         finally:
             network.train(was_training)
         self.heads = nn.ModuleList(nn.Linear(width, self.dimension) for width in widths)
-        for head, width in zip(self.heads, widths, strict=True):
-            nn.init.normal_(head.weight, std=width**-0.5, generator=generator)  # type: ignore[arg-type]
-            nn.init.zeros_(head.bias)  # type: ignore[arg-type]
+        start_linear(self.heads, generator)
 
     def forward(self, items: Any) -> Tensor:
         found = self._tap(items)

@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from nearer._validation import as_labels, check_int, check_number
 from nearer.exceptions import LabelError
+from nearer.geometry.linear_start import start_linear
 from nearer.losses.layer_input import LayerInput
 from nearer.losses.pair_loss import check_embeddings
 
@@ -92,10 +93,7 @@ class HDMLLoss(nn.Module):
         self.random = generator
         self.generator = nn.Sequential(nn.Linear(d, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Linear(512, p))
         self.classifier = nn.Linear(p, check_int(classes, "classes"))
-        for layer in self.modules():
-            if isinstance(layer, nn.Linear):
-                nn.init.normal_(layer.weight, std=layer.in_features**-0.5, generator=generator)
-                nn.init.zeros_(layer.bias)
+        start_linear(self, generator)
         # J_m and J_gen: their means over the last whole epoch; their sums and the number of calls in this one.
         self.register_buffer("means", torch.full((2,), 1e6, dtype=torch.float64))
         self.register_buffer("course", torch.zeros(3, dtype=torch.float64))
