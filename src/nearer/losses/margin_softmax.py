@@ -31,7 +31,7 @@ class _MarginSoftmax(ProxyLoss):
     def compute(self, x: Tensor, labels: Tensor, *, sharded: bool) -> Tensor:
         return class_softmax(
             x,
-            self.vectors(),
+            self.proxies,
             labels,
             similarity=VectorSimilarity(),
             scale=self.scale,

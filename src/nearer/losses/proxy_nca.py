@@ -43,7 +43,7 @@ class ProxyNCALoss(ProxyLoss):
         # −d = 2σs − 2σ, and the constant is the same in both parts of the quotient.
         return class_softmax(
             x,
-            self.vectors(),
+            self.proxies,
             labels,
             similarity=VectorSimilarity(),
             scale=2 * self.scale,

@@ -41,17 +41,16 @@ class SoftTripleLoss(ProxyLoss):
         self.merging = check_number(merging, "merging", minimum=0.0)
 
     def compute(self, x: Tensor, labels: Tensor, *, sharded: bool) -> Tensor:
-        vectors = self.vectors()
         value = class_softmax(
             x,
-            vectors,
+            self.proxies,
             labels,
             similarity=CentreSimilarity(self.width, self.temperature),
             scale=self.scale,
             target=lambda s: (self.scale * (s - self.margin), torch.full_like(s, self.scale)),
             sharded=sharded,
         )
-        return value + self.merging * self._spread(vectors) if self.merging and self.width > 1 else value
+        return value + self.merging * self._spread(self.vectors()) if self.merging and self.width > 1 else value
 
     def _spread(self, vectors: Tensor) -> Tensor:
         k = self.width

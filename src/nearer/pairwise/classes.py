@@ -55,14 +55,22 @@ class CentreSimilarity:
         self.temperature = temperature
 
     def tile(self, x: Tensor, vectors: Tensor) -> tuple[Tensor, Any]:
-        s = (x @ vectors.t()).reshape(len(x), len(vectors) // self.width, self.width)
-        share = torch.softmax(s / self.temperature, dim=2)
-        total = (share * s).sum(2)
-        return total, share * (1 + (s - total[:, :, None]) / self.temperature)
+        # One matrix (q, t) for each centre: sums over the centres then run along the memory.
+        centres = vectors.reshape(-1, self.width, vectors.shape[1])
+        s = torch.stack([x @ centres[:, place].t() for place in range(self.width)])
+        share = torch.softmax(s / self.temperature, dim=0)
+        total = (share * s).sum(0)
+        return total, (s.sub_(total).div_(self.temperature).add_(1)).mul_(share)
 
     def gradient(self, x: Tensor, vectors: Tensor, weights: Tensor, saved: Any) -> tuple[Tensor, Tensor]:
-        flat = (weights[:, :, None] * saved).reshape(len(x), len(vectors))
-        return flat @ vectors, flat.t() @ x
+        flat = saved.mul_(weights)
+        centres = vectors.reshape(-1, self.width, vectors.shape[1])
+        by_x = torch.zeros_like(x)
+        by_centres = torch.empty_like(centres)
+        for place in range(self.width):
+            by_x.addmm_(flat[place], centres[:, place])
+            by_centres[:, place] = flat[place].t() @ x
+        return by_x, by_centres.reshape(vectors.shape)
 
 
 def class_tiles(n: int, classes: int, width: int, first: int = 0) -> list[tuple[int, int]]:
@@ -88,8 +96,9 @@ def class_softmax(
 ) -> Tensor:
     """mean_i { log Σ_c exp(z_ic) − z_iy }, z = scale · s but for the own class, whose z_iy = target(s_iy).
 
-    `x` (q, d) and `vectors` (C · width, d) of unit length, `labels` (q,) in 0..C−1. `included` says whether the own
-    class is in the sum. `sharded` takes the joint batch of all processes, each with its part of the classes.
+    `x` (q, d) of unit length; `vectors` (C · width, d) of any length, brought to one tile by tile; `labels` (q,) in
+    0..C−1. `included` says whether the own class is in the sum. `sharded` takes the joint batch of all processes,
+    each with its part of the classes.
     """
     value: Tensor = _ClassSoftmax.apply(  # type: ignore[no-untyped-call]
         x, vectors, labels, similarity, scale, target, included, sharded
@@ -116,7 +125,12 @@ class _ClassSoftmax(torch.autograd.Function):
         rows, owners = (x, labels) if shards is None else (shards.gather(x), shards.gather(labels))
         first, count = own_classes(total, sharded)
         work = torch.float64 if x.dtype == torch.float64 else torch.float32
-        rows, table = rows.to(work), vectors.to(work)
+        rows, table = rows.to(work), vectors.detach().to(work)
+        reciprocals = inverse_lengths(table)
+
+        def unit(part: slice) -> Tensor:
+            return table[part] * reciprocals[part, None]
+
         n = len(rows)
         tiles = class_tiles(n, count, width, first)
         top = rows.new_full((n,), -torch.inf)
@@ -127,16 +141,16 @@ class _ClassSoftmax(torch.autograd.Function):
         # scale, shift and the base of the exponential all go into the product.
         factor = rows * (scale * LOG2E) if bounded else rows
         for start, stop in tiles if bounded else ():
-            z = torch.addmm(ceiling(rows, scale), factor, table[start:stop].t())
+            z = torch.addmm(ceiling(rows, scale), factor, unit(slice(start, stop)).t())
             inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
             place = owners[inside] - start
-            own[inside] = (rows[inside] * table[owners[inside]]).sum(1)
+            own[inside] = (rows[inside] * table[owners[inside]]).sum(1) * reciprocals[owners[inside]]
             z[inside, place] = -torch.inf
             mass += z.exp2_().sum(1)
         if bounded:
             top = torch.where(mass > 0, scale, -torch.inf).to(work)
         for start, stop in () if bounded else tiles:
-            s, _ = similarity.tile(rows, table[start * width : stop * width])
+            s, _ = similarity.tile(rows, unit(slice(start * width, stop * width)))
             inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
             place = owners[inside] - start
             own[inside] = s[inside, place]
@@ -158,33 +172,53 @@ class _ClassSoftmax(torch.autograd.Function):
             return value.to(x.dtype)
         share = usable.to(work) / max(n, 1)
         safe = torch.where(usable, whole, 0.0)
-        dx, dw = torch.zeros_like(rows), torch.zeros_like(table)
+        # Classes of other processes get no gradient here.
+        dx, dw = torch.zeros_like(rows), torch.zeros_like(table) if sharded else torch.empty_like(table)
         at_target = ((logit - safe).exp() if included else torch.zeros_like(logit)) - 1
         shift = (torch.log2(scale * share) - LOG2E * safe)[:, None]
         for start, stop in tiles:
             part = slice(start * width, stop * width)
+            directions = unit(part)
             inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
             place = owners[inside] - start
             if bounded:
                 saved = None
-                g = torch.addmm(shift, factor, table[part].t()).exp2_()
+                g = torch.addmm(shift, factor, directions.t()).exp2_()
             else:
-                s, saved = similarity.tile(rows, table[part])
+                s, saved = similarity.tile(rows, directions)
                 g = s.mul_(scale).sub_(safe[:, None]).exp_().mul_((scale * share)[:, None])
             g[inside, place] = (at_target * slope * share)[inside]
-            by_rows, by_vectors = similarity.gradient(rows, table[part], g, saved)
+            by_rows, by_vectors = similarity.gradient(rows, directions, g, saved)
             dx += by_rows
-            dw[part] = by_vectors
+            # A vector of any length: what points along it changes nothing.
+            along = (by_vectors * directions).sum(1, keepdim=True)
+            torch.mul(by_vectors.addcmul_(along, directions, value=-1), reciprocals[part, None], out=dw[part])
         if shards is not None:
             dist.all_reduce(dx)
-            dx, dw = dx[shards.own] * shards.scale, dw * shards.scale
+            dx, dw = dx[shards.own] * shards.scale, dw.mul_(shards.scale)
         ctx.save_for_backward(dx.to(x.dtype), dw.to(vectors.dtype))
         return value.to(x.dtype)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         dx, dw = ctx.saved_tensors
-        return dx * gradients[0], dw * gradients[0], None, None, None, None, None, None
+        # A loss that is minimised as it is has the factor 1, and a table of 10⁶ classes need not be copied.
+        if gradients[0].item() != 1.0:
+            dx, dw = dx * gradients[0], dw * gradients[0]
+        return dx, dw, None, None, None, None, None, None
+
+
+def inverse_lengths(vectors: Tensor) -> Tensor:
+    """1/‖w‖ of each row, and 0 for a row of zeros, which then has no direction and no gradient.
+
+    >>> inverse_lengths(torch.tensor([[0.0, 4.0], [0.0, 0.0]]))
+    tensor([0.2500, 0.0000])
+    """
+    lengths = torch.linalg.vector_norm(vectors, dim=1)
+    smallest, largest = (float(one) for one in torch.aminmax(lengths)) if len(lengths) else (1.0, 1.0)
+    if not (smallest > 1e-15 and largest < 1e15):
+        lengths = torch.linalg.vector_norm(vectors, dim=1, dtype=torch.float64)
+    return torch.where(lengths > 0, 1 / lengths, 0.0).to(vectors.dtype)
 
 
 def ceiling(rows: Tensor, scale: float) -> Tensor:
