@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 
 import pytest
@@ -15,7 +14,6 @@ from held_out import learn, recall, rows
 from nearer.exceptions import NearerError, ParameterError, ShapeError
 from nearer.geometry import MLP, BoostedHeads
 from nearer.losses import ABIERLoss, BIERLoss, HeadDiversity, decorrelate, reverse_gradient
-from nearer.losses.layer_input import LayerInput
 from nearer.pairwise import tile_size
 
 WIDTHS = (2, 3, 4)
@@ -168,17 +166,6 @@ def test_abier_is_the_sum_and_lists_only_its_own_parameters():
     heads(x[:3])
     with pytest.raises(ShapeError, match=r"the 7 items of the embeddings in its last pass, got 3"):
         loss(z, LABELS)
-
-
-def test_the_hook_goes_with_the_loss():
-    layer = nn.Linear(2, 2)
-    seen = LayerInput(layer)
-    assert len(layer._forward_pre_hooks) == 1
-    del seen
-    gc.collect()
-    assert not layer._forward_pre_hooks
-    with pytest.raises(ParameterError, match="must be a module of the encoder, got str"):
-        LayerInput("layer")
 
 
 def test_decorrelate_lowers_the_likeness_and_keeps_lengths():

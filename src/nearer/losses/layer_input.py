@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from nearer.exceptions import ParameterError, ShapeError
@@ -19,7 +20,6 @@ class LayerInput:
     other, loss(embeddings, labels). The layer stays the encoder's: the loss does not list its parameters a second
     time. The hook goes when this object does.
 
-    >>> import torch
     >>> layer = nn.Linear(3, 2)
     >>> seen = LayerInput(layer)
     >>> _ = layer(torch.zeros(4, 3))
@@ -42,7 +42,7 @@ class LayerInput:
         weakref.finalize(self, layer.register_forward_pre_hook(keep).remove)
 
     def take(self, n: int) -> Tensor:
-        """The input (n, ...) on its graph; it is forgotten here, so that its graph can go."""
+        """The input (n, ...) on its graph, at least in float32; it is forgotten here, so that its graph can go."""
         last, self._last = self._last, None
         if last is None:
             raise ParameterError(
@@ -54,4 +54,5 @@ class LayerInput:
                 f"the layer must have seen the {n} items of the embeddings in its last pass, got {len(last)}. "
                 f"Encode the batch in one piece (no `chunk`) and in one process."
             )
-        return last
+        # The loss runs in full precision also where the encoder did not.
+        return last.float() if last.dtype in (torch.float16, torch.bfloat16) else last
