@@ -17,7 +17,7 @@ from nearer._validation import as_labels, check_int
 from nearer.exceptions import LabelError, ParameterError
 from nearer.mining.class_tree import ClassTree
 from nearer.mining.rank_range import RankRange
-from nearer.training.samplers import Queue, Rows, epoch_random, members_of, take_turns
+from nearer.training.samplers import Queue, Rows, batch_count, epoch_random, members_of, take_turns
 
 __all__ = ["AnchorNeighbourSampler", "RankRangeSampler"]
 
@@ -64,8 +64,7 @@ class AnchorNeighbourSampler:
                 f"`anchors` · (1 + `neighbours`) must be at most the {len(self.members)} classes there are, got "
                 f"{wanted}."
             )
-        labelled = sum(map(len, self.members))
-        self.batches = check_int(batches, "batches") if batches else max(1, labelled // (wanted * per_class))
+        self.batches = batch_count(batches, sum(map(len, self.members)), wanted * per_class)
         self.seed = check_int(seed, "seed", minimum=0)
 
     def __len__(self) -> int:
@@ -134,7 +133,7 @@ class RankRangeSampler:
         self.able = np.concatenate(able)
         self.anchors = check_int(anchors, "anchors", maximum=len(self.able))
         self.negatives = check_int(negatives, "negatives")
-        self.batches = check_int(batches, "batches") if batches else max(1, len(self.able) // anchors)
+        self.batches = batch_count(batches, len(self.able), anchors)
         self.seed = check_int(seed, "seed", minimum=0)
 
     def __len__(self) -> int:

@@ -86,7 +86,7 @@ class ClassSampler:
                 f"`classes` must be at most the {len(self.members)} classes there are, got {classes}."
             )
         labelled = sum(map(len, self.members))
-        self.batches = check_int(batches, "batches") if batches else max(1, labelled // (classes * per_class))
+        self.batches = batch_count(batches, labelled, classes * per_class)
         self.seed = check_int(seed, "seed", minimum=0)
 
     def __len__(self) -> int:
@@ -176,7 +176,7 @@ class HierarchicalSampler:
                 f"`groups_per_batch` must be at most the {len(self.groups)} groups, got {groups_per_batch}."
             )
         size = groups_per_batch * classes * per_class
-        self.batches = check_int(batches, "batches") if batches else max(1, int(known.sum()) // size)
+        self.batches = batch_count(batches, int(known.sum()), size)
         self.seed = check_int(seed, "seed", minimum=0)
 
     def __len__(self) -> int:
@@ -221,6 +221,11 @@ def take_turns(n: int, count: int, batches: int, random: np.random.Generator) ->
     queue = Queue(np.arange(n), random)
     for _ in range(batches):
         yield queue.take(count)
+
+
+def batch_count(batches: int | None, items: int, size: int) -> int:
+    """The asked number of batches, or as many as the items fill, one at least."""
+    return check_int(batches, "batches") if batches else max(1, items // size)
 
 
 def members_of(labels: Any) -> list[Rows]:
