@@ -490,6 +490,88 @@ def semi_supervised() -> str:
     return markdown(("data", "method", "NMI", "R@1", "R@2", "R@4", "R@8", "seeds"), rows) + source(record)
 
 
+UNSEEN = {
+    "omniglot": "Omniglot",
+    "cars196_features": "Cars-196 features",
+    "coil20": "COIL-20",
+    "fashion": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+}
+
+
+def _unseen_rows(data: str, tables: Sequence[str]) -> list[dict[str, Any]]:
+    """The lines of one data set in the order of the recipes' tables."""
+    from nearer.recipes import jrd, unified_view
+    from nearer.recipes.unseen_class_report import START
+    from nearer.recipes.unseen_classes import summarise
+
+    known = {"unified": unified_view.TABLES, "jrd": jrd.TABLES}
+    wanted = [START]
+    for place in tables:
+        recipe, _, name = place.partition("/")
+        wanted += [row.name for row in known[recipe][name]]
+    lines = {line["row"]: line for line in summarise(load(f"unseen_{data}")["rows"])}
+    return [lines[name] for name in dict.fromkeys(wanted) if name in lines]
+
+
+def _unseen(*tables: str, data: Sequence[str] = tuple(UNSEEN), measures: bool = False) -> str:
+    """Mean ± standard error of every row, for each data set that was measured."""
+    scores = {"recall@1": "R@1", "recall@2": "R@2", "recall@4": "R@4", "recall@8": "R@8", "map@r": "MAP@R"}
+    scores |= {"lambda": "λ", "discrepancy": "d̂"} if measures else {}
+    parts = []
+    for name in data:
+        lines = _unseen_rows(name, tables) if measured(f"unseen_{name}") else []
+        if len(lines) < 2:
+            continue
+
+        def cell(line: dict[str, Any], key: str) -> str:
+            digits = 2 if key == "discrepancy" else 1
+            spread = f" ± {line[f'{key} error']:.{digits}f}" if line["seeds"] > 1 else ""
+            return f"{line[key]:.{digits}f}{spread}"
+
+        rows = [(line["row"], *(cell(line, key) for key in scores), line["seeds"]) for line in lines]
+        body = markdown((UNSEEN[name], *scores.values(), "seeds"), rows)
+        parts.append(body + source(load(f"unseen_{name}")))
+    return "\n".join(parts)
+
+
+@table("unseen-ablation")
+def unseen_ablation() -> str:
+    return _unseen("unified/ablation")
+
+
+@table("unseen-baselines")
+def unseen_baselines() -> str:
+    return _unseen("unified/baselines", "jrd/baselines")
+
+
+@table("unseen-jrd")
+def unseen_jrd() -> str:
+    return _unseen("jrd/variants", measures=True)
+
+
+@table("unseen-kernels")
+def unseen_kernels() -> str:
+    return _unseen("jrd/kernels", "jrd/alpha")
+
+
+@table("unseen-rates")
+def unseen_rates() -> str:
+    """Recall@1 on validation classes for the factors on the learning rate that were tried."""
+    rows: list[tuple[object, ...]] = []
+    sources = ""
+    for name, title in UNSEEN.items():
+        if not measured(f"unseen_rates_{name}"):
+            continue
+        record = load(f"unseen_rates_{name}")
+        sources += source(record)
+        for method in dict.fromkeys(row["row"] for row in record["rows"]):
+            mine = [row for row in record["rows"] if row["row"] == method]
+            tried = ", ".join(f"{row['rate']:g}: {row['validation']:.1f}" for row in mine)
+            rows.append((title, method, tried))
+    return markdown(("data", "row", "factor: R@1 on validation classes"), rows) + sources if rows else ""
+
+
 def fill(text: str) -> str:
     return MARK.sub(lambda match: match.group(1) + TABLES[match["name"]]() + match.group(3), text)
 

@@ -43,5 +43,9 @@ def made() -> dict[str, Callable[[], Dataset]]:
         "coil20": lambda: whole(drawings(10, 6, shape=(32, 32))),
         "fashion": lambda: both((28, 28)),
         "cifar10": lambda: both((32, 32, 3)),
-        "cars196_features": lambda: Dataset(MNIST, {"train": features(0, 12), "test": features(12, 20)}),
+        "cars196_features": lambda: Dataset(
+            MNIST,
+            {"train": features(0, 12), "test": features(12, 20)},
+            tuple(f"maker{y % 6} {y}" for y in range(20)),
+        ),
     }

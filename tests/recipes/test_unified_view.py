@@ -71,14 +71,16 @@ def test_names_are_rows_once() -> None:
     asked = {
         *("Binomial", "RAW", "VTHM", "Binomial+VTHM", "RAW+DW", "RAW+SemiHard", "RAW+VTHM", "Contrastive"),
         *("Triplet", "Lifted", "N-pairs", "Histogram", "Angular", "Margin", "Proxy-NCA", "HTL", "HDC"),
-        *("Clustering", "Smart Mining", "ABIER", "ECAML"),
+        *("Clustering", "Smart Mining", "ABIER", "ECAML", "HDML", "DeML", "DAMLRRM"),
         *("AMSoftmax", "JRD", "MRD", "JRD-C", "JRD-Pooling", "JMMD", "intra-class penalty", "Laplace", "poly-2"),
         *("poly-5", "MGF", "MS", "SoftTriple"),
     }
     assert asked <= set(ROWS)
 
 
-@pytest.mark.parametrize("name", ["RAW+DW", "HTL", "HDC", "Smart Mining", "ABIER", "ECAML", "JRD"])
+@pytest.mark.parametrize(
+    "name", ["RAW+DW", "HTL", "HDC", "Smart Mining", "ABIER", "HDML", "DeML", "DAMLRRM", "JRD"]
+)
 def test_a_row_on_images_gives_the_same_numbers_again(name: str) -> None:
     first, second = (run_row(ROWS[name], load_unseen_classes("omniglot", 0), 0).scores for _ in range(2))
     assert first == second

@@ -6,30 +6,33 @@ other row has, so that all rows are compared at the same number of columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nearer.geometry import BoostedHeads, UnitLength
+from nearer.geometry import BoostedHeads, DecoupledEncoder, UnitLength
 from nearer.index import Index
 from nearer.losses import (
     ABIERLoss,
+    AcrossStreams,
     BinomialDevianceLoss,
     CascadeHeads,
+    DeMLLoss,
     EnergyConfusionLoss,
     HDCLoss,
+    HDMLLoss,
     HierarchicalTripletLoss,
     SmartMiningLoss,
 )
-from nearer.mining import HardnessController, RankRange
+from nearer.mining import HardnessController, RankRange, SpanningTree
 from nearer.recipes.unseen_class_data import UnseenClasses
-from nearer.recipes.unseen_class_networks import Network, SmallTrunk
+from nearer.recipes.unseen_class_networks import FrozenWhitening, Network, SmallTrunk
 from nearer.recipes.unseen_classes import Learner, make_sampler
-from nearer.training import AnchorNeighbourSampler, Moment, RankRangeSampler, rebuild
+from nearer.training import AnchorNeighbourSampler, Moment, RankRangeSampler, Sampler, rebuild
 
-__all__ = ["abier", "ecaml", "hdc", "htl", "smart_mining"]
+__all__ = ["abier", "damlrrm", "deml", "ecaml", "hdc", "hdml", "htl", "smart_mining"]
 
 
 def htl(data: UnseenClasses, network: Network, seed: int) -> Learner:
@@ -107,11 +110,84 @@ def ecaml(data: UnseenClasses, network: Network, seed: int) -> Learner:
     return Learner(network, loss, make_sampler("classes", data, seed), network)
 
 
+def hdml(data: UnseenClasses, network: Network, seed: int) -> Learner:
+    """Triplets with synthetic negatives that come nearer as training goes on; a generator and a classifier help."""
+    network.head = nn.Sequential(network.head, UnitLength())
+    loss = HDMLLoss(
+        network.head,
+        network.width,
+        network.dimension,
+        data.classes,
+        epoch_steps=data.protocol.steps,
+        generator=torch.Generator().manual_seed(seed),
+    )
+    return Learner(network, loss, make_sampler("classes", data, seed), network)
+
+
+def damlrrm(data: UnseenClasses, network: Network, seed: int) -> Learner:
+    """Two streams of unequal length over the same classes, compared across; positives are edges of a tree."""
+    sampler = _Streams(make_sampler("classes", data, seed), data.protocol.per_class)
+    loss = AcrossStreams(BinomialDevianceLoss(miner=SpanningTree()), first=sampler.first_size)
+    return Learner(network, loss, sampler, network)
+
+
+class _Streams:
+    """The batches of a class sampler in another order: two fifths of each class first, then the rest of each.
+
+    Two samplers of their own (`TwoStreams`) would hardly ever draw the same of hundreds of classes, and without a
+    common class nothing is pulled together.
+    """
+
+    def __init__(self, sampler: Sampler, per_class: int) -> None:
+        self.sampler, self.per_class = sampler, per_class
+        self.share = max(1, per_class * 2 // 5)
+        self.first_size = len(sampler.epoch(0)[0]) // per_class * self.share
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def epoch(self, number: int) -> Sequence[Tensor]:
+        """Batches of the same size with the first stream in front."""
+        batches = []
+        for rows in self.sampler.epoch(number):
+            by_class = rows.reshape(-1, self.per_class)
+            batches.append(
+                torch.cat([by_class[:, : self.share].reshape(-1), by_class[:, self.share :].reshape(-1)])
+            )
+        return batches
+
+
+def deml(data: UnseenClasses, network: Network, seed: int) -> Learner:
+    """Branches that attend to different channels, at two scales of an image; ready features have one scale."""
+    generator = torch.Generator().manual_seed(seed)
+    ready = isinstance(network.trunk, FrozenWhitening)
+    trunk: nn.Module = nn.Sequential(network.trunk, nn.Unflatten(1, (-1, 1, 1))) if ready else network.trunk
+    channels = network.width
+    if isinstance(network.trunk, SmallTrunk):
+        trunk, channels = _Maps(network.trunk), network.width // 4
+    encoder = DecoupledEncoder(
+        trunk, channels, dimension=network.dimension, scales=1 if ready else 2, generator=generator
+    )
+    loss = DeMLLoss(encoder.widths, branches=encoder.branches, generator=generator)
+    return Learner(encoder, loss, make_sampler("classes", data, seed), encoder)
+
+
+class _Maps(nn.Module):
+    """A small trunk up to its last map."""
+
+    def __init__(self, trunk: SmallTrunk) -> None:
+        super().__init__()
+        self.trunk = trunk
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.trunk.maps(images)
+
+
 def depths(network: Network) -> list[str]:
     """Three layers of the network, from shallow to deep; the end of the trunk where there is nothing to tap."""
     if isinstance(network.trunk, SmallTrunk):
         last = len(network.trunk.blocks) - 1
-        return [f"trunk.blocks.{max(0, last - back)}" for back in (2, 1, 0)]
+        return [*(f"trunk.blocks.{max(0, last - back)}" for back in (2, 1)), "trunk"]
     return [*network.taps] if len(network.taps) == 3 else ["trunk"] * 3
 
 
