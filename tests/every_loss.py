@@ -93,8 +93,8 @@ CASES: dict[str, Make] = {
 # Their second row or their whole batch is part of the formula, so queries and database must be one set.
 ONE_SET_ONLY = {
     "AngularLoss",
-    "FacilityLocationLoss",
     "AngularTripletLoss",
+    "FacilityLocationLoss",
     "LiftedStructureLoss",
     "NPairsLoss",
     "TwoTermQuadrupletLoss",
