@@ -71,7 +71,7 @@ class Protocol:
 
 
 PROTOCOLS: dict[str, Protocol] = {
-    "omniglot": Protocol(5, 100, 2e-3, 2e-2, 20, 5, 128),
+    "omniglot": Protocol(7, 100, 2e-3, 2e-2, 20, 5, 128, held_out=0.2),
     "cars196_features": Protocol(12, 40, 2e-4, 1e-2, 20, 5, 512, dropout=0.5, refit=True, proxies_from_means=True),
     "coil20": Protocol(6, 20, 1e-3, 1e-2, 7, 10, 64, held_out=0.3),
     "fashion": Protocol(6, 40, 1e-3, 1e-2, 4, 20, 64, held_out=0.34),
