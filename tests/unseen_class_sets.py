@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
+import pytest
+from torch import nn
 
 from nearer.datasets import Dataset, Split
 from nearer.datasets.mnist import MNIST
@@ -49,3 +52,29 @@ def made() -> dict[str, Callable[[], Dataset]]:
             tuple(f"maker{y % 6} {y}" for y in range(20)),
         ),
     }
+
+
+def photos(root: Path) -> Path:
+    """A CUB tree with eight kinds of birds, each of one colour."""
+    image = pytest.importorskip("PIL.Image")
+    random = np.random.default_rng(0)
+    lists: dict[str, list[str]] = {"images": [], "image_class_labels": [], "classes": []}
+    number = 0
+    for kind in range(8):
+        lists["classes"].append(f"{kind + 1} {kind + 1:03d}.Bird_{kind}")
+        folder = root / "CUB_200_2011" / "images" / f"{kind + 1:03d}.Bird_{kind}"
+        folder.mkdir(parents=True)
+        colour = np.random.default_rng(kind + 20).integers(0, 255, 3)
+        for place in range(3):
+            number += 1
+            pixels = (colour + random.integers(-10, 10, (30, 26, 3))).clip(0, 255)
+            image.fromarray(pixels.astype(np.uint8)).save(folder / f"{place}.png")
+            lists["images"].append(f"{number} {kind + 1:03d}.Bird_{kind}/{place}.png")
+            lists["image_class_labels"].append(f"{number} {kind + 1}")
+    for name, lines in lists.items():
+        (root / "CUB_200_2011" / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    return root
+
+
+def tiny_backbone() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 8, 4, stride=4), nn.ReLU())

@@ -11,15 +11,17 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from nearer.datasets import load_cub200
 from nearer.exceptions import NearerError
 from nearer.recipes import jrd, unified_view, unseen_class_data, unseen_class_report
 from nearer.recipes.catalogue import recipe_named
 from nearer.recipes.recipe import Request
 from nearer.recipes.unseen_class_data import load_unseen_classes
+from nearer.recipes.unseen_class_networks import Backbone
 from nearer.recipes.unseen_class_report import START
 from nearer.recipes.unseen_classes import run_row
 from nearer.reports import html_report
-from unseen_class_sets import SHORT, made
+from unseen_class_sets import SHORT, made, photos, tiny_backbone
 
 ROWS = {row.name: row for module in (unified_view, jrd) for rows in module.TABLES.values() for row in rows}
 
@@ -84,6 +86,21 @@ def test_names_are_rows_once() -> None:
 def test_a_row_on_images_gives_the_same_numbers_again(name: str) -> None:
     first, second = (run_row(ROWS[name], load_unseen_classes("omniglot", 0), 0).scores for _ in range(2))
     assert first == second
+
+
+def test_photos_in_a_folder_with_a_backbone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = photos(tmp_path)
+    monkeypatch.setitem(unseen_class_data.LOADERS, "cub200", lambda: load_cub200(folder=root, check_counts=False))
+    monkeypatch.setattr(unseen_class_data, "FOLDER_PROTOCOL", dataclasses.replace(SHORT, classes=2, per_class=2))
+    backbone = Backbone(tiny_backbone, size=16, taps=("0", "0", "1"))
+    request = Request(seeds=1, only=("cub200", "RAW+VTHM", "HDC"))
+    found = unified_view.reproduce_unified_view(request, backbone=backbone)
+    assert [row["row"] for row in found.record["rows"]] == [START, "RAW+VTHM", "HDC"]
+    assert all(0 <= row["scores"]["recall@1"] <= 100 for row in found.record["rows"])
+    layers = jrd.reproduce_jrd(Request(seeds=1, only=("cub200", "JRD", "DeML")), backbone=backbone)
+    assert [row["row"] for row in layers.record["rows"]] == [START, "JRD", "DeML"]
+    with pytest.raises(NearerError, match="`backbone` must be given"):
+        unified_view.reproduce_unified_view(request)
 
 
 @pytest.mark.slow

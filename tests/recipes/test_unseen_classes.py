@@ -22,7 +22,7 @@ from nearer.recipes.unseen_class_networks import Backbone, FrozenWhitening, load
 from nearer.recipes.unseen_class_rates import RATES
 from nearer.recipes.unseen_class_report import recall_chart, summary_table
 from nearer.recipes.unseen_classes import Row, make_sampler, run_row, summarise, untrained, validate_row
-from unseen_class_sets import SHORT, features, made
+from unseen_class_sets import SHORT, features, made, photos, tiny_backbone
 
 
 @pytest.fixture(autouse=True)
@@ -183,32 +183,6 @@ def test_means_and_standard_errors() -> None:
 
 def test_chosen_rates_are_of_known_data() -> None:
     assert set(RATES) <= set(PROTOCOLS)
-
-
-def photos(root: Path) -> Path:
-    """A CUB tree with eight kinds of birds, each of one colour."""
-    image = pytest.importorskip("PIL.Image")
-    random = np.random.default_rng(0)
-    lists: dict[str, list[str]] = {"images": [], "image_class_labels": [], "classes": []}
-    number = 0
-    for kind in range(8):
-        lists["classes"].append(f"{kind + 1} {kind + 1:03d}.Bird_{kind}")
-        folder = root / "CUB_200_2011" / "images" / f"{kind + 1:03d}.Bird_{kind}"
-        folder.mkdir(parents=True)
-        colour = np.random.default_rng(kind + 20).integers(0, 255, 3)
-        for place in range(3):
-            number += 1
-            pixels = (colour + random.integers(-10, 10, (30, 26, 3))).clip(0, 255)
-            image.fromarray(pixels.astype(np.uint8)).save(folder / f"{place}.png")
-            lists["images"].append(f"{number} {kind + 1:03d}.Bird_{kind}/{place}.png")
-            lists["image_class_labels"].append(f"{number} {kind + 1}")
-    for name, lines in lists.items():
-        (root / "CUB_200_2011" / f"{name}.txt").write_text("\n".join(lines) + "\n")
-    return root
-
-
-def tiny_backbone() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(3, 8, 4, stride=4), nn.ReLU())
 
 
 def test_photos_in_folders_with_weights_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
