@@ -2,6 +2,7 @@
 
     python benchmarks/quality/relation_alignment.py emotions flags      some data sets, every method
     python benchmarks/quality/relation_alignment.py uspst --methods HRAML --folds 0 1 2
+    python benchmarks/quality/relation_alignment.py uspst --missing      only what the result file does not have yet
 
 Rows are written as they come; a method, fold and seed that is measured again replaces its older row.
 """
@@ -26,13 +27,17 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+")
     parser.add_argument("--folds", type=int, nargs="+")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--missing", action="store_true", help="leave out what is measured already")
     options = parser.parse_args()
     for name in options.sets:
         file = "relation_alignment_" + name.replace("-", "_")
         path = RESULTS / f"{file}.json"
         old = json.loads(path.read_text())["rows"] if path.exists() else []
         rows: list[dict[str, object]] = []
-        for row in measure_set(SETS[name], methods=options.methods, folds=options.folds, seeds=options.seeds):
+        done = {(one["method"], one["fold"], one["seed"]) for one in old} if options.missing else ()
+        for row in measure_set(
+            SETS[name], methods=options.methods, folds=options.folds, seeds=options.seeds, done=done
+        ):
             rows.append(row)
             fresh = {(one["method"], one["fold"], one["seed"]) for one in rows}
             kept = [one for one in old if (one["method"], one["fold"], one["seed"]) not in fresh]

@@ -57,6 +57,16 @@ def test_rows_of_a_quick_run(kind: str) -> None:
         assert {row["k"] for row in rows} == {4}
 
 
+def test_what_is_done_is_left_out() -> None:
+    done = {("raw features", fold, 0) for fold in range(10)} | {("GMML", 3, 0)}
+    rows = recipe.measure_set(labelled("classes"), methods=("raw features", "GMML"), folds=[2, 3], done=done)
+    assert [(row["method"], row["fold"]) for row in rows] == [("GMML", 2)]
+    published = labelled("sets", "published")
+    rows = recipe.measure_set(published, methods=["raw features"], seeds=3, done={("raw features", 0, 1)})
+    assert [row["seed"] for row in rows if row["method"] == "raw features"] == [0, 2]
+    assert list(recipe.measure_set(published, methods=["GMML"], done={("GMML", 0, 0)})) == []
+
+
 def test_test_rows_do_not_touch_the_choice() -> None:
     """Scrambled test labels change the scores and nothing that was chosen."""
     (part,) = labelled("sets", "published").parts()

@@ -9,10 +9,11 @@ and HRAML did best on the held-out training rows of its fold.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from nearer.estimators import AAKNN, MLKNN, MetricKNN
 from nearer.evaluation import distribution, multilabel
 from nearer.exceptions import NearerWarning, ParameterError
 from nearer.recipes.recipe import Outcome, Request
-from nearer.recipes.relation_data import SETS, Array, LabelledSet, Part
+from nearer.recipes.relation_data import FOLDS, SETS, Array, LabelledSet, Part
 from nearer.recipes.relation_methods import OURS, Candidate, candidates
 from nearer.reports import Section, Table
 
@@ -108,40 +109,50 @@ def measure_set(
     folds: Sequence[int] | None = None,
     seeds: int = 1,
     quick: bool = False,
+    done: Collection[tuple[str, int, int]] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Iterator[Row]:
     """One row per fold, seed and method, as they come: chosen settings, k, scores on the test rows, seconds.
 
-    A data set with a published split is learned with `seeds` seeds, one with folds once per fold.
+    A data set with a published split is learned with `seeds` seeds, one with folds once per fold. What is `done`
+    already (method, fold, seed) is left out.
     """
     kind = data.kind
     plain, plain_k = data.plain()
-    for part, raw in zip(data.parts(folds), plain.parts(folds), strict=True):
-        if methods is None or "raw features" in methods:
-            shared = {"dataset": data.name, "kind": kind, "fold": part.fold, "seed": 0, "settings": plain.features}
-            scores = _scores(kind, raw.X, raw.y, raw.X_test, raw.y_test, plain_k)
-            yield {**shared, "method": f"raw, {plain.features}, k = {plain_k}", "k": plain_k, **scores}
-        for seed in range(seeds if data.split == "published" else 1):
-            for method in methods or METHODS[kind]:
-                if progress is not None:
-                    progress(f"{data.name}, fold {part.fold + 1}, seed {seed}: {method}")
-                start = time.perf_counter()
-                labels = part.y.shape[1] if part.y.ndim == 2 else 0
-                found = candidates(kind, method, rows=len(part.X), labels=labels, quick=quick)
-                one, k, merit = _choose(kind, part, found, seed, quick)
-                Z, Z_test = _mapped(one.learner(seed, final=True), part.X, part.y, part.X_test)
-                yield {
-                    "dataset": data.name,
-                    "kind": kind,
-                    "method": method,
-                    "fold": part.fold,
-                    "seed": seed,
-                    "settings": one.name,
-                    "k": k,
-                    "merit": merit,
-                    **_scores(kind, Z, part.y, Z_test, part.y_test, k),
-                    "seconds": time.perf_counter() - start,
-                }
+    numbers = range(seeds if data.split == "published" else 1)
+    runs: dict[int, list[tuple[int, str]]] = {}
+    for fold in range(FOLDS if data.split == "folds" else 1):
+        for seed, method in itertools.product(numbers, methods or METHODS[kind]):
+            if (method, fold, seed) not in done and (folds is None or fold in folds):
+                runs.setdefault(fold, []).append((seed, method))
+    if not runs:
+        return
+    for part, raw in zip(data.parts(runs), plain.parts(runs), strict=True):
+        for seed, method in runs[part.fold]:
+            if (seed, method) == (0, "raw features"):
+                shared = {"dataset": data.name, "kind": kind, "fold": part.fold, "seed": 0}
+                scores = _scores(kind, raw.X, raw.y, raw.X_test, raw.y_test, plain_k)
+                name = f"raw, {plain.features}, k = {plain_k}"
+                yield {**shared, "settings": plain.features, "method": name, "k": plain_k, **scores}
+            if progress is not None:
+                progress(f"{data.name}, fold {part.fold + 1}, seed {seed}: {method}")
+            start = time.perf_counter()
+            labels = part.y.shape[1] if part.y.ndim == 2 else 0
+            found = candidates(kind, method, rows=len(part.X), labels=labels, quick=quick)
+            one, k, merit = _choose(kind, part, found, seed, quick)
+            Z, Z_test = _mapped(one.learner(seed, final=True), part.X, part.y, part.X_test)
+            yield {
+                "dataset": data.name,
+                "kind": kind,
+                "method": method,
+                "fold": part.fold,
+                "seed": seed,
+                "settings": one.name,
+                "k": k,
+                "merit": merit,
+                **_scores(kind, Z, part.y, Z_test, part.y_test, k),
+                "seconds": time.perf_counter() - start,
+            }
 
 
 def with_choice(rows: Sequence[Row]) -> list[Row]:

@@ -17,7 +17,7 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, OneHotEncoder, Stand
 from nearer import datasets
 from nearer.datasets import tfidf
 
-__all__ = ["SETS", "LabelledSet", "Part"]
+__all__ = ["FOLDS", "SETS", "LabelledSet", "Part"]
 
 Array = NDArray[Any]
 Kind = Literal["classes", "sets", "distributions"]
