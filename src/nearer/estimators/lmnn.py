@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import torch
 from scipy import sparse
 from sklearn.utils import check_random_state
 
@@ -26,12 +27,13 @@ from nearer.exceptions import LabelError
 __all__ = ["LMNN", "Margins", "find_impostors", "lmnn_loss_and_gradient"]
 
 _START = 2.0
-_CHUNK = 100_000
+# Rows of a chunk of pairs: both sides of it stay in cache.
+_CHUNK = 4096
 _BLOCK_ENTRIES = 4_000_000
 
 
 class Margins(NamedTuple):
-    """Targets (n, k), −1 where a class is too small, and impostor pairs (anchor, row of another class)."""
+    """Targets (n, k), −1 where a class is too small, and impostor pairs: anchors, in order, and rows of others."""
 
     targets: Array
     anchors: Array
@@ -41,11 +43,16 @@ class Margins(NamedTuple):
 def _pair_squares(Z: Array, left: Array, right: Array) -> Array:
     """`‖z_left − z_right‖²`, a chunk of pairs at a time so that the gathered rows stay small."""
     result = np.empty(len(left), dtype=Z.dtype)
+    buffers = np.empty((2, min(_CHUNK, len(left)), Z.shape[1]), dtype=Z.dtype)
     for start in range(0, len(left), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        delta = Z[left[part]]
-        delta -= Z[right[part]]
-        result[part] = np.einsum("ij,ij->i", delta, delta)
+        part = slice(start, min(start + _CHUNK, len(left)))
+        # mode="clip" writes straight into the buffer; every number is a row already.
+        delta, other = (
+            np.take(Z, side[part], axis=0, out=buffer[: part.stop - start], mode="clip")
+            for side, buffer in zip((left, right), buffers, strict=True)
+        )
+        delta -= other
+        np.einsum("ij,ij->i", delta, delta, out=result[part])
     return result
 
 
@@ -83,9 +90,9 @@ def find_impostors(Z: Array, starts: Array, radii: Array, most: int | None) -> t
                 i, l = np.nonzero(distance < bar[begin:end, None])
             else:
                 # In many dimensions nearly all rows lie inside the margin at first: take the nearest, then look.
-                near = np.argpartition(distance, most - 1, axis=1)[:, :most]
-                i, place = np.nonzero(np.take_along_axis(distance, near, axis=1) < bar[begin:end, None])
-                l = near[i, place]
+                values, near = torch.topk(torch.from_numpy(distance), most, dim=1, largest=False, sorted=False)
+                i, place = np.nonzero(values.numpy() < bar[begin:end, None])
+                l = near.numpy()[i, place]
             left.append(i + begin)
             right.append(l)
     return np.concatenate(left), np.concatenate(right)
@@ -109,20 +116,26 @@ def lmnn_loss_and_gradient(
     pull = np.full((n, k), 1 - push)
     weights = np.zeros(len(far))
     for place in range(k):
-        gap = 1 + near[anchors, place] - far
+        gap = np.take(near[:, place] + 1, anchors)
+        gap -= far
         active = gap > 0
-        loss += push * float(gap[active].sum(dtype=np.float64))
-        pull[:, place] += push * np.bincount(anchors[active], minlength=n)
-        weights[active] -= push
+        loss += push * float(np.maximum(gap, 0, out=gap).sum(dtype=np.float64))
+        pull[:, place] += push * np.bincount(anchors, active, minlength=n)
+        weights -= push * active
     pull[targets < 0] = 0
-    used = weights != 0
-    rows = np.concatenate([np.repeat(np.arange(n), k), anchors[used]])
-    columns = np.concatenate([targets.clip(min=0).ravel(), impostors[used]])
-    values = np.concatenate([pull.ravel(), weights[used]]).astype(Z.dtype)
-    W = sparse.csr_array((values, (rows, columns)), shape=(n, n))
-    degree = np.asarray(W.sum(axis=0)).ravel() + np.asarray(W.sum(axis=1)).ravel()
-    # Σ w (z_i − z_j)(x_i − x_j)ᵀ as one Laplacian product.
-    spread = degree[:, None] * Z - W @ Z - W.T @ Z
+    columns = targets.clip(min=0).ravel()
+    degree = pull.sum(axis=1) + np.bincount(anchors, weights, minlength=n)
+    degree += np.bincount(columns, pull.ravel(), minlength=n) + np.bincount(impostors, weights, minlength=n)
+    # Σ w (z_i − z_j)(x_i − x_j)ᵀ as one Laplacian product; anchors come in order, so the rows of W are known.
+    ends = np.cumsum(np.bincount(anchors, minlength=n))
+    spread = degree[:, None].astype(Z.dtype) * Z
+    for values, places, starts in (
+        (pull.ravel(), columns, np.arange(0, n * k + 1, k)),
+        (weights, impostors, np.concatenate([[0], ends])),
+    ):
+        W = sparse.csr_array((values.astype(Z.dtype), places, starts), shape=(n, n))
+        spread -= W @ Z
+        spread -= W.T @ Z
     gradient = 2 * (spread.T @ X)
     return loss, gradient.astype(np.float64)
 
