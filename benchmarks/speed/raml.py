@@ -1,7 +1,7 @@
 """RAML-KRR on a million pairs in 100 dimensions: seconds, memory beyond the data, and the error it reaches.
 
     python benchmarks/speed/raml.py            10⁶ pairs of 200,000 rows × 100
-    python benchmarks/speed/raml.py --pairs N  another number of pairs
+    python benchmarks/speed/raml.py --pairs N  another number of pairs, a row beside the others
 
 The targets are squared distances of a planted metric of rank 10 plus noise of half their spread. Memory is the
 largest resident size of the whole process, data included.
@@ -10,6 +10,7 @@ largest resident size of the whole process, data included.
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import sys
 import time
@@ -19,7 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nearer.estimators import RAMLKRR
-from record import peak_megabytes, save
+from record import RESULTS, peak_megabytes, save
 
 
 def main() -> None:
@@ -59,7 +60,10 @@ def main() -> None:
         "page_faults": resource.getrusage(resource.RUSAGE_SELF).ru_majflt,
     }
     print(row)
-    save("raml_speed", [row], packages=("scikit-learn", "scipy"))
+    path = RESULTS / "raml_speed.json"
+    older = json.loads(path.read_text())["rows"] if path.exists() else []
+    rows = [one for one in older if (one["pairs"], one["rows"]) != (m, n)] + [row]
+    save("raml_speed", sorted(rows, key=lambda one: int(one["pairs"])), packages=("scikit-learn", "scipy"))
 
 
 if __name__ == "__main__":
