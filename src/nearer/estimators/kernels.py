@@ -7,6 +7,7 @@ representer theorem); with fewer it is the Nyström approximation, and memory is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -147,6 +148,19 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """The learned distance of row i of `left` to row i of `right`, (m,)."""
         left, right = self._embed(self._checked(left)), self._embed(self._checked(right))
         return np.asarray(self.learner_.pair_distance(left, right))
+
+    def get_metric(self) -> Callable[[Any, Any], float]:
+        """The distance of two vectors as a plain function. For k-NN prefer `transform`: it is far faster.
+
+        With a precomputed kernel a vector is its row of the kernel matrix.
+        """
+        check_is_fitted(self)
+
+        def distance(a: Any, b: Any) -> float:
+            """The learned distance between two vectors of length p."""
+            return float(self.pair_distance(np.atleast_2d(a), np.atleast_2d(b))[0])
+
+        return distance
 
     def mahalanobis_matrix(self) -> Array:
         """M in the coordinates of the kernel map, (r, r)."""

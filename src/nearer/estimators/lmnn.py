@@ -21,7 +21,7 @@ from nearer.estimators.learner import MetricLearner
 from nearer.estimators.matrices import Array
 from nearer.estimators.near import nearest_hits
 from nearer.estimators.optimise import follow_iterations, minimise, report, warn_stopped_early
-from nearer.estimators.starts import Init, start_components
+from nearer.estimators.starts import Init, centred, start_components
 from nearer.exceptions import LabelError
 
 __all__ = ["LMNN", "Margins", "find_impostors", "lmnn_loss_and_gradient"]
@@ -99,7 +99,7 @@ def find_impostors(Z: Array, starts: Array, radii: Array, most: int | None) -> t
 
 
 def lmnn_loss_and_gradient(
-    components: Array, X: Array, margins: Margins, *, push: float = 0.5
+    components: Array, X: Any, margins: Margins, *, push: float = 0.5
 ) -> tuple[float, Array]:
     """The objective over the listed impostors and its gradient with respect to A (d, p), for rows X (n, p).
 
@@ -156,6 +156,8 @@ class LMNN(MetricLearner):
     True
     """
 
+    _takes_sparse = True
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -190,7 +192,7 @@ class LMNN(MetricLearner):
         if len(self.classes_) < 2:
             raise LabelError("`y` must hold at least two classes, got one. LMNN pushes rows of other classes away.")
         order = np.argsort(codes, kind="stable")
-        rows = (X - X.mean(axis=0))[order]
+        rows = centred(X)[order]
         starts = np.concatenate([[0], np.cumsum(np.bincount(codes))])
         targets = nearest_hits(rows, codes[order], min(k, int(np.bincount(codes).max())))
         targets = targets[:, (targets >= 0).any(axis=0)]
@@ -207,7 +209,7 @@ class LMNN(MetricLearner):
     def _solve(
         self,
         A: Array,
-        X: Array,
+        X: Any,
         targets: Array,
         starts: Array,
         push: float,
@@ -235,8 +237,8 @@ class LMNN(MetricLearner):
                 best, best_A = exact, A
             elif listed is not None:
                 # Rows that were not listed came inside the margin: keep both lists from the best point.
-                merged = np.unique(np.concatenate([_keys(listed, len(X)), _keys(fresh, len(X))]))
-                fresh = Margins(targets, merged // len(X), merged % len(X))
+                merged = np.unique(np.concatenate([_keys(listed, X.shape[0]), _keys(fresh, X.shape[0])]))
+                fresh = Margins(targets, merged // X.shape[0], merged % X.shape[0])
                 A = best_A
             if self.n_iter_ and abs(improved) <= tol * max(best, 1e-30):
                 converged = True

@@ -15,7 +15,7 @@ from nearer._validation import check_int, check_number
 from nearer.estimators.learner import MetricLearner
 from nearer.estimators.matrices import Array
 from nearer.estimators.optimise import minimise, warn_stopped_early
-from nearer.estimators.starts import Init, bring_neighbours_near, start_components
+from nearer.estimators.starts import Init, bring_neighbours_near, centred, start_components
 
 __all__ = ["MLKR", "mlkr_loss_and_gradient"]
 
@@ -83,6 +83,8 @@ class MLKR(MetricLearner):
     True
     """
 
+    _takes_sparse = True
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -104,31 +106,40 @@ class MLKR(MetricLearner):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X (n, p) and their numbers y (n,)."""
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2)
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            dtype=[np.float64, np.float32],
+            y_numeric=True,
+            ensure_min_samples=2,
+            accept_sparse="csr",
+        )
         self._forget_threshold()
         d = self._check_targets(X.shape[1])
         max_iter, tol = check_int(self.max_iter, "max_iter"), check_number(self.tol, "tol", above=0)
         rng = check_random_state(self.random_state)
-        rows = (X - X.mean(axis=0)).astype(np.float64, copy=False)
+        rows = centred(X).astype(np.float64, copy=False)
         spread = float(np.std(y))
         target = (np.asarray(y, dtype=np.float64) - np.mean(y)) / (spread if spread > 0 else 1.0)
         A = bring_neighbours_near(start_components(self.init, rows, None, d, rng), rows, rng)
         start = A
-        if len(rows) > 5000:
-            chosen = rng.permutation(len(rows))[: len(rows) // 4]
+        n = rows.shape[0]
+        if n > 5000:
+            chosen = rng.permutation(n)[: n // 4]
             A = self._descend(A, start, rows[chosen], target[chosen], max_iter, tol)[0]
         A, value, self.n_iter_, converged = self._descend(A, start, rows, target, max_iter, tol)
-        self.objective_ = value / len(rows)
+        self.objective_ = value / n
         if not converged:
             warn_stopped_early("MLKR", self.n_iter_)
         self.components_ = A.astype(X.dtype, copy=False)
         return self
 
     def _descend(
-        self, A: Array, start: Array, X: Array, y: Array, max_iter: int, tol: float
+        self, A: Array, start: Array, X: Any, y: Array, max_iter: int, tol: float
     ) -> tuple[Array, float, int, bool]:
         compact, target = X.astype(np.float32), y.astype(np.float32)
-        weight = check_number(self.ridge, "ridge", minimum=0) * len(X) / float(np.square(start).mean() + 1e-300)
+        weight = check_number(self.ridge, "ridge", minimum=0) * len(y) / float(np.square(start).mean() + 1e-300)
 
         def loss(components: Array) -> tuple[float, Array]:
             value, gradient = mlkr_loss_and_gradient(

@@ -17,7 +17,7 @@ from nearer._validation import check_int, check_number
 from nearer.estimators.learner import MetricLearner
 from nearer.estimators.matrices import Array
 from nearer.estimators.optimise import minimise, warn_stopped_early
-from nearer.estimators.starts import Init, bring_neighbours_near, start_components
+from nearer.estimators.starts import Init, bring_neighbours_near, centred, start_components
 from nearer.exceptions import LabelError
 
 __all__ = ["NCA", "nca_loss_and_gradient"]
@@ -27,7 +27,7 @@ _WARM_UP_ABOVE = 5000
 
 
 def nca_loss_and_gradient(
-    components: Array, X: Array, starts: Array, *, dtype: Any = np.float64
+    components: Array, X: Any, starts: Array, *, dtype: Any = np.float64
 ) -> tuple[float, Array]:
     """`−Σ_i p_i` and its gradient with respect to A (d, p), for rows X (n, p) sorted by class.
 
@@ -98,6 +98,8 @@ class NCA(MetricLearner):
     True
     """
 
+    _takes_sparse = True
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -124,23 +126,23 @@ class NCA(MetricLearner):
             raise LabelError("`y` must hold at least two classes, got one. NCA tells classes apart.")
         rng = check_random_state(self.random_state)
         order, starts = _sorted_by_class(codes)
-        rows = (X - X.mean(axis=0))[order].astype(np.float64, copy=False)
+        rows = centred(X)[order].astype(np.float64, copy=False)
         A = start_components(self.init, rows, codes[order], d, rng)
         A = bring_neighbours_near(A, rows, rng)
-        if len(rows) > _WARM_UP_ABOVE:
+        if rows.shape[0] > _WARM_UP_ABOVE:
             A = self._warm_up(A, rows, codes[order], rng, max_iter, tol)
         A, value, self.n_iter_, converged = self._descend(A, rows, starts, max_iter, tol)
-        self.objective_ = -value / len(rows)
+        self.objective_ = -value / rows.shape[0]
         if not converged:
             warn_stopped_early("NCA", self.n_iter_)
         self.components_ = A.astype(X.dtype, copy=False)
         return self
 
     def _warm_up(
-        self, A: Array, X: Array, codes: Array, rng: np.random.RandomState, max_iter: int, tol: float
+        self, A: Array, X: Any, codes: Array, rng: np.random.RandomState, max_iter: int, tol: float
     ) -> Array:
         """Fit a quarter of the rows, of those of this quarter a quarter first, and so on."""
-        chosen = np.sort(rng.permutation(len(X))[: len(X) // 4])
+        chosen = np.sort(rng.permutation(X.shape[0])[: X.shape[0] // 4])
         _, kept = np.unique(codes[chosen], return_inverse=True)
         if kept.max() == 0:
             return A
@@ -149,7 +151,7 @@ class NCA(MetricLearner):
         return self._descend(A, X[chosen], _sorted_by_class(kept)[1], max_iter, tol)[0]
 
     def _descend(
-        self, A: Array, X: Array, starts: Array, max_iter: int, tol: float
+        self, A: Array, X: Any, starts: Array, max_iter: int, tol: float
     ) -> tuple[Array, float, int, bool]:
         compact = X.astype(np.float32)
 

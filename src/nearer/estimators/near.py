@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from nearer.estimators.matrices import Array
 
@@ -13,18 +15,26 @@ __all__ = ["leave_one_out_votes", "nearest_hits", "nearest_misses", "nearest_row
 _BLOCK_ENTRIES = 2_000_000
 
 
-def squared_distances(A: Array, B: Array) -> Array:
-    """`‖a − b‖²` of all rows, (m, p) and (n, p) -> (m, n), never below 0.
+def squared_distances(A: Any, B: Any) -> Array:
+    """`‖a − b‖²` of all rows, (m, p) and (n, p) -> (m, n), never below 0; sparse rows stay sparse.
 
     >>> squared_distances(np.array([[0.0]]), np.array([[3.0], [1.0]]))
     array([[9., 1.]])
     """
-    result = A @ B.T
+    product = A @ B.T
+    result: Array = product.toarray() if sparse.issparse(product) else product
     result *= -2
-    result += np.einsum("ij,ij->i", A, A)[:, None]
-    result += np.einsum("ij,ij->i", B, B)
+    result += _lengths(A)[:, None]
+    result += _lengths(B)
     np.maximum(result, 0, out=result)
     return result
+
+
+def _lengths(A: Any) -> Array:
+    if sparse.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    squares: Array = np.einsum("ij,ij->i", A, A)
+    return squares
 
 
 def _blocks(rows: int, columns: int) -> Iterator[slice]:
@@ -33,7 +43,7 @@ def _blocks(rows: int, columns: int) -> Iterator[slice]:
         yield slice(start, min(start + step, rows))
 
 
-def nearest_rows(queries: Array, database: Array, k: int, *, own: Array | None = None) -> Array:
+def nearest_rows(queries: Any, database: Any, k: int, *, own: Array | None = None) -> Array:
     """Row numbers (m, k) of the k nearest rows of the database, nearest first, equal ones by row number.
 
     `own` (m,) names for each query the database row that is the query itself and is left out (−1 for none).
@@ -42,15 +52,17 @@ def nearest_rows(queries: Array, database: Array, k: int, *, own: Array | None =
     >>> nearest_rows(np.array([[0.0]]), np.array([[3.0], [1.0]]), 2)
     array([[1, 0]])
     """
-    m, n = len(queries), len(database)
+    m, n = queries.shape[0], database.shape[0]
     found = np.full((m, k), -1, dtype=np.int64)
     take = min(k, n)
     if take == 0:
         return found
-    middle = database.mean(axis=0)
-    database = database - middle
+    if not sparse.issparse(database):
+        # About the mean distances keep their digits; sparse rows would not stay sparse.
+        middle = database.mean(axis=0)
+        queries, database = queries - middle, database - middle
     for rows in _blocks(m, n):
-        distance = squared_distances(queries[rows] - middle, database)
+        distance = squared_distances(queries[rows], database)
         if own is not None:
             mine = np.flatnonzero(own[rows] >= 0)
             distance[mine, own[rows][mine]] = np.inf
@@ -66,7 +78,7 @@ def nearest_rows(queries: Array, database: Array, k: int, *, own: Array | None =
     return found
 
 
-def nearest_hits(X: Array, codes: Array, k: int, rows: Array | None = None) -> Array:
+def nearest_hits(X: Any, codes: Array, k: int, rows: Array | None = None) -> Array:
     """For each of `rows` (all by default) the k nearest other rows of its class, (m, k), −1 where there are fewer.
 
     >>> nearest_hits(np.array([[0.0], [1.0], [5.0]]), np.array([0, 0, 1]), 1).ravel()
@@ -75,7 +87,7 @@ def nearest_hits(X: Array, codes: Array, k: int, rows: Array | None = None) -> A
     return _nearest_by_class(X, codes, k, rows, same=True)
 
 
-def nearest_misses(X: Array, codes: Array, k: int, rows: Array | None = None) -> Array:
+def nearest_misses(X: Any, codes: Array, k: int, rows: Array | None = None) -> Array:
     """For each of `rows` (all by default) the k nearest rows of other classes, (m, k), −1 where there are fewer.
 
     >>> nearest_misses(np.array([[0.0], [1.0], [5.0]]), np.array([0, 0, 1]), 1).ravel()
@@ -84,7 +96,7 @@ def nearest_misses(X: Array, codes: Array, k: int, rows: Array | None = None) ->
     return _nearest_by_class(X, codes, k, rows, same=False)
 
 
-def _nearest_by_class(X: Array, codes: Array, k: int, rows: Array | None, *, same: bool) -> Array:
+def _nearest_by_class(X: Any, codes: Array, k: int, rows: Array | None, *, same: bool) -> Array:
     rows = np.arange(len(codes)) if rows is None else rows
     found = np.full((len(rows), k), -1, dtype=np.int64)
     for code in np.unique(codes[rows]):
