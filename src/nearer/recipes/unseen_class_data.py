@@ -267,21 +267,17 @@ def _images(
 def _features(
     data: Dataset, seen: Split, unseen: Split, fit: Rows, held_out: Rows, plan: Protocol
 ) -> UnseenClasses:
-    """Ready features: whitening as a frozen trunk, and a linear head that starts as its principal directions."""
+    """Ready features: whitening as a frozen trunk, and a linear head that starts as the identity."""
 
     def build(rows: Rows, whole: UnseenClasses | None) -> UnseenClasses:
         x, labels = torch.from_numpy(seen.x[rows]), _codes(seen.y[rows])
-        trunk = FrozenWhitening.from_rows(x, labels)
-        white = trunk(x)
-        dimension = min(plan.dimension, *x.shape)
-        # The directions in which whitened rows vary most; the head learns from there.
-        _, vectors = torch.linalg.eigh((white.t() @ white).double())
-        directions = vectors.flip(1)[:, :dimension].t().float()
+        d = min(plan.dimension, x.shape[1])
+        trunk = FrozenWhitening.from_rows(x, labels, dimension=d)
 
         def make() -> Network:
-            head = torch.nn.Linear(x.shape[1], dimension, bias=False)
-            head.weight.data.copy_(directions)
-            return Network(trunk, x.shape[1], dimension, head=head, dropout=plan.dropout)
+            head = torch.nn.Linear(d, d, bias=False)
+            torch.nn.init.eye_(head.weight)
+            return Network(trunk, d, d, head=head, dropout=plan.dropout)
 
         def part(split: Split) -> Part:
             return Part(TensorBatches(torch.from_numpy(split.x), split.y), torch.from_numpy(split.y))
