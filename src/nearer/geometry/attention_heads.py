@@ -27,7 +27,7 @@ class AttentionHeads(nn.Module):
     >>> AttentionHeads(8, (4, 4, 4))(torch.rand(2, 8, 5, 5)).shape
     torch.Size([2, 12])
 
-    Reference: Chen and Deng 2019 (DeML), section 3.3; hidden = 64 in the release.
+    Reference: Chen and Deng 2019 (DeML); hidden = 64 in the release.
     """
 
     def __init__(

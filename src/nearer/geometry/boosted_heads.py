@@ -27,7 +27,7 @@ class BoostedHeads(nn.Module):
     >>> z.shape, z[:, :2].norm(dim=1).round(decimals=4).tolist()
     (torch.Size([3, 8]), [0.25, 0.25, 0.25])
 
-    Reference: Opitz et al. 2018, section 3.3.
+    Reference: Opitz et al. 2018.
     """
 
     def __init__(

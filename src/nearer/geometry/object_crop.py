@@ -29,7 +29,7 @@ def random_walk_saliency(maps: Any, *, steps: int = 10, width: float = 0.15) -> 
     >>> int(random_walk_saliency(one).argmax()) == 2 * 5 + 3
     True
 
-    Reference: Chen and Deng 2019 (DeML), section 3.2.
+    Reference: Chen and Deng 2019 (DeML).
     """
     features = _maps(maps).detach()
     check_int(steps, "steps")

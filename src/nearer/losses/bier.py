@@ -114,7 +114,7 @@ class HeadDiversity(nn.Module):
     >>> HeadDiversity(heads, kind="activation")(torch.zeros(5, 4)).item() >= 0
     True
 
-    Reference: Opitz et al. 2018, eqs. 11 to 15.
+    Reference: Opitz et al. 2018.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ def decorrelate(
     >>> course[-1] < course[0]
     True
 
-    Reference: Opitz et al. 2017 (BIER), section 3.3.
+    Reference: Opitz et al. 2017 (BIER).
     """
     x = as_matrix(features, "features", columns=heads.in_features)
     adam = torch.optim.Adam(heads.parameters(), lr=check_number(rate, "rate", above=0.0))

@@ -64,7 +64,7 @@ class DeMLLoss(nn.Module):
     >>> loss(torch.rand(6, 8), torch.arange(6) // 2).shape
     torch.Size([])
 
-    Reference: Chen and Deng 2019 (DeML), section 3.3; constants of the release. The common space is our reading:
+    Reference: Chen and Deng 2019 (DeML); constants of the release. The common space is our reading:
     128 dimensions behind one hidden layer, without biases, so that no constant can win.
     """
 

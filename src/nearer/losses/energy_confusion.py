@@ -35,7 +35,7 @@ def energy_confusion(
     >>> round(energy_confusion(x, [0, 1]).item(), 4)  # log 2
     0.6931
 
-    Reference: Chen and Deng 2019 (ECAML), eq. 5, with the draw and the weights of the released layer.
+    Reference: Chen and Deng 2019 (ECAML), with the draw and the weights of the released layer.
     """
     x = check_embeddings(embeddings, "embeddings")
     x = x if x.dtype == torch.float64 else x.float()
@@ -62,7 +62,7 @@ class EnergyConfusionLoss(nn.Module):
     >>> loss(layer(torch.rand(6, 4)), torch.arange(6) // 2).shape
     torch.Size([])
 
-    Reference: Chen and Deng 2019, eq. 8; λ = 0.13 in the release.
+    Reference: Chen and Deng 2019; λ = 0.13 in the release.
     """
 
     def __init__(

@@ -90,7 +90,7 @@ class HDCLoss(nn.Module):
     >>> round(loss(torch.cat([one, one], dim=1), torch.tensor([0, 0, 1])).item(), 4)  # 6 + (2 + 10·0.6)
     14.0
 
-    Reference: Yuan, Yang, Zhang 2017, eqs. 3 to 6.
+    Reference: Yuan, Yang, Zhang 2017.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ def harder_negatives(anchor: Tensor, positive: Tensor, negative: Tensor, *, pull
     >>> harder_negatives(z[:1], z[1:2], z[2:], pull=0.5)
     tensor([[2.]])
 
-    Reference: Zheng et al. 2019, eqs. 4 and 6.
+    Reference: Zheng et al. 2019.
     """
     near, far = ((other - anchor).norm(dim=1, keepdim=True) for other in (positive, negative))
     movable = far > near
@@ -63,7 +63,7 @@ class HDMLLoss(nn.Module):
     >>> round(loss.synthetic_share, 2)
     0.01
 
-    Reference: Zheng et al. 2019, eqs. 6 to 12; α, β, λ and 10⁴ of the release, in its form for triplets.
+    Reference: Zheng et al. 2019; α, β, λ and 10⁴ of the release, in its form for triplets.
     """
 
     means: Tensor

@@ -27,7 +27,7 @@ class SquaredContrastiveLoss(RowLoss):
     >>> round(SquaredContrastiveLoss()(z, torch.tensor([0, 0, 1])).item(), 4)  # 2 + 10·(0.2 + 0.6)/2
     6.0
 
-    Related: `ContrastiveLoss` is half of it with w = 1. Reference: Yuan et al. 2017 (HDC), eqs. 3 and 4, with the
+    Related: `ContrastiveLoss` is half of it with w = 1. Reference: Yuan et al. 2017 (HDC), with the
     constants of the released layers.
     """
 

@@ -34,7 +34,7 @@ class ClassTree(Rebuilt):
     >>> tree.nodes[1].tolist(), tree.thresholds[1].item() > 1   # 0 and 1 are one node on level 1
     ([0, 0, 2], True)
 
-    Reference: Ge et al. 2018 (HTL), section 3.1; a node closes over chains of near classes (single linkage).
+    Reference: Ge et al. 2018 (HTL); a node closes over chains of near classes (single linkage).
     """
 
     classes: Tensor  # (c,) the labels, ascending
