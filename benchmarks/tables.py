@@ -140,10 +140,29 @@ def estimators_nca() -> str:
 @table("estimators-large")
 def estimators_large() -> str:
     record = load("estimators_large")
-    rows = [
-        (f"`{row['estimator']}`", f"{row['megabytes']:.0f} MB", f"{row['seconds']:.1f} s") for row in record["rows"]
-    ]
-    return markdown(("learner", "extra memory", "CPU"), rows) + source(record)
+    rows = []
+    for row in record["rows"]:
+        limited = ", ".join(f"{key} = {value}" for key, value in row.get("limited", {}).items())
+        rows.append((f"`{row['estimator']}`", f"{row['megabytes']:.0f} MB", f"{row['seconds']:.1f} s", limited))
+    return markdown(("learner", "extra memory", "CPU", "limited to"), rows) + source(record)
+
+
+@table("peer-learners")
+def peer_learners() -> str:
+    if not measured("peer_learners"):
+        return "Not measured yet."
+    record = load("peer_learners")
+    rows = []
+    for row in record["rows"]:
+
+        def cell(side: str, row: dict[str, Any] = row) -> str:
+            if f"{side} failed" in row:
+                return str(row[f"{side} failed"])
+            return f"{row[f'{side} seconds']:.2f} s / {row[f'{side} accuracy']:.3f}"
+
+        faster = f"{row['faster']:.1f}×" if "faster" in row else ""
+        rows.append((f"`{row['ours']}`", row["dataset"], cell("ours"), row["peer"], cell("peer"), faster))
+    return markdown(("learner", "data", "nearer", "peer", "", "faster"), rows) + source(record)
 
 
 @table("demo")
