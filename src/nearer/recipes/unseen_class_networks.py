@@ -113,11 +113,10 @@ class SmallTrunk(nn.Module):
 
 
 class FrozenWhitening(nn.Module):
-    """Ready features, root taken and whitened by the spread inside classes: (n, p) -> (n, d). Nothing is learnt.
+    """Ready features, root taken and whitened by the spread inside classes: (n, p) -> (n, p). Nothing is learnt.
 
-    z = (√x − mean) · C^{−1/2} V / s, C = (1 − shrink)·within + shrink·(tr within / p)·I, s such that rows have
-    length `length` in the mean, V the d directions in which whitened rows vary most (none when all p are kept).
-    Whitening undoes what varies inside classes; shrinking keeps the rest from blowing up.
+    z = (√x − mean) · C^{−1/2} / s, C = (1 − shrink)·within + shrink·(tr within / p)·I, s such that rows have length
+    `length` in the mean. Whitening undoes what varies inside classes; shrinking keeps the rest from blowing up.
 
     >>> rows = torch.tensor([[0.0, 1], [4, 1], [0, 9], [4, 9]])
     >>> FrozenWhitening.from_rows(rows, torch.tensor([0, 0, 1, 1]), shrink=0.5, length=1.0)(rows).round(decimals=2)
@@ -130,23 +129,17 @@ class FrozenWhitening(nn.Module):
     mean: Tensor
     matrix: Tensor
 
-    def __init__(self, features: int, dimension: int) -> None:
+    def __init__(self, features: int) -> None:
         super().__init__()
-        p, d = check_int(features, "features"), check_int(dimension, "dimension", maximum=features)
+        p = check_int(features, "features")
         self.register_buffer("mean", torch.zeros(p))
-        self.register_buffer("matrix", torch.eye(p)[:, :d])
+        self.register_buffer("matrix", torch.eye(p))
 
     @classmethod
     def from_rows(
-        cls,
-        rows: Tensor,
-        labels: Tensor,
-        *,
-        dimension: int | None = None,
-        shrink: float = 0.5,
-        length: float = 9.0,
+        cls, rows: Tensor, labels: Tensor, *, shrink: float = 0.5, length: float = 9.0
     ) -> FrozenWhitening:
-        """Learn mean, spread and directions from rows (n, p), none negative, with labels (n,)."""
+        """Learn mean and spread from rows (n, p), none negative, with labels (n,)."""
         x = as_matrix(rows, "rows").double()
         if float(x.min()) < 0:
             raise ShapeError(f"`rows` must not be negative, because their root is taken, got {float(x.min()):.3g}.")
@@ -158,13 +151,8 @@ class FrozenWhitening(nn.Module):
         within = (1 - shrink) * within + shrink * within.diagonal().mean() * torch.eye(len(within))
         values, vectors = torch.linalg.eigh(within)
         matrix = (vectors * values.rsqrt()) @ vectors.t()
-        centred = x - x.mean(0)
-        if dimension is not None and dimension < x.shape[1]:
-            white = centred @ matrix
-            directions = torch.linalg.eigh(white.t() @ white)[1].flip(1)
-            matrix = matrix @ directions[:, :dimension]
-        part = cls(*matrix.shape)
-        size = (centred @ matrix).norm(dim=1).mean()
+        part = cls(x.shape[1])
+        size = ((x - x.mean(0)) @ matrix).norm(dim=1).mean()
         part.mean, part.matrix = x.mean(0).float(), (length * matrix / size).float()
         return part
 
