@@ -34,10 +34,10 @@ def test_a_checkpoint_with_heads_is_read_and_describes_made_images(tmp_path: Pat
 
 
 def test_bad_checkpoints_and_images(tmp_path: Path) -> None:
-    with pytest.raises(NearerError, match="there is no such file"):
+    with pytest.raises(NearerError, match="must be a file with a state dictionary"):
         load_trunk(tmp_path / "none.pth")
     torch.save({"conv1.conv.weight": torch.zeros(1)}, tmp_path / "half.pth")
-    with pytest.raises(NearerError, match="must hold the state dictionary of a GoogLeNet"):
+    with pytest.raises(NearerError, match="must hold the weights of this GoogLeNetTrunk"):
         load_trunk(tmp_path / "half.pth")
     with pytest.raises(NearerError, match=r"\(n, 3, h, w\)"):
         rmac_descriptors(torch.nn.Identity(), torch.rand(2, 1, 8, 8))

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from nearer._validation import as_tensor, check_int
-from nearer.exceptions import CorruptFileError, MissingDataError, ShapeError
+from nearer.exceptions import ShapeError
 from nearer.geometry import normalise, rmac
+from nearer.recipes.unseen_class_networks import load_weights
 
 __all__ = ["GoogLeNetTrunk", "load_trunk", "rmac_descriptors"]
 
@@ -98,27 +97,8 @@ class GoogLeNetTrunk(nn.Module):
 
 def load_trunk(path: str | os.PathLike[str]) -> GoogLeNetTrunk:
     """A trunk with the weights of a state dictionary (.pth or .safetensors); those of the heads are left out."""
-    place = Path(path)
-    if not place.is_file():
-        raise MissingDataError(
-            f"`{place}` must be a GoogLeNet checkpoint, and there is no such file. Save the state dictionary of an "
-            f"ImageNet GoogLeNet there; nothing is downloaded."
-        )
-    try:
-        if place.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            state: dict[str, Any] = load_file(place)
-        else:
-            state = torch.load(place, map_location="cpu", weights_only=True)
-        kept = {name: value for name, value in state.items() if not name.startswith(("fc.", "aux"))}
-        trunk = GoogLeNetTrunk()
-        trunk.load_state_dict(kept)
-    except Exception as error:
-        reason = " ".join(str(error).split())[:300]
-        raise CorruptFileError(
-            f"`{place}` must hold the state dictionary of a GoogLeNet as torchvision names it: {reason}."
-        ) from error
+    trunk = GoogLeNetTrunk()
+    load_weights(trunk, path, heads=("fc.", "aux"))
     return trunk.eval()
 
 

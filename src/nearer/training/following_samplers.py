@@ -37,7 +37,7 @@ class AnchorNeighbourSampler:
     >>> sorted({tuple(sorted({labels[row] for row in rows})) for rows in sampler.epoch(0)})
     [(0, 1), (2, 3)]
 
-    Reference: Ge et al. 2018 (HTL), section 3.3: l' = anchors, m = neighbours + 1, t = per_class.
+    Reference: Ge et al. 2018 (HTL): l' = anchors, m = neighbours + 1, t = per_class.
     """
 
     def __init__(
