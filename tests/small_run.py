@@ -32,6 +32,7 @@ from nearer.training import (
     TensorBatches,
     cosine,
     process_group,
+    processes,
     train,
 )
 from nearer.training.processes import rank
@@ -78,7 +79,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--slow", type=float, default=0.0)
     parser.add_argument("--loss", nargs="+", default=["raw"], help="one run for each, in a folder of its own")
     parser.add_argument("--dropout", type=float, default=0.3)
+    parser.add_argument("--large", type=int, help="the size from which gradients are averaged early")
     settings = parser.parse_args(arguments)
+    if settings.large is not None:
+        processes.LARGE = settings.large
     torch.set_num_threads(1)
     torch.manual_seed(0)
     np.random.seed(0)  # noqa: NPY002

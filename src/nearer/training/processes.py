@@ -27,6 +27,10 @@ from nearer.training.state import pack, unpack
 __all__ = ["JointLoss", "agree", "average_gradients", "joint_loss", "process_group", "rank", "share", "world_size"]
 
 
+# Numbers in a gradient from which it is worth a message of its own.
+LARGE = 1 << 16
+
+
 @contextmanager
 def process_group(*, timeout: float = 600.0) -> Iterator[None]:
     """Join the processes that `torchrun` started, and leave them at the end; alone, do nothing.
@@ -157,6 +161,50 @@ def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
         for gradient, part in zip(gradients, parts, strict=True):
             assert gradient is not None
             gradient.copy_(part.view_as(gradient))
+
+
+class EarlyAverage:
+    """Averages large gradients over the processes while backward still works on the layers before them.
+
+    `watch` the parameters once; inside `with early:` every backward pass starts sending a large gradient as soon as
+    it is complete, and the end of the block waits for them. `average` then does the others. Every process must use
+    the same parameters, as it does when all run the same program. Alone, nothing happens.
+
+    Only for one backward pass per block: a second would add to what has been sent already.
+    """
+
+    def __init__(self) -> None:
+        self._sent: list[tuple[nn.Parameter, Any]] | None = None
+        self._averaged: set[int] = set()
+
+    def watch(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Note when the gradients of these parameters are complete."""
+        if _together():
+            for parameter in parameters:
+                if parameter.requires_grad and parameter.numel() >= LARGE:
+                    parameter.register_post_accumulate_grad_hook(self._send)  # type: ignore[no-untyped-call]
+
+    def _send(self, parameter: Tensor) -> None:
+        if self._sent is not None:
+            self._sent.append((parameter, dist.all_reduce(parameter.grad, async_op=True)))  # type: ignore[arg-type]
+
+    def __enter__(self) -> EarlyAverage:
+        self._sent = []
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sent, self._sent = self._sent or [], None
+        self._averaged = set()
+        for parameter, work in sent:
+            work.wait()
+            assert parameter.grad is not None
+            parameter.grad /= world_size()
+            self._averaged.add(id(parameter))
+
+    def average(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Average the gradients that were not sent early."""
+        average_gradients(one for one in parameters if id(one) not in self._averaged)
+        self._averaged = set()
 
 
 @torch.no_grad()

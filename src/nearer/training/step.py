@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from nearer._validation import check_choice, check_int, check_number
 from nearer.exceptions import NearerWarning, NotFiniteError
 from nearer.training.caching import backward_in_chunks
-from nearer.training.processes import average_gradients, joint_loss, same_start, share
+from nearer.training.processes import EarlyAverage, joint_loss, same_start, share
 from nearer.training.schedules import Schedule, constant
 
 __all__ = ["Batches", "EncoderStep", "Step"]
@@ -85,6 +85,8 @@ class EncoderStep:
         self.module = nn.ModuleDict({"encoder": encoder, "loss": loss})
         same_start(self.module)
         self._joint = joint_loss(loss)
+        self._early = EarlyAverage()
+        self._early.watch(self._parameters())
         self.schedule = schedule or constant()
         self.precision = check_choice(precision, "precision", ["float32", *_HALVES])
         self.chunk = None if chunk is None else check_int(chunk, "chunk")
@@ -113,7 +115,8 @@ class EncoderStep:
         labels = self.data.labels(own)
         if self.chunk is None or len(own) <= self.chunk:
             value = self._loss(self._encode(self.data.items(own)), labels)
-            self._scaler.scale(value).backward()  # type: ignore[no-untyped-call]
+            with self._early:
+                self._scaler.scale(value).backward()  # type: ignore[no-untyped-call]
         else:
             chunks = [partial(self.data.items, part) for part in torch.split(own, self.chunk)]
             scaled = backward_in_chunks(
@@ -129,7 +132,7 @@ class EncoderStep:
                 f"The loss must be finite, got {found} in step {self._count + 1}. Lower the learning rate, set "
                 f"max_norm, or look at the items of this batch."
             )
-        average_gradients(self._parameters())
+        self._early.average(self._parameters())
         if self.max_norm is not None:
             self._scaler.unscale_(self.optimiser)
             nn.utils.clip_grad_norm_(list(self._parameters()), self.max_norm)
