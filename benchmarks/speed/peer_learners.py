@@ -5,7 +5,8 @@
 The peers do not run on current scikit-learn, so each has an environment of its own, named by its interpreter:
 metric-learn 0.7.0 with scikit-learn 1.7.2, and pylmnn 1.6.4 with scikit-learn 1.2.2, scipy 1.10.1, six and an empty
 module GPyOpt, which it imports and does not need. A side that is not named is left out. Every fit is a process with
-one BLAS thread; counted are the CPU seconds of `fit` alone, at default settings, at most `--limit` of them.
+one BLAS thread; counted are the CPU seconds of `fit` alone, at default settings; after `--limit` seconds of the clock it
+is given up. `--only LMNN` measures some of ours again.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def run(python: str, module: str, name: str, folder: str, limit: float) -> float
             env=environment,
         )
     except subprocess.TimeoutExpired:
-        return f"more than {limit:g} s"
+        return f"not done after {limit:g} s"
     if done.returncode:
         return done.stderr.strip().splitlines()[-1][:100]
     return float(json.loads(done.stdout.strip().splitlines()[-1]))
@@ -75,17 +76,22 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "quality"))
     from estimators import accuracy, load, objective
-    from record import ROOT, save
+    from record import RESULTS, save
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--metric-learn", dest="metric_learn")
     parser.add_argument("--pylmnn")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--limit", type=float, default=240.0)
-    parser.add_argument("--only", nargs="+", help="ours, such as LMNN")
+    parser.add_argument("--only", nargs="+", help="ours, such as LMNN; their rows are replaced")
     options = parser.parse_args()
     pythons = {"metric-learn": options.metric_learn, "pylmnn": options.pylmnn, "scikit-learn": sys.executable}
-    rows: list[dict[str, Any]] = []
+    path = RESULTS / "peer_learners.json"
+    older = json.loads(path.read_text())["rows"] if path.exists() else []
+    # Rows that are measured again replace the older ones.
+    rows: dict[tuple[str, str, str], dict[str, Any]] = {
+        (row["ours"], row["peer"], row["dataset"]): row for row in older
+    }
     for ours, peer, module, name, sets in PAIRS:
         if pythons[peer] is None or (options.only and ours not in options.only):
             continue
@@ -115,10 +121,9 @@ def main() -> None:
             row |= {f"{side} seconds": statistics.median(found) for side, found in times.items() if found}
             if times["ours"] and times["peer"]:
                 row["faster"] = row["peer seconds"] / row["ours seconds"]
-            rows.append(row)
+            rows[ours, peer, dataset] = row
             print(json.dumps(row), flush=True)
-    if not options.only:
-        print(save("peer_learners", rows, packages=("scikit-learn", "scipy"), threads=1).relative_to(ROOT))
+            save("peer_learners", list(rows.values()), packages=("scikit-learn", "scipy"), threads=1)
 
 
 if __name__ == "__main__":
