@@ -5,7 +5,7 @@
 The peers do not run on current scikit-learn, so each has an environment of its own, named by its interpreter:
 metric-learn 0.7.0 with scikit-learn 1.7.2, and pylmnn 1.6.4 with scikit-learn 1.2.2, scipy 1.10.1, six and an empty
 module GPyOpt, which it imports and does not need. A side that is not named is left out. Every fit is a process with
-one BLAS thread; counted are the CPU seconds of `fit` alone, at default settings; after `--limit` seconds of the clock
+one BLAS thread; counted are the CPU seconds of `fit` alone, at its defaults; after `--limit` seconds of clock time
 it is given up. `--only LMNN` measures some of ours again.
 """
 
