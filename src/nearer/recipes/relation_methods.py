@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from sklearn.pipeline import make_pipeline
+
 from nearer.estimators import GMML, HRAML, ITML, LDML, LMNN, RAMLKRR, RAMLSVR, DMLEig, DoubletSVM
 
 __all__ = ["OURS", "Candidate", "candidates"]
@@ -48,6 +50,17 @@ def _hraml(name: str, quick: bool, **settings: Any) -> Candidate:
     )
 
 
+def _after_krr(name: str, quick: bool, **settings: Any) -> Candidate:
+    """A network with little dropout on the features that RAML-KRR has stretched."""
+    network = _hraml(name, quick, **settings, dropout=0.2, input_dropout=0.0)
+
+    def stretched(seed: int, *, final: bool) -> Any:
+        first = RAMLKRR(ridge=1.0, k=10, n_random=0, max_iter=50, random_state=seed)
+        return make_pipeline(first, network.learner(seed, final=final))
+
+    return Candidate(name, lambda seed: stretched(seed, final=True), lambda seed: stretched(seed, final=False))
+
+
 def _ridges(*values: float) -> list[Candidate]:
     return [
         Candidate(f"ridge={ridge:g}", lambda seed, ridge=ridge: RAMLKRR(ridge=ridge, random_state=seed))  # type: ignore[misc]
@@ -67,6 +80,18 @@ def _near_pairs() -> list[Candidate]:
     return found
 
 
+def _many_pairs() -> list[Candidate]:
+    """Sixty pairs of each row, and differences of label sets that do not count what neither row has."""
+    found = []
+    for relation in ("cosine", "jaccard"):
+
+        def make(seed: int, relation: str = relation) -> RAMLKRR:
+            return RAMLKRR(ridge=1.0, relation=relation, k=30, n_random=30, random_state=seed)
+
+        found.append(Candidate(f"ridge=1, {relation}, 60 pairs", make))
+    return found
+
+
 def candidates(kind: str, method: str, *, rows: int, labels: int = 0, quick: bool = False) -> list[Candidate]:
     """What a method may choose from, for one kind of labels, a number of training rows and of label columns.
 
@@ -80,7 +105,8 @@ def candidates(kind: str, method: str, *, rows: int, labels: int = 0, quick: boo
     if method == "RAML-KRR":
         if quick:
             return _ridges(0.1)
-        return _ridges(0.1, 1.0, 10.0) + (_near_pairs() if kind == "classes" else [])
+        more = {"classes": _near_pairs, "sets": _many_pairs}
+        return _ridges(0.1, 1.0, 10.0) + (more[kind]() if kind in more else [])
     if method == "RAML-SVR":
         tubes: list[dict[str, Any]] = [{"C": 1.0}, {"C": 1.0, "nu": 0.5}]
         return [
@@ -98,10 +124,7 @@ def _networks(kind: str, rows: int, labels: int, quick: bool) -> list[Candidate]
         # Principal components have their own scale; giving all the same would make noise loud.
         epochs = 60 if rows < 3000 else 30
         shared = {"standardise": False, "hidden": (500,), "epochs": epochs}
-        found = [
-            _hraml("orthogonal classes", quick, **shared),
-            _hraml("affine", quick, **shared, scale="affine"),
-        ]
+        found = [_hraml("much dropout", quick, **shared), _after_krr("after RAML-KRR", quick, **shared)]
     elif kind == "sets":
         found = [
             _hraml("l1", quick, epochs=60, networks=8, input_dropout=0.5, weight_decay=0.3),
