@@ -33,9 +33,11 @@ def save(name: str, rows: list[dict[str, Any]], *, packages: tuple[str, ...] = (
         ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     script = Path(sys.argv[0]).resolve()
+    # Where this machine keeps its files is nobody's business.
+    arguments = ["PATH" if Path(word).is_absolute() else word for word in sys.argv[1:]]
     record = {
         "name": name,
-        "command": " ".join(["python", str(script.relative_to(ROOT)), *sys.argv[1:]]),
+        "command": " ".join(["python", str(script.relative_to(ROOT)), *arguments]),
         "commit": commit.stdout.strip(),
         "versions": {"python": platform.python_version(), **versions(*packages)},
         "machine": {"cores": os.cpu_count(), "architecture": platform.machine()},

@@ -119,7 +119,7 @@ def main() -> None:
                         if ours == "NCA":
                             row[f"{side} objective"] = objective(components, train, train_y)
             row |= {f"{side} seconds": statistics.median(found) for side, found in times.items() if found}
-            if times["ours"] and times["peer"]:
+            if times["ours"] and times["peer"] and not any(key.endswith("failed") for key in row):
                 row["faster"] = row["peer seconds"] / row["ours seconds"]
             rows[ours, peer, dataset] = row
             print(json.dumps(row), flush=True)
