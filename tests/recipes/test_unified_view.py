@@ -105,8 +105,9 @@ def test_photos_in_a_folder_with_a_backbone(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.slow
 @pytest.mark.skipif("NEARER_DATA" not in os.environ, reason="needs the Cars-196 features in NEARER_DATA")
-def test_the_figure_of_the_issue_on_cars_features(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_learned_head_beats_whitening_on_cars_features(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     found = jrd.reproduce_jrd(Request(seeds=1, only=("cars196_features", "JRD")))
-    line = next(one for one in found.record["summary"] if one["row"] == "JRD")
-    assert line["recall@1"] >= 60
+    start, learned = (line["recall@1"] for line in found.record["summary"])
+    assert start > 57
+    assert learned > start + 0.8
