@@ -304,6 +304,10 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="A few minutes instead of the whole protocol.")] = False,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
     only: Annotated[list[str] | None, typer.Option(help="One table or data set of it; repeat it.")] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="package.module:function that makes a network for photos.")
+    ] = None,
+    weights: Annotated[Path | None, typer.Option(help="A local file with its weights.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The folder to write. [reproduce-NAME]")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -315,11 +319,22 @@ def reproduce(
       nearer reproduce
       nearer reproduce asymmetric --quick
       nearer reproduce relation-alignment --only emotions --seeds 1
+      nearer reproduce jrd --only cub200 --backbone mynets:bn_inception --weights bn_inception.pth
     """
     with failures_reported(as_json):
         from nearer.cli.reproduce import run_reproduce
 
-        run_reproduce(name, quick=quick, seeds=seeds, only=only or [], out=out, quiet=quiet, as_json=as_json)
+        run_reproduce(
+            name,
+            quick=quick,
+            seeds=seeds,
+            only=only or [],
+            backbone=backbone,
+            weights=weights,
+            out=out,
+            quiet=quiet,
+            as_json=as_json,
+        )
 
 
 @app.command()

@@ -26,7 +26,16 @@ __all__ = ["run_methods", "run_reproduce"]
 
 
 def run_reproduce(
-    name: str | None, *, quick: bool, seeds: int, only: list[str], out: Path | None, quiet: bool, as_json: bool
+    name: str | None,
+    *,
+    quick: bool,
+    seeds: int,
+    only: list[str],
+    backbone: str | None,
+    weights: Path | None,
+    out: Path | None,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Run one recipe and write its numbers and its page; without a name list them."""
     if name is None:
@@ -38,6 +47,14 @@ def run_reproduce(
         raise ParameterError(f"`--out` must be free or an empty folder, `{place}` is not.")
     words = ["nearer reproduce", name, *(["--quick"] if quick else []), f"--seeds {check_int(seeds, 'seeds')}"]
     words += [f"--only {one}" for one in only]
+    if weights is not None and backbone is None:
+        raise ParameterError("`--weights` must come with `--backbone`, the function that makes the network.")
+    network = None
+    if backbone is not None:
+        from nearer.recipes.unseen_class_networks import Backbone
+
+        network = Backbone.named(backbone, weights=weights)
+        words += [f"--backbone {backbone}", *([f"--weights {weights}"] if weights is not None else [])]
     console = Console(stderr=True, quiet=quiet)
     columns = [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as bar:
@@ -48,7 +65,7 @@ def run_reproduce(
             only=tuple(only),
             progress=lambda text, done: bar.update(task, description=text, completed=done),
         )
-        outcome = recipe.run(request)
+        outcome = recipe.run(request, backbone=network)
     record = {"recipe": name, "command": " ".join(words), "nearer": __version__, **outcome.record}
     write_file(place / "result.json", (json.dumps(record, indent=1) + "\n").encode())
     page = html_report(outcome.title, outcome.sections, place / "report.html")

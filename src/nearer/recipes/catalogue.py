@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from nearer._validation import check_choice
+from nearer.exceptions import ParameterError
 from nearer.recipes.recipe import Outcome, Request
 
 __all__ = ["RECIPES", "Recipe", "recipe_named"]
@@ -19,12 +21,19 @@ class Recipe:
     name: str
     about: str
     target: str
+    takes_backbone: bool = False
+    """Whether it can run on photos with a network of the user's."""
 
-    def run(self, request: Request) -> Outcome:
-        """Run it."""
+    def run(self, request: Request, *, backbone: Any = None) -> Outcome:
+        """Run it; `backbone` is a `Backbone` of `nearer.recipes.unseen_class_networks`."""
+        if backbone is not None and not self.takes_backbone:
+            others = ", ".join(recipe.name for recipe in RECIPES if recipe.takes_backbone)
+            raise ParameterError(
+                f"`--backbone` must come with one of {others}; {self.name} has networks of its own."
+            )
         module, _, function = self.target.partition(":")
-        call: Callable[[Request], Outcome] = getattr(importlib.import_module(module), function)
-        return call(request)
+        call: Callable[..., Outcome] = getattr(importlib.import_module(module), function)
+        return call(request, backbone=backbone) if backbone is not None else call(request)
 
 
 RECIPES: tuple[Recipe, ...] = (
@@ -47,11 +56,13 @@ RECIPES: tuple[Recipe, ...] = (
         "unified-view",
         "classes never seen: RAW, VTHM and the losses and systems they were compared with",
         "nearer.recipes.unified_view:reproduce_unified_view",
+        takes_backbone=True,
     ),
     Recipe(
         "jrd",
         "classes never seen: AMSoftmax, joint representation similarity, its variants and rivals",
         "nearer.recipes.jrd:reproduce_jrd",
+        takes_backbone=True,
     ),
 )
 
