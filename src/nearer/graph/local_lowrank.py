@@ -7,6 +7,9 @@ E is applied as this product, never as a difference, which would cancel.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import numpy as np
 import torch
 from scipy import sparse
@@ -48,32 +51,38 @@ def local_lowrank_entries(
 
 
 def _first_steps(walk: Transition, gamma: float, steps: int) -> tuple[Tensor, Tensor]:
-    """`(1 − γ)Σ_{t≤T} γᵗ Qᵗ` on the edges and on the reversed edges, (n, k) float32 each."""
+    """`(1 − γ)Σ_{t≤T} γᵗ Qᵗ` on the edges and on the reversed edges, (n, k) float32 each.
+
+    An entry of Qᵃ⁺ᵇ is a row of Qᵃ times a column of Qᵇ: only half the power is ever formed, and only for the pairs
+    that are asked for. Step 2a − 1 and step 2a share the row of Qᵃ.
+    """
     n, k = walk.n, walk.k
+    forward, backward = np.zeros((n, k), dtype=np.float32), np.zeros((n, k), dtype=np.float32)
     transition = walk.matrix.astype(np.float32)
-    both = (transition + walk.transposed.astype(np.float32)).tocsr()
-    both.data[:] = 1
-    blocks = []
-    size = max(1, min(4096, (1 << 24) // (k * 600)))
-    for start in range(0, n, size):
-        mask = both[start : start + size]
-        power = transition[start : start + size]
-        total = power.multiply(mask) * ((1 - gamma) * gamma)
-        for t in range(2, steps + 1):
-            power = power @ transition
-            total = total + power.multiply(mask) * ((1 - gamma) * gamma**t)
-        blocks.append(total.tocsr())
-    local = sparse.vstack(blocks, format="csr")
-    local.sort_indices()
-    forward, backward = np.empty((n, k), dtype=np.float32), np.empty((n, k), dtype=np.float32)
-    neighbours = walk.indices.numpy()
-    for start in range(0, n, 1 << 18):
-        part = slice(start, min(start + (1 << 18), n))
-        rows = np.repeat(np.arange(part.start, part.stop), k)
-        columns = neighbours[part].reshape(-1)
-        forward[part] = np.asarray(local[rows, columns]).reshape(-1, k)
-        backward[part] = np.asarray(local[columns, rows]).reshape(-1, k)
-    return torch.from_numpy(forward), torch.from_numpy(backward)
+    power, before = transition, sparse.identity(n, dtype=np.float32, format="csr")
+    size = max(1, (1 << 17) // k)
+    for a in range(1, (steps + 1) // 2 + 1):
+        right = before.T * np.float32(gamma ** (2 * a - 1))
+        if 2 * a <= steps:
+            right = right + power.T * np.float32(gamma ** (2 * a))
+        columns = right.tocsr()
+        left = power
+
+        def add(start: int, left: Any = left, columns: Any = columns) -> None:
+            part = slice(start, min(start + size, n))
+            here = np.repeat(np.arange(part.start, part.stop), k)
+            there = walk.indices[part].reshape(-1).numpy()
+            for total, first, second in ((forward, here, there), (backward, there, here)):
+                met = left[first].multiply(columns[second])
+                total[part] += np.asarray(met.sum(axis=1), dtype=np.float32).reshape(-1, k)
+
+        # The products run outside the interpreter's lock, one block in each thread.
+        with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+            list(threads.map(add, range(0, n, size)))
+        if 2 * a < steps:
+            before, power = power, power @ transition
+    scale = np.float32(1 - gamma)
+    return torch.from_numpy(forward * scale), torch.from_numpy(backward * scale)
 
 
 def _tail(walk: Transition, gamma: float, steps: int, rank: int, rtol: float, seed: int) -> tuple[Tensor, Tensor]:
