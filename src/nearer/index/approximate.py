@@ -87,7 +87,8 @@ class Structure:
         faiss = load_faiss()
         stored = {"positions": torch.from_numpy(self.positions)}
         if isinstance(self.kind, IVF):
-            centres = self.faiss_index.quantizer.reconstruct_n(0, self.faiss_index.nlist)
+            # With faiss.contrib.torch_utils this is a tensor, without it an array.
+            centres = np.asarray(self.faiss_index.quantizer.reconstruct_n(0, self.faiss_index.nlist))
             return stored | {"centres": torch.from_numpy(centres)}
         graph = self.faiss_index.hnsw
         return stored | {
