@@ -192,9 +192,12 @@ class EarlyAverage:
         self._sent = []
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         sent, self._sent = self._sent or [], None
         self._averaged = set()
+        if kind is not None:
+            # A step that failed here has not sent all the others wait for: waiting would hide its error.
+            return
         for parameter, work in sent:
             work.wait()
             assert parameter.grad is not None
