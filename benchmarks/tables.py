@@ -275,8 +275,8 @@ def _evaluation_kmeans(record: dict[str, Any]) -> str:
 
 def _relation_rows(kind: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The summaries of all data sets of one kind that have been measured, and their records."""
-    from nearer.recipes.relation_alignment import summary
-    from nearer.recipes.relation_data import SETS
+    from nearer.recipes.relation_alignment._relation_alignment import summary
+    from nearer.recipes.relation_alignment._relation_data import SETS
 
     lines, records = [], []
     for name, data in SETS.items():
@@ -292,7 +292,7 @@ def _relation_rows(kind: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]
 
 
 def _relation_table(kind: str) -> str:
-    from nearer.recipes.relation_alignment import SCORES
+    from nearer.recipes.relation_alignment._relation_alignment import SCORES
 
     lines, records = _relation_rows(kind)
     scores, rows = SCORES[kind], []
@@ -349,22 +349,22 @@ def raml_speed() -> str:
     return markdown(header, rows) + source(record)
 
 
-@table("neighbourhood-speed")
-def neighbourhood_speed() -> str:
-    if not measured("neighbourhood_speed"):
+@table("neighborhood-speed")
+def neighborhood_speed() -> str:
+    if not measured("neighborhood_speed"):
         return "Not measured yet.\n"
-    record = load("neighbourhood_speed")
+    record = load("neighborhood_speed")
     size = record["settings"]
     rows = [(row["kind"], f"{row['of_sorting']:.2f}×") for row in record["rows"]]
     head = f"{size['queries']:,} × {size['items']:,}, {size['classes']} classes, k = {size['k']}"
     return markdown(("inference", head), rows) + source(record)
 
 
-@table("neighbourhood-large")
-def neighbourhood_large() -> str:
-    if not measured("neighbourhood_large"):
+@table("neighborhood-large")
+def neighborhood_large() -> str:
+    if not measured("neighborhood_large"):
         return "Not measured yet.\n"
-    record = load("neighbourhood_large")
+    record = load("neighborhood_large")
     rows = [
         (f"`{row['estimator']}`", row["epochs"], f"{row['megabytes']:.0f} MB", f"{row['seconds']:.0f} s")
         for row in record["rows"]
@@ -520,16 +520,17 @@ UNSEEN = {
 
 def _unseen_rows(data: str, tables: Sequence[str]) -> list[dict[str, Any]]:
     """The lines of one data set in the order of the recipes' tables."""
-    from nearer.recipes import jrd, unified_view
-    from nearer.recipes.unseen_class_report import START
-    from nearer.recipes.unseen_classes import summarise
+    from nearer.recipes.joint_representations import _jrd as jrd
+    from nearer.recipes.unified_view import _unified_view as unified_view
+    from nearer.recipes.unified_view._unseen_class_report import START
+    from nearer.recipes.unified_view._unseen_classes import summarize
 
     known = {"unified": unified_view.TABLES, "jrd": jrd.TABLES}
     wanted = [START]
     for place in tables:
         recipe, _, name = place.partition("/")
         wanted += [row.name for row in known[recipe][name]]
-    lines = {line["row"]: line for line in summarise(load(f"unseen_{data}")["rows"])}
+    lines = {line["row"]: line for line in summarize(load(f"unseen_{data}")["rows"])}
     return [lines[name] for name in dict.fromkeys(wanted) if name in lines]
 
 

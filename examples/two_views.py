@@ -5,8 +5,8 @@ python examples/two_views.py
 
 from __future__ import annotations
 
-from nearer.recipes.asymmetric import reproduce_asymmetric
-from nearer.recipes.recipe import Request
+from nearer.recipes._recipe import Request
+from nearer.recipes.asymmetric._asymmetric import reproduce_asymmetric
 
 rows = reproduce_asymmetric(Request(quick=True, only=["halves"])).record["rows"]
 errors = {row["method"]: row["error"] for row in rows}

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import nearer.losses
 from nearer.losses import PairLoss
-from nearer.losses.pair_loss import PairLoss as Root
+from nearer.losses.pairs._pair_loss import PairLoss as Root
 from nearer.mining import ClassTree
 
 for _module in pkgutil.iter_modules(nearer.losses.__path__, "nearer.losses."):
@@ -107,9 +107,9 @@ def batch(
     """Ragged (or even) classes around random centres, float64."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(n) % classes if even else torch.randint(classes, (n,), generator=generator)
-    centres = torch.randn(classes, dimension, generator=generator, dtype=torch.float64)
+    centers = torch.randn(classes, dimension, generator=generator, dtype=torch.float64)
     noise = torch.randn(n, dimension, generator=generator, dtype=torch.float64)
-    return centres[labels] + spread * noise, labels
+    return centers[labels] + spread * noise, labels
 
 
 def value_and_gradient(function: Callable[..., Tensor], embeddings: Tensor, *args: object) -> tuple[Tensor, Tensor]:

@@ -32,10 +32,10 @@ from nearer.training import (
     TensorBatches,
     cosine,
     process_group,
-    processes,
     train,
 )
-from nearer.training.processes import rank
+from nearer.training import _processes as processes
+from nearer.training._processes import rank
 
 
 class Noisy(nn.Module):
@@ -105,7 +105,7 @@ def alternating(settings, encoder, items, labels):
     """The semi-supervised loop: two labels of each class, the graph, the orthogonal metric."""
     few = torch.where(torch.arange(len(labels)) % 20 < 2, labels, -1)
     learner = BelievedAngular(4, 3, k=6, generator=torch.Generator().manual_seed(4))
-    plan = Plan(partitions=settings.epochs, epochs=1, unlabelled=80, batch_size=23)
+    plan = Plan(partitions=settings.epochs, epochs=1, unlabeled=80, batch_size=23)
     step = AlternatingStep(encoder, learner, torch.optim.Adam(encoder.parameters(), lr=0.01), items, few, plan=plan)
     return step, step.sampler()
 

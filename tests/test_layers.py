@@ -78,5 +78,5 @@ def test_imports_point_one_way(path: Path) -> None:
 
 def test_a_wrong_import_is_found() -> None:
     assert violations("def f():\n    from nearer.losses import RAWLoss\n", "relations") == [":2 imports losses"]
-    assert violations("import nearer.training.loop", "evaluation") == [":1 imports training"]
+    assert violations("import nearer.training._loop", "evaluation") == [":1 imports training"]
     assert violations("from nearer import relations", "losses") == []

@@ -10,8 +10,8 @@ import pytest
 from torch import nn
 
 from nearer.datasets import Dataset, Split
-from nearer.datasets.mnist import MNIST
-from nearer.recipes.unseen_class_data import Protocol
+from nearer.datasets._mnist import MNIST
+from nearer.recipes.unified_view._unseen_class_data import Protocol
 
 SHORT = Protocol(2, 3, 1e-3, 1e-2, 3, 3, 16)
 
@@ -28,8 +28,8 @@ def drawings(classes: int, each: int, *, shape: tuple[int, ...] = (28, 28), seed
 def features(low: int, high: int, each: int = 6) -> Split:
     random = np.random.default_rng(low)
     y = np.repeat(np.arange(low, high), each)
-    centres = np.random.default_rng(3).normal(size=(40, 24))
-    x = np.abs(centres[y] + 0.5 * random.normal(size=(len(y), 24)))
+    centers = np.random.default_rng(3).normal(size=(40, 24))
+    x = np.abs(centers[y] + 0.5 * random.normal(size=(len(y), 24)))
     return Split(x.astype(np.float32), y.astype(np.int64))
 
 
@@ -64,10 +64,10 @@ def photos(root: Path) -> Path:
         lists["classes"].append(f"{kind + 1} {kind + 1:03d}.Bird_{kind}")
         folder = root / "CUB_200_2011" / "images" / f"{kind + 1:03d}.Bird_{kind}"
         folder.mkdir(parents=True)
-        colour = np.random.default_rng(kind + 20).integers(0, 255, 3)
+        color = np.random.default_rng(kind + 20).integers(0, 255, 3)
         for place in range(3):
             number += 1
-            pixels = (colour + random.integers(-10, 10, (30, 26, 3))).clip(0, 255)
+            pixels = (color + random.integers(-10, 10, (30, 26, 3))).clip(0, 255)
             image.fromarray(pixels.astype(np.uint8)).save(folder / f"{place}.png")
             lists["images"].append(f"{number} {kind + 1:03d}.Bird_{kind}/{place}.png")
             lists["image_class_labels"].append(f"{number} {kind + 1}")

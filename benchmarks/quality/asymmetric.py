@@ -32,10 +32,10 @@ from sklearn.preprocessing import StandardScaler
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nearer import datasets
 from nearer import estimators as E
-from nearer.estimators.asymmetric_knn import vote
-from nearer.estimators.near import nearest_rows
-from nearer.recipes.asymmetric import reproduce_asymmetric
-from nearer.recipes.recipe import Request
+from nearer.estimators.neighbors._asymmetric_knn import vote
+from nearer.estimators.neighbors._near import nearest_rows
+from nearer.recipes._recipe import Request
+from nearer.recipes.asymmetric._asymmetric import reproduce_asymmetric
 from record import RESULTS, save
 
 K = 3

@@ -11,7 +11,7 @@ from pathlib import Path
 from PIL import Image
 
 from nearer.recipes import learn_digits
-from nearer.recipes.digits_report import digits_figures
+from nearer.recipes.digits._digits_report import digits_figures
 from nearer.reports import as_png
 
 PLACE = Path(__file__).resolve().parents[2] / "docs" / "images" / "demo.png"

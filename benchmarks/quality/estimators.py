@@ -33,7 +33,7 @@ from sklearn.preprocessing import StandardScaler
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nearer import estimators as E
-from nearer.estimators.nca import nca_loss_and_gradient
+from nearer.estimators.linear._nca import nca_loss_and_gradient
 from nearer.exceptions import StoppedEarlyWarning
 from record import RESULTS, peak_megabytes, save
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from nearer.recipes.relation_alignment import measure_set
-from nearer.recipes.relation_data import SETS
+from nearer.recipes.relation_alignment._relation_alignment import measure_set
+from nearer.recipes.relation_alignment._relation_data import SETS
 from record import RESULTS, save
 
 

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from nearer.recipes.few_label_images import DATASETS, load_few_label_images
-from nearer.recipes.semi_supervised import LENGTHS
-from nearer.recipes.semi_supervised_runs import run_method, start_from_labels
+from nearer.recipes.semi_supervised._few_label_images import DATASETS, load_few_label_images
+from nearer.recipes.semi_supervised._semi_supervised import LENGTHS
+from nearer.recipes.semi_supervised._semi_supervised_runs import run_method, start_from_labels
 from record import RESULTS, save
 
 NAME = "semi_supervised"

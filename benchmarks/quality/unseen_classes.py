@@ -19,10 +19,11 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from nearer.recipes import jrd, unified_view
-from nearer.recipes.unseen_class_data import DATASETS, load_unseen_classes
-from nearer.recipes.unseen_class_report import START, describe
-from nearer.recipes.unseen_classes import Row, run_row, untrained, validate_row
+from nearer.recipes.joint_representations import _jrd as jrd
+from nearer.recipes.unified_view import _unified_view as unified_view
+from nearer.recipes.unified_view._unseen_class_data import DATASETS, load_unseen_classes
+from nearer.recipes.unified_view._unseen_class_report import START, describe
+from nearer.recipes.unified_view._unseen_classes import Row, run_row, untrained, validate_row
 from record import RESULTS, save
 
 TABLES = {**{f"{name}": rows for name, rows in unified_view.TABLES.items()}, **jrd.TABLES}

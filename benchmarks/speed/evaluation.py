@@ -31,7 +31,7 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nearer import datasets
 from nearer.evaluation import evaluate, kmeans, nmi
-from nearer.evaluation.problem import unit_rows
+from nearer.evaluation._problem import unit_rows
 from nearer.exceptions import MissingDataError
 from record import interleaved, save
 
@@ -169,8 +169,8 @@ def real_data() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
         return np.asarray(split.x, dtype=np.float32).reshape(len(split.y), -1) / 255, np.asarray(split.y)
 
     def principal(points: np.ndarray, count: int) -> np.ndarray:
-        centred = points - points.mean(axis=0)
-        return centred @ np.linalg.eigh(centred[:20_000].T @ centred[:20_000])[1][:, -count:].astype(np.float32)
+        centered = points - points.mean(axis=0)
+        return centered @ np.linalg.eigh(centered[:20_000].T @ centered[:20_000])[1][:, -count:].astype(np.float32)
 
     def unit(split: Any) -> tuple[np.ndarray, np.ndarray]:
         points = np.asarray(split.x, dtype=np.float32).reshape(len(split.y), -1)

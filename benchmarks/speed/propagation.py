@@ -19,8 +19,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nearer.datasets import few_labels, load_mnist
-from nearer.graph import nearest_neighbours, propagate
-from nearer.mining import mine_neighbourhood
+from nearer.graph import nearest_neighbors, propagate
+from nearer.mining import mine_neighborhood
 from record import peak_megabytes, save
 
 
@@ -36,14 +36,14 @@ def small() -> None:
     random = np.random.default_rng(0)
     labels = few_labels(train.y, per_class=10, seed=0)
     rows = np.concatenate([np.flatnonzero(labels >= 0), random.permutation(np.flatnonzero(labels < 0))[:9000]])
-    near = nearest_neighbours(train.take(rows).matrix(), k=10)
+    near = nearest_neighbors(train.take(rows).matrix(), k=10)
     given = labels[rows]
     dense, dense_seconds, _ = timed(lambda: propagate(near, given, mode="dense"))
-    halves = mine_neighbourhood(near, dense.edges)[:, 1].reshape(near.n, -1).sort(1).values
+    halves = mine_neighborhood(near, dense.edges)[:, 1].reshape(near.n, -1).sort(1).values
     result = []
     for mode in ("local_lowrank",):
         found, seconds, _ = timed(lambda mode=mode: propagate(near, given, mode=mode))
-        mine = mine_neighbourhood(near, found.edges)[:, 1].reshape(near.n, -1).sort(1).values
+        mine = mine_neighborhood(near, found.edges)[:, 1].reshape(near.n, -1).sort(1).values
         agree = np.mean([len(set(a) & set(b)) for a, b in zip(mine.tolist(), halves.tolist(), strict=True)])
         result.append(
             {
@@ -63,11 +63,11 @@ def small() -> None:
 def large(n: int) -> None:
     torch.set_num_threads(2)
     random = np.random.default_rng(0)
-    centres = random.normal(size=(50, 32)).astype(np.float32)
+    centers = random.normal(size=(50, 32)).astype(np.float32)
     cluster = random.integers(0, 50, n)
-    x = centres[cluster] + 0.6 * random.normal(size=(n, 32)).astype(np.float32)
+    x = centers[cluster] + 0.6 * random.normal(size=(n, 32)).astype(np.float32)
     labels = few_labels(cluster % 10, per_class=1000, seed=0)
-    near, _, graph_seconds = timed(lambda: nearest_neighbours(x, k=10, method="approximate"))
+    near, _, graph_seconds = timed(lambda: nearest_neighbors(x, k=10, method="approximate"))
     print(f"graph {graph_seconds:.0f} s, recall {near.recall:.3f}, {peak_megabytes():.0f} MB", flush=True)
     found, cpu, seconds = timed(lambda: propagate(near, labels))
     row = {

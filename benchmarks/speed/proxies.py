@@ -29,7 +29,7 @@ def contestants(name: str) -> dict[str, torch.nn.Module]:
         "arcface": lambda: (ArcFaceLoss(C, D), peers.ArcFaceLoss(C, D)),
         "normalized softmax": lambda: (NormalizedSoftmaxLoss(C, D), peers.NormalizedSoftmaxLoss(C, D)),
         "soft-triple": lambda: (
-            SoftTripleLoss(C // 10, D, centres=2),
+            SoftTripleLoss(C // 10, D, centers=2),
             peers.SoftTripleLoss(C // 10, D, centers_per_class=2),
         ),
     }

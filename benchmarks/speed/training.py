@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nearer.geometry import DigitsCNN
 from nearer.losses import SupConLoss
 from nearer.training import ClassSampler, EncoderStep, JSONLinesLog, TensorBatches, train
-from nearer.training.processes import process_group, rank
+from nearer.training._processes import process_group, rank
 from record import ROOT, interleaved, peak_megabytes, save
 
 BATCH = 300

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from nearer import __version__
+from nearer.cli import _doctor as doctor_module
 from nearer.cli import app
-from nearer.cli import doctor as doctor_module
 from nearer.exceptions import NearerError
-from nearer.reports.style import new_figure
+from nearer.reports._style import new_figure
 
 COMMANDS = [
     "demo",
@@ -23,7 +23,7 @@ COMMANDS = [
     "init",
     "embed",
     "evaluate",
-    "neighbours",
+    "neighbors",
     "index",
     "search",
     "export",
@@ -43,7 +43,7 @@ def quick_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Empty figures: tests/recipes draws the real ones."""
     names = ("map", "raw retrieval", "learned retrieval", "training")
     figures = {name: new_figure(1, 1) for name in names}
-    monkeypatch.setattr("nearer.recipes.digits_report.digits_figures", lambda result: figures)
+    monkeypatch.setattr("nearer.recipes.digits._digits_report.digits_figures", lambda result: figures)
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -134,7 +134,7 @@ def test_an_output_that_cannot_be_written_is_refused_at_once(
     runner: CliRunner, tmp_path: Path, place: str, as_json: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a-file").write_text("kept")
-    monkeypatch.setattr("nearer.recipes.digits.load_digits", lambda: pytest.fail("work began"))
+    monkeypatch.setattr("nearer.recipes.digits._digits.load_digits", lambda: pytest.fail("work began"))
     result = runner.invoke(app, ["demo", "--out", str(tmp_path / place), *(["--json"] if as_json else [])])
     assert result.exit_code == 1
     assert "`--out` must be" in result.stderr
@@ -164,7 +164,7 @@ def test_an_error_of_the_library_is_one_line(
     def refuse(**_: object) -> None:
         raise NearerError("`x` must be so, got otherwise. Do this.")
 
-    monkeypatch.setattr("nearer.cli.demo.learn_digits", refuse)
+    monkeypatch.setattr("nearer.cli._demo.learn_digits", refuse)
     result = runner.invoke(app, ["demo", "--out", str(tmp_path / "page.html")])
     assert result.exit_code == 1
     assert result.stderr == "nearer: `x` must be so, got otherwise. Do this.\n"

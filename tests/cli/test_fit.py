@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 import nearer
 from nearer.cli import app
-from nearer.cli.config import commented_config
+from nearer.cli._config import commented_config
 from nearer.datasets import load_digits, load_wine
-from nearer.models import FitSettings, networks
+from nearer.models import FitSettings
+from nearer.models import _networks as networks
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_from_a_table_to_a_search(here):
     np.testing.assert_allclose(np.loadtxt("e.csv", delimiter=",", skiprows=1), embeddings, rtol=1e-5)
     scores = json.loads(run("evaluate", "wine.csv", "-m", "m", "-l", "class", "--json"))
     assert scores["learned"]["scores"]["recall@1"] > scores["raw"]["scores"]["recall@1"]
-    text = run("neighbours", "3", "-d", "wine.csv", "-m", "m", "-l", "class", "-k", "4", "--json")
+    text = run("neighbors", "3", "-d", "wine.csv", "-m", "m", "-l", "class", "-k", "4", "--json")
     (near,) = json.loads(text)["results"]
     distances = np.linalg.norm(embeddings - embeddings[3], axis=1)
     assert [hit["id"] for hit in near] == np.argsort(distances)[1:5].tolist()
@@ -124,8 +125,8 @@ def test_refusals_leave_nothing_behind(here):
 
 def test_bad_queries(here):
     fit("--method", "rca", "--out", "m")
-    assert "`QUERY` must be" in run("neighbours", "999", "-d", "wine.csv", "-m", "m", code=1)
-    assert "QUERY must be a row number" in run("neighbours", "cat.png", "-d", "wine.csv", "-m", "m", code=1)
+    assert "`QUERY` must be" in run("neighbors", "999", "-d", "wine.csv", "-m", "m", code=1)
+    assert "QUERY must be a row number" in run("neighbors", "cat.png", "-d", "wine.csv", "-m", "m", code=1)
     assert "`kind`" in run("index", "wine.csv", "-m", "m", "--kind", "tree", code=1)
     assert "must end in .npy or .csv" in run("embed", "wine.csv", "-m", "m", "-o", "x.txt", code=1)
     assert "must end in .onnx" in run("export", "m", "-o", "x.bin", code=1)
@@ -148,7 +149,7 @@ def test_a_folder_of_images_with_a_damaged_one(here):
     assert told["skipped"] == ["digit 0/broken.png"]
     assert "images in folders by class" in told["rule"]
     Path("photos/digit 0/broken.png").unlink()
-    text = run("neighbours", "photos/digit 1/1.png", "-d", "photos", "-m", "model", "-k", "2", "--json")
+    text = run("neighbors", "photos/digit 1/1.png", "-d", "photos", "-m", "model", "-k", "2", "--json")
     (near,) = json.loads(text)["results"]
     assert near[0]["file"] == "digit 1/1.png"
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from nearer import estimators
-from nearer.cli.iterations import IterationBar
+from nearer.cli._iterations import IterationBar
 from nearer.estimators import follow_iterations
 from nearer.training import Moment
 

@@ -23,7 +23,6 @@ from scipy.io import savemat
 
 from nearer.datasets import (
     Dataset,
-    cifar10,
     load_binary_alphadigits,
     load_cifar10,
     load_fashion_mnist,
@@ -33,11 +32,12 @@ from nearer.datasets import (
     load_satimage,
     load_usps,
 )
-from nearer.datasets.cifar10 import read_cifar10_archive
-from nearer.datasets.idx import read_idx
-from nearer.datasets.omniglot import read_omniglot_archive
-from nearer.datasets.uci import read_letter, read_satimage
-from nearer.datasets.usps import read_libsvm
+from nearer.datasets import _cifar10 as cifar10
+from nearer.datasets._cifar10 import read_cifar10_archive
+from nearer.datasets._idx import read_idx
+from nearer.datasets._omniglot import read_omniglot_archive
+from nearer.datasets._uci import read_letter, read_satimage
+from nearer.datasets._usps import read_libsvm
 from nearer.exceptions import CorruptFileError, MissingDataError
 
 Real = Callable[[str], Dataset]

@@ -82,18 +82,18 @@ def test_matrix_is_new_float32_and_bytes_are_scaled() -> None:
 
 
 def test_images_have_channels_first() -> None:
-    colour = Split(np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3), np.zeros(2))
-    stack = colour.images()
+    color = Split(np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3), np.zeros(2))
+    stack = color.images()
     assert stack.shape == (2, 3, 4, 5)
-    assert np.isclose(stack[1, 2, 3, 4] * 255, colour.x[1, 3, 4, 2])
-    grey = Split(np.ones((2, 4, 5), np.float32), np.zeros(2))
-    grey.images()[:] = 0
-    assert grey.x.all()
-    assert colour.images([1]).shape == (1, 3, 4, 5)
+    assert np.isclose(stack[1, 2, 3, 4] * 255, color.x[1, 3, 4, 2])
+    gray = Split(np.ones((2, 4, 5), np.float32), np.zeros(2))
+    gray.images()[:] = 0
+    assert gray.x.all()
+    assert color.images([1]).shape == (1, 3, 4, 5)
     with pytest.raises(ShapeError, match=r"must hold images of shape .* got \(3, 2\)"):
         toy().train.images()
     with pytest.raises(ParameterError, match="`size` is for image files"):
-        grey.images(size=8)
+        gray.images(size=8)
 
 
 def test_paths_have_no_matrix() -> None:

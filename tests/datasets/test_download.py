@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from nearer.datasets import Download, download_file, load_mnist, mnist
-from nearer.datasets.local import obtain
+from nearer.datasets import Download, download_file, load_mnist
+from nearer.datasets import _mnist as mnist
+from nearer.datasets._local import obtain
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
 
 BODY = bytes(range(256)) * 4000
@@ -172,7 +173,7 @@ def test_a_full_disk_leaves_nothing(server: str, tmp_path: Path, monkeypatch: py
     def full(*arguments: object) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nearer.datasets.download._copy", full)
+    monkeypatch.setattr("nearer.datasets._download._copy", full)
     with pytest.raises(MissingDataError, match="No space left on device"):
         download_file(f"{server}/good", tmp_path / "file", sha256=SHA)
     assert list(tmp_path.iterdir()) == []

@@ -13,9 +13,9 @@ from nearer.datasets import load_files, load_image, load_image_folder
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, ShapeError
 
 
-def draw(path: Path, size: tuple[int, int] = (8, 6), colour: tuple[int, int, int] = (255, 0, 0)) -> Path:
+def draw(path: Path, size: tuple[int, int] = (8, 6), color: tuple[int, int, int] = (255, 0, 0)) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", size, colour).save(path)
+    Image.new("RGB", size, color).save(path)
     return path
 
 
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
     root = tmp_path / "pictures"
     draw(root / "dog" / "b.png")
     draw(root / "dog" / "deep" / "a.jpg")
-    draw(root / "cat" / "c.BMP", colour=(0, 0, 255))
+    draw(root / "cat" / "c.BMP", color=(0, 0, 255))
     draw(root / "somewhere.png")
     draw(root / ".hidden" / "x.png")
     draw(root / "cat" / ".y.png")
@@ -106,7 +106,7 @@ def test_load_image_sizes_and_modes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "I;16"])
-def test_every_kind_of_image_becomes_colour(tmp_path: Path, mode: str) -> None:
+def test_every_kind_of_image_becomes_color(tmp_path: Path, mode: str) -> None:
     suffix = "tif" if mode == "CMYK" else "png"
     Image.new(mode, (3, 2)).save(tmp_path / f"a.{suffix}")
     assert load_image(tmp_path / f"a.{suffix}").shape == (2, 3, 3)

@@ -141,15 +141,13 @@ def test_labels_become_codes(tmp_path: Path, labels: list[str], codes: list[int]
 
 def test_minus_one_is_no_label_unless_it_is_said_to_be_a_class(tmp_path: Path) -> None:
     path = table(tmp_path, "a,kind\n1,-1\n2,1\n3,-1\n")
-    with pytest.raises(
-        LabelError, match=r"`unlabelled` is -1, so only the class '1' is left.*pass unlabelled=None"
-    ):
+    with pytest.raises(LabelError, match=r"`unlabeled` is -1, so only the class '1' is left.*pass unlabeled=None"):
         load_files(path, label="kind")
-    data = load_files(path, label="kind", unlabelled=None)
+    data = load_files(path, label="kind", unlabeled=None)
     assert data.class_names == ("-1", "1")
     assert data.all.y.tolist() == [0, 1, 0]
     other = table(tmp_path, "a,kind\n1,?\n2,u\n3,v\n")
-    assert load_files(other, label="kind", unlabelled="?").all.y.tolist() == [-1, 0, 1]
+    assert load_files(other, label="kind", unlabeled="?").all.y.tolist() == [-1, 0, 1]
 
 
 def test_parts_share_their_classes(tmp_path: Path) -> None:
@@ -273,7 +271,7 @@ def test_csv_reads_back_what_the_csv_module_wrote(rows: list[tuple[float, int, s
             writer = csv.writer(file)
             writer.writerow(["u", "v", "kind"])
             writer.writerows((repr(u), v, label) for u, v, label in rows)
-        data = load_files(path, label="kind", dtype="float64", unlabelled=None)
+        data = load_files(path, label="kind", dtype="float64", unlabeled=None)
     assert data.all.x.tolist() == [[u, v] for u, v, _ in rows]
     for (_, _, label), code in zip(rows, data.all.y, strict=True):
         assert (code == -1) == (label == "")

@@ -14,9 +14,9 @@ from nearer.datasets import Dataset, load, load_cars196, load_cub200, load_insho
 from nearer.exceptions import CorruptFileError, MissingDataError
 
 
-def image(path: Path, colour: int = 0) -> None:
+def image(path: Path, color: int = 0) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (6, 4), (colour, 0, 0)).save(path)
+    Image.new("RGB", (6, 4), (color, 0, 0)).save(path)
 
 
 def write(path: Path, *lines: str) -> None:

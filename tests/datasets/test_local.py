@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearer.datasets import DataFile, local
+from nearer.datasets import DataFile
+from nearer.datasets import _local as local
 from nearer.exceptions import CorruptFileError, MissingDataError
 
 

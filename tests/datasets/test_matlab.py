@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.io import loadmat, savemat
 
-from nearer.datasets.matlab import read_mat
-from nearer.datasets.shapes import read_alphadigits
+from nearer.datasets._matlab import read_mat
+from nearer.datasets._shapes import read_alphadigits
 from nearer.exceptions import CorruptFileError, MissingDataError
 
 

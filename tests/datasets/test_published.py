@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nearer.datasets import SOURCES, Dataset, data_folder, dataset_names, load, load_omniglot, tfidf
-from nearer.datasets.omniglot import shrink
+from nearer.datasets._omniglot import shrink
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 
 Real = Callable[[str], Dataset]
@@ -183,7 +183,7 @@ def test_msra25_faces_stand_upright(real: Real) -> None:
     assert mean[:, 4:12].mean(axis=1).std() > 1.3 * mean[4:12].mean(axis=0).std()
 
 
-def test_isolet_nearest_neighbour(real: Real) -> None:
+def test_isolet_nearest_neighbor(real: Real) -> None:
     data = real("isolet")
     assert np.abs(data.train.x).max() <= 1
     found = data.train.y[nearest(data.test.x, data.train.x)]

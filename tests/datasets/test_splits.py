@@ -65,7 +65,7 @@ def test_stratified_keeps_proportions() -> None:
     assert len(picks) == 5
 
 
-def test_stratified_leaves_unlabelled_rows_in_training() -> None:
+def test_stratified_leaves_unlabeled_rows_in_training() -> None:
     y = np.array([-1, 0, 0, -1, 1, 1])
     train, test = stratified_split(y, test=2)
     assert {0, 3} <= set(train)

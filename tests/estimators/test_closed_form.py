@@ -9,11 +9,11 @@ import pytest
 from scipy import linalg
 
 from nearer.estimators import KISSME, LFDA, RCA, Covariance
-from nearer.estimators.gmml import geodesic_point, gmml_matrix
-from nearer.estimators.kissme import kissme_matrix
-from nearer.estimators.lfda import local_scatters
-from nearer.estimators.rca import rca_matrix
-from nearer.estimators.scatter import PairScatters, label_scatters
+from nearer.estimators._scatter import PairScatters, label_scatters
+from nearer.estimators.linear._gmml import geodesic_point, gmml_matrix
+from nearer.estimators.linear._kissme import kissme_matrix
+from nearer.estimators.linear._lfda import local_scatters
+from nearer.estimators.linear._rca import rca_matrix
 from nearer.exceptions import LabelError, ParameterError
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nearer import estimators as E
-from nearer.geometry import MLP, normalise
+from nearer.geometry import MLP, normalize
 from nearer.training import Plan, alternate
 
 KINDS = [E.DeepLRML, E.DeepSERAPH, E.DeepISDML, E.DeepAPLLR, E.DeepAPIT]
@@ -31,7 +31,7 @@ def test_they_run_in_the_one_loop_and_the_loss_falls(kind: Any) -> None:
     learner = kind(5)
     before = [one.detach().clone() for one in encoder.parameters()]
     adam = torch.optim.Adam(encoder.parameters(), lr=0.005)
-    plan = Plan(partitions=1, epochs=12, unlabelled=120, batch_size=75)
+    plan = Plan(partitions=1, epochs=12, unlabeled=120, batch_size=75)
     history = alternate(encoder, learner, adam, x, labels, plan=plan)
     losses = [epoch["loss"] for epoch in history.epochs]
     assert min(losses[-3:]) < losses[0]
@@ -49,12 +49,12 @@ def test_the_cost_is_that_of_the_pairs_and_edges_of_the_batch() -> None:
     learner = E.DeepLRML(6, k=3)
     learner.prepare(x, labels)
     places, content = learner.batch(torch.arange(50))
-    z = normalise(x)[places]
+    z = normalize(x)[places]
     K = learner.module.factor
     total, counts = [0.0, 0.0], [0, 0]
-    for a in range(len(content.labelled)):
-        for b in range(a + 1, len(content.labelled)):
-            i, j = int(content.labelled[a]), int(content.labelled[b])
+    for a in range(len(content.labeled)):
+        for b in range(a + 1, len(content.labeled)):
+            i, j = int(content.labeled[a]), int(content.labeled[b])
             side = int(content.classes[a] != content.classes[b])
             total[side] += float(((z[i] - z[j]) @ K).square().sum())
             counts[side] += 1
@@ -64,7 +64,7 @@ def test_the_cost_is_that_of_the_pairs_and_edges_of_the_batch() -> None:
     ]
     expected = total[0] / counts[0] - total[1] / counts[1] + sum(edges) / len(edges)
     assert float(learner.loss(x[places], content)) == pytest.approx(expected, rel=1e-4)
-    assert (labels[places[content.labelled]] == content.classes).all()
+    assert (labels[places[content.labeled]] == content.classes).all()
 
 
 def test_without_labels_or_edges_a_batch_is_a_zero_on_the_graph() -> None:

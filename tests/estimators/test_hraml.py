@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearer.estimators import AAKNN, HRAML, MLKNN, MetricKNN
-from nearer.estimators.hraml import AlignmentNetwork, PartnerSampler
+from nearer.estimators.relation._hraml import AlignmentNetwork, PartnerSampler
 from nearer.exceptions import LabelError, NearerWarning, ParameterError, ShapeError
 from nearer.relations import MultiLabels, relation_of
 
@@ -74,7 +74,7 @@ def planted(kind: str, n: int = 300, seed: int = 0) -> tuple[np.ndarray, Any]:
     return X, shares / shares.sum(axis=1, keepdims=True)
 
 
-def neighbours_error(Z: np.ndarray, table: np.ndarray, cut: int) -> float:
+def neighbors_error(Z: np.ndarray, table: np.ndarray, cut: int) -> float:
     order = np.linalg.norm(Z[cut:, None] - Z[None, :cut], axis=2).argsort(axis=1)[:, :8]
     return float(np.square(table[:cut][order].mean(axis=1) - table[cut:]).sum(axis=1).mean())
 
@@ -101,7 +101,7 @@ def test_every_kind_of_labels_beats_the_raw_features(kind: str, settings: dict[s
     learner = HRAML(**QUICK, **settings).fit(X[:cut], y[:cut])
     Z = learner.transform(X)
     np.testing.assert_allclose(np.linalg.norm(Z, axis=1), 1, atol=1e-5)
-    assert neighbours_error(Z, table, cut) < 0.75 * neighbours_error(X, table, cut)
+    assert neighbors_error(Z, table, cut) < 0.75 * neighbors_error(X, table, cut)
 
 
 def test_as_easy_as_with_classes() -> None:
@@ -123,7 +123,7 @@ def test_the_settings_of_the_released_code_run() -> None:
         input_dropout=0,
         bounded=True,
         spread=0.2,
-        optimiser="sgd",
+        optimizer="sgd",
         rate=1e-2,
         epochs=20,
         batch_size=40,
@@ -177,7 +177,7 @@ def test_features_of_any_scale() -> None:
     scaled = X * np.r_[1e6, 1e-6, np.ones(6)] + 1e3
     first, second = (HRAML(**{**QUICK, "epochs": 3}).fit(rows, y).transform(rows) for rows in (X, scaled))
     np.testing.assert_allclose(first, second, atol=1e-3)
-    together = HRAML(**{**QUICK, "epochs": 3, "standardise": False}).fit(X, y)
+    together = HRAML(**{**QUICK, "epochs": 3, "standardize": False}).fit(X, y)
     assert np.ptp(together.scale_) == 0
 
 
@@ -193,7 +193,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: HRAML().fit(X0, np.zeros(10, dtype=int)), "must tell rows apart"),
     (lambda: HRAML().fit(X0, np.tile([0.5, 0.5], (10, 1))), "must tell rows apart"),
     (lambda: HRAML().fit(X0, np.full((10, 2), 0.3)), "row 0 has the sum 0.6"),
-    (lambda: HRAML(optimiser="lamb").fit(X0, np.arange(10)), "`optimiser` must be one of"),
+    (lambda: HRAML(optimizer="lamb").fit(X0, np.arange(10)), "`optimizer` must be one of"),
     (lambda: HRAML(epochs=0).fit(X0, np.arange(10)), "`epochs` must be at least 1"),
     (lambda: HRAML(dropout=1.0).fit(X0, np.arange(10)), "`dropout` must be at most 0.95"),
     (lambda: HRAML(relation="l1").fit(X0, np.arange(10)), "compares rows of labels"),

@@ -10,17 +10,17 @@ from scipy.optimize import check_grad
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from nearer import estimators as E
-from nearer.estimators.dml_eig import dml_eig_matrix
-from nearer.estimators.doublet_svm import doublet_svm
-from nearer.estimators.itml import itml_matrix
-from nearer.estimators.ldml import ldml_loss_and_gradient
-from nearer.estimators.lmnn import Margins, find_impostors, lmnn_loss_and_gradient
-from nearer.estimators.lsml import lsml_loss_and_gradient
-from nearer.estimators.mlkr import mlkr_loss_and_gradient
-from nearer.estimators.mmc import mmc_matrix
-from nearer.estimators.nca import nca_loss_and_gradient
-from nearer.estimators.near import nearest_hits
-from nearer.estimators.triplet_svm import triplet_svm
+from nearer.estimators.linear._dml_eig import dml_eig_matrix
+from nearer.estimators.linear._doublet_svm import doublet_svm
+from nearer.estimators.linear._itml import itml_matrix
+from nearer.estimators.linear._ldml import ldml_loss_and_gradient
+from nearer.estimators.linear._lmnn import Margins, find_impostors, lmnn_loss_and_gradient
+from nearer.estimators.linear._lsml import lsml_loss_and_gradient
+from nearer.estimators.linear._mlkr import mlkr_loss_and_gradient
+from nearer.estimators.linear._mmc import mmc_matrix
+from nearer.estimators.linear._nca import nca_loss_and_gradient
+from nearer.estimators.linear._triplet_svm import triplet_svm
+from nearer.estimators.neighbors._near import nearest_hits
 from nearer.exceptions import LabelError, ParameterError, StoppedEarlyWarning
 
 

@@ -143,8 +143,8 @@ def test_blending_never_gets_far_below_euclidean() -> None:
 
     rng = np.random.RandomState(0)
     y = rng.randint(4, size=600)
-    centres = rng.standard_normal((4, 2)) * 3
-    X = np.column_stack([centres[y] + rng.standard_normal((600, 2)), 1e-3 * rng.standard_normal((600, 20))])
+    centers = rng.standard_normal((4, 2)) * 3
+    X = np.column_stack([centers[y] + rng.standard_normal((600, 2)), 1e-3 * rng.standard_normal((600, 20))])
 
     def score(learner: Any) -> float:
         fitted = learner.fit(X[:300], y[:300])

@@ -12,11 +12,11 @@ from sklearn.base import clone
 from sklearn.svm import SVR, NuSVR
 
 from nearer.estimators import AAKNN, MLKNN, RAMLKRR, RAMLSVR, MetricKNN
-from nearer.estimators.matrices import project_psd
-from nearer.estimators.raml_blend import choose_graded_blend
-from nearer.estimators.raml_krr import constrained_krr, krr_by_gradients, krr_by_kernel, krr_objective
-from nearer.estimators.raml_pairs import PairSums, choose_pairs, pair_targets
-from nearer.estimators.raml_svr import outer_features, svr_by_features, svr_by_kernel
+from nearer.estimators._matrices import project_psd
+from nearer.estimators.relation._raml_blend import choose_graded_blend
+from nearer.estimators.relation._raml_krr import constrained_krr, krr_by_gradients, krr_by_kernel, krr_objective
+from nearer.estimators.relation._raml_pairs import PairSums, choose_pairs, pair_targets
+from nearer.estimators.relation._raml_svr import outer_features, svr_by_features, svr_by_kernel
 from nearer.exceptions import LabelError, NearerWarning, ParameterError, ShapeError, StoppedEarlyWarning
 from nearer.relations import ClassLabels, MultiLabels, Numbers, relation_of
 
@@ -145,7 +145,7 @@ def test_sums_over_pairs_by_loops(n: int, p: int, m: int, seed: int) -> None:
     np.testing.assert_allclose(sums.distances(M), q, atol=1e-9)
     np.testing.assert_allclose(sums.scatter(w), sum(a * t for a, t in zip(w, T, strict=True)), atol=1e-9)
     expected = sum((a - q.mean()) * t for a, t in zip(q, T, strict=True))
-    np.testing.assert_allclose(sums.apply(M, centred=True), expected, atol=1e-8)
+    np.testing.assert_allclose(sums.apply(M, centered=True), expected, atol=1e-8)
     np.testing.assert_allclose(sums.mean_scatter(), sum(T) / m, atol=1e-9)
 
 

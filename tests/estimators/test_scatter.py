@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from nearer.estimators import sampling
-from nearer.estimators.near import nearest_hits, nearest_misses, nearest_rows
-from nearer.estimators.scatter import label_scatters, pair_scatters
+from nearer.estimators import _sampling as sampling
+from nearer.estimators._scatter import label_scatters, pair_scatters
+from nearer.estimators.neighbors._near import nearest_hits, nearest_misses, nearest_rows
 from nearer.exceptions import LabelError
 
 

@@ -55,7 +55,7 @@ KERNELS = [
     E.KernelNCA(E.NCA(max_iter=5), n_landmarks=20),
     E.KernelLearner(E.RCA(), kernel="poly", degree=2, n_landmarks=20),
 ]
-NEIGHBOURS = [
+NEIGHBORS = [
     E.MetricKNN(),
     E.MetricKNN(E.RCA()),
     E.MLKNN(),
@@ -117,7 +117,7 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     return {}
 
 
-@parametrize_with_checks(LEARNERS + KERNELS + NEIGHBOURS, expected_failed_checks=expected_failures)
+@parametrize_with_checks(LEARNERS + KERNELS + NEIGHBORS, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearer.evaluation.distribution import canberra, chebyshev, clark, cosine, intersection, kullback_leibler
+from nearer.evaluation._distribution import canberra, chebyshev, clark, cosine, intersection, kullback_leibler
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 
 SCORES = [chebyshev, clark, canberra, kullback_leibler, cosine, intersection]

@@ -21,7 +21,7 @@ from nearer.evaluation import (
     pairwise_f1,
     purity,
 )
-from nearer.evaluation.problem import unit_rows
+from nearer.evaluation._problem import unit_rows
 from nearer.exceptions import ParameterError
 
 
@@ -42,7 +42,7 @@ def test_the_default_scores_of_the_digits(digits: tuple[np.ndarray, np.ndarray])
     assert result.counts == {
         "queries": 600,
         "excluded": 0,
-        "unlabelled": 0,
+        "unlabeled": 0,
         "database": 600,
         "classes": 10,
         "dimension": 64,

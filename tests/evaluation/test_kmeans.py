@@ -79,7 +79,7 @@ def test_at_least_as_good_as_ten_runs_of_scikit_learn(n: int, k: int, d: int, no
     assert ours <= theirs * 1.002
 
 
-def test_a_swap_of_two_neighbours_is_repaired() -> None:
+def test_a_swap_of_two_neighbors_is_repaired() -> None:
     """Two centres in one cluster and one in the middle of two: Lloyd's steps cannot leave that."""
     rng = np.random.default_rng(0)
     middle = np.array([[0.0, 0.0], [10.0, 0.0], [30.0, 0.0]])

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from nearer.evaluation.multilabel import (
+from nearer.evaluation._multilabel import (
     average_precision,
     coverage,
     hamming_loss,

@@ -12,9 +12,11 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nearer.evaluation import evaluate, map_at_r, mrr, nearest, precision_at_k, r_precision, recall_at_k, tiles
-from nearer.evaluation.problem import prepare
-from nearer.evaluation.retrieval import score_problem
+from nearer.evaluation import _nearest as nearest
+from nearer.evaluation import _tiles as tiles
+from nearer.evaluation import evaluate, map_at_r, mrr, precision_at_k, r_precision, recall_at_k
+from nearer.evaluation._problem import prepare
+from nearer.evaluation._retrieval import score_problem
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 
 NAMES = [f"{kind}@{k}" for kind in ("recall", "precision") for k in (1, 2, 4, 8)] + ["map@r", "r-precision", "mrr"]
@@ -207,7 +209,7 @@ def test_each_score_alone_is_the_score_in_company(engine: str, name: str) -> Non
 
 def test_only_what_is_needed_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recall and the reciprocal rank need no lists, precision no search for the best positive."""
-    from nearer.evaluation import ranking
+    from nearer.evaluation import _ranking as ranking
 
     points, labels = random_set()
     monkeypatch.setattr(ranking, "FirstPlaces", None)
@@ -247,7 +249,7 @@ def test_a_matrix_product_that_depends_on_the_place(
     assert dict(evaluate(twice, both, scores=NAMES)) == pytest.approx(dict(expected), abs=1e-12)
 
 
-def test_uniform_products_are_recognised() -> None:
+def test_uniform_products_are_recognized() -> None:
     assert isinstance(tiles.is_uniform(24, 24, 3, torch.float32), bool)
 
 
@@ -309,21 +311,21 @@ def test_labels_of_any_kind(labels: Any) -> None:
     assert recall_at_k(points, labels) == 1.0
 
 
-def test_unlabelled_rows() -> None:
+def test_unlabeled_rows() -> None:
     points, labels = random_set(40)
     labels[3:9] = -1
     with pytest.raises(LabelError, match="got 6 rows marked -1"):
         recall_at_k(points, labels)
     keep = labels != -1
-    assert recall_at_k(points, labels, unlabelled="ignore") == recall_at_k(points[keep], labels[keep])
-    assert recall_at_k(points, labels, unlabelled="class") == recall_at_k(points, labels + 1)
-    assert evaluate(points, labels, scores=["mrr"], unlabelled="ignore").counts["unlabelled"] == 6
+    assert recall_at_k(points, labels, unlabeled="ignore") == recall_at_k(points[keep], labels[keep])
+    assert recall_at_k(points, labels, unlabeled="class") == recall_at_k(points, labels + 1)
+    assert evaluate(points, labels, scores=["mrr"], unlabeled="ignore").counts["unlabeled"] == 6
     with pytest.raises(LabelError, match="`database_labels` must be known"):
         recall_at_k(points[keep], labels[keep], points, labels)
-    apart = recall_at_k(points[keep], labels[keep], points, labels, unlabelled="ignore")
+    apart = recall_at_k(points[keep], labels[keep], points, labels, unlabeled="ignore")
     assert apart == recall_at_k(points[keep], labels[keep], points[keep], labels[keep])
     with pytest.raises(LabelError, match="at least one known label"):
-        recall_at_k(points, [-1] * 40, unlabelled="ignore")
+        recall_at_k(points, [-1] * 40, unlabeled="ignore")
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
@@ -396,7 +398,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"database": [[1.0, 2.0]], "database_labels": ["a"]}, LabelError, "of one kind"),
     ({"similarity": "cosinus"}, ParameterError, "Did you mean 'cosine'"),
     ({"ties": "worst"}, ParameterError, "`ties` must be one of"),
-    ({"unlabelled": "skip"}, ParameterError, "`unlabelled` must be one of"),
+    ({"unlabeled": "skip"}, ParameterError, "`unlabeled` must be one of"),
     ({"k": 0}, ParameterError, "`k` must be at least 1"),
     ({"k": 2.5}, ParameterError, "`k` must be an integer"),
     (
@@ -426,7 +428,7 @@ def test_no_array_of_queries_times_database_is_made() -> None:
     assert peak < 6000 * 6000 * 4 / 3
 
 
-def test_recall_at_one_is_the_leave_one_out_accuracy_of_the_nearest_neighbour() -> None:
+def test_recall_at_one_is_the_leave_one_out_accuracy_of_the_nearest_neighbor() -> None:
     from sklearn.neighbors import NearestNeighbors
 
     points, labels = random_set(300)

@@ -92,7 +92,7 @@ def test_two_sides_with_different_features(tmp_path: Path) -> None:
 
 
 def test_two_encoders_are_two_transforms(tmp_path: Path) -> None:
-    both = TwoEncoders(MLP(4, 2, normalised=False), MLP(3, 2, hidden=(), normalised=False))
+    both = TwoEncoders(MLP(4, 2, normalized=False), MLP(3, 2, hidden=(), normalized=False))
     x, y = random(5, 4, seed=0).float(), random(6, 3, seed=1).float()
     expected = torch.cdist(both.query_encoder(x), both.database_encoder(y)).square()
     torch.testing.assert_close(both(x, y), expected, rtol=1e-4, atol=1e-4)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
-from nearer.geometry import MLP, Chain, ColourCNN, DigitsCNN, Mahalanobis, OrthogonalMap, embed
+from nearer.geometry import MLP, Chain, ColorCNN, DigitsCNN, Mahalanobis, OrthogonalMap, embed
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -32,7 +32,7 @@ def sides(layers: nn.Sequential, image: torch.Tensor) -> list[int]:
     return found
 
 
-def test_the_network_for_grey_images_has_the_printed_layers() -> None:
+def test_the_network_for_gray_images_has_the_printed_layers() -> None:
     net = DigitsCNN(generator=generator())
     assert [tuple(layer.weight.shape) for layer in weights(net)] == [
         (20, 1, 5, 5),
@@ -47,8 +47,8 @@ def test_the_network_for_grey_images_has_the_printed_layers() -> None:
         assert not layer.bias.detach().any()
 
 
-def test_the_network_for_colour_images_has_the_printed_layers() -> None:
-    net = ColourCNN(generator=generator())
+def test_the_network_for_color_images_has_the_printed_layers() -> None:
+    net = ColorCNN(generator=generator())
     assert [tuple(layer.weight.shape) for layer in weights(net)] == [
         (32, 3, 5, 5),
         (32, 32, 5, 5),
@@ -66,12 +66,12 @@ def test_the_network_for_colour_images_has_the_printed_layers() -> None:
 
 
 def test_a_mean_at_the_border_is_over_the_pixels_that_are_there() -> None:
-    pool = next(layer for layer in ColourCNN().layers if isinstance(layer, nn.AvgPool2d))
+    pool = next(layer for layer in ColorCNN().layers if isinstance(layer, nn.AvgPool2d))
     assert torch.equal(pool(torch.ones(1, 1, 16, 16)), torch.ones(1, 1, 8, 8))
 
 
 def test_batch_norm_follows_each_convolution() -> None:
-    for net in (DigitsCNN(batch_norm=True), ColourCNN(batch_norm=True)):
+    for net in (DigitsCNN(batch_norm=True), ColorCNN(batch_norm=True)):
         layers = list(net.layers)
         convolutions = [i for i, layer in enumerate(layers) if isinstance(layer, nn.Conv2d)]
         assert all(isinstance(layers[i + 1], nn.BatchNorm2d) for i in convolutions)
@@ -83,7 +83,7 @@ def test_batch_norm_follows_each_convolution() -> None:
         (lambda **options: MLP(6, 4, hidden=(9, 5), **options), (7, 6), 4),
         (lambda **options: MLP(6, 4, hidden=(), activation="tanh", **options), (7, 6), 4),
         (lambda **options: DigitsCNN(16, **options), (7, 1, 28, 28), 16),
-        (lambda **options: ColourCNN(batch_norm=True, **options), (7, 3, 32, 32), 64),
+        (lambda **options: ColorCNN(batch_norm=True, **options), (7, 3, 32, 32), 64),
     ],
 )
 def test_rows_of_length_one_repeatable_and_trainable(
@@ -97,7 +97,7 @@ def test_rows_of_length_one_repeatable_and_trainable(
     twin = build(generator=generator()).eval()
     assert all(torch.equal(a, b) for a, b in zip(twin.parameters(), net.parameters(), strict=True))
     torch.testing.assert_close(twin(x), z)
-    free = build(generator=generator(), normalised=False).eval()(x)
+    free = build(generator=generator(), normalized=False).eval()(x)
     torch.testing.assert_close(free / free.norm(dim=1, keepdim=True), z)
     (z @ torch.randn(width, generator=generator(2))).sum().backward()
     assert all(p.grad is not None and bool(torch.isfinite(p.grad).all()) for p in net.parameters())
@@ -114,7 +114,7 @@ def test_images_without_a_channel_and_of_any_number_type_are_taken() -> None:
 
 
 def test_a_dead_last_layer_gives_zero_rows_and_finite_gradients() -> None:
-    net = ColourCNN()
+    net = ColorCNN()
     with torch.no_grad():
         weights(net)[-1].bias.fill_(-1e6)
     z = net(torch.rand(2, 3, 32, 32))
@@ -149,7 +149,7 @@ def test_embedding_a_data_set_is_the_same_in_batches_and_restores_the_mode() -> 
         (lambda: MLP(2, 2, activation="rely"), ParameterError, "Did you mean 'relu'"),  # type: ignore[arg-type]
         (lambda: MLP(2, 2)(torch.ones(3, 3)), ShapeError, "`x` must have 2 columns, got 3"),
         (lambda: DigitsCNN()(torch.ones(3, 784)), ShapeError, r"shape \(n, 1, 28, 28\), got \(3, 784\)"),
-        (lambda: ColourCNN()(torch.ones(3, 32, 32, 3)), ShapeError, "colours come before rows"),
+        (lambda: ColorCNN()(torch.ones(3, 32, 32, 3)), ShapeError, "colours come before rows"),
         (lambda: DigitsCNN()(torch.full((1, 28, 28), math.nan)), NotFiniteError, "`images` must be finite"),
         (lambda: Chain(), ParameterError, "one module or more, got none"),
         (lambda: Chain(nn.Linear(2, 2)), ParameterError, r"got Linear\. Use torch\.nn\.Sequential"),  # type: ignore[arg-type]

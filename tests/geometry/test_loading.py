@@ -16,29 +16,29 @@ from nearer.geometry import (
     MLP,
     AsymmetricMap,
     Chain,
-    ColourCNN,
+    ColorCNN,
     DigitsCNN,
     Mahalanobis,
     OrthogonalMap,
-    Standardise,
+    Standardize,
     TwoEncoders,
     load,
-    orthonormalise,
+    orthonormalize,
 )
-from nearer.geometry.loading import KNOWN
+from nearer.geometry._loading import KNOWN
 
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "Mahalanobis": lambda: Mahalanobis.from_factor(torch.randn(5, 3)),
     "OrthogonalMap": lambda: OrthogonalMap(5, 3),
     "AsymmetricMap": lambda: AsymmetricMap.from_factors(torch.randn(5, 3), torch.randn(5, 3)),
-    "MLP": lambda: MLP(5, 3, hidden=(4, 4), activation="tanh", normalised=False),
+    "MLP": lambda: MLP(5, 3, hidden=(4, 4), activation="tanh", normalized=False),
     "DigitsCNN": lambda: DigitsCNN(7, batch_norm=True),
-    "ColourCNN": lambda: ColourCNN(normalised=False),
+    "ColorCNN": lambda: ColorCNN(normalized=False),
     "Chain": lambda: Chain(MLP(5, 4), Chain(OrthogonalMap(4, 3), Mahalanobis(3))),
-    "Standardise": lambda: Standardise.from_rows(torch.randn(9, 5)),
+    "Standardize": lambda: Standardize.from_rows(torch.randn(9, 5)),
     "TwoEncoders": lambda: TwoEncoders(MLP(5, 3), Chain(MLP(5, 4), Mahalanobis(4, 3))),
 }
-INPUTS = {"DigitsCNN": (4, 1, 28, 28), "ColourCNN": (4, 3, 32, 32)}
+INPUTS = {"DigitsCNN": (4, 1, 28, 28), "ColorCNN": (4, 3, 32, 32)}
 
 
 def test_every_known_class_is_tried_here() -> None:
@@ -66,13 +66,13 @@ def test_what_was_saved_comes_back(tmp_path: Path, name: str, dtype: torch.dtype
     # Not to the last bit: the kernel of a product may depend on where its operands lie in memory.
     torch.testing.assert_close(again(*arguments), module.eval()(*arguments))
     assert all(p.requires_grad and p.device.type == "cpu" for p in again.parameters())
-    if name != "Standardise":  # which has nothing to learn
+    if name != "Standardize":  # which has nothing to learn
         again(*arguments).sum().backward()
 
 
 def test_a_square_orthogonal_map_is_loaded_without_a_second_warning(tmp_path: Path) -> None:
     with pytest.warns(match="a square orthogonal map"):
-        module = OrthogonalMap.from_factor(orthonormalise(torch.rand(3, 3)))
+        module = OrthogonalMap.from_factor(orthonormalize(torch.rand(3, 3)))
     load(module.save(tmp_path / "saved"))
 
 

@@ -48,14 +48,14 @@ def test_the_factor_can_be_learnt() -> None:
     labels = torch.arange(40) % 2
     x = torch.stack([labels + 0.1 * torch.randn(40, generator=generator), torch.randn(40, generator=generator)], 1)
     metric = Mahalanobis(2)
-    optimiser = torch.optim.Adam(metric.parameters(), lr=0.05)
+    optimizer = torch.optim.Adam(metric.parameters(), lr=0.05)
     same = labels[:, None] == labels
     for _ in range(60):
         d = metric.distance(x)
         loss = d[same].square().mean() + torch.relu(1 - d[~same]).square().mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     M = metric.matrix().detach()
     assert float(M[0, 0]) > 20 * float(M[1, 1])
 

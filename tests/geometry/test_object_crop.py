@@ -9,7 +9,7 @@ import torch
 
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 from nearer.geometry import crop, object_boxes, random_walk_saliency
-from nearer.geometry.object_crop import _largest
+from nearer.geometry._object_crop import _largest
 
 
 def by_loops(features, steps, width):

@@ -17,7 +17,7 @@ from nearer.geometry import (
     cayley_retraction,
     euclidean_distance,
     orthogonality_penalty,
-    orthonormalise,
+    orthonormalize,
     polar_retraction,
     qr_retraction,
     tangent_projection,
@@ -39,7 +39,7 @@ def off(L: Tensor) -> float:
 @settings(max_examples=50, deadline=None)
 def test_the_tangent_space_is_where_the_constraint_does_not_change(p: int, d: int, seed: int) -> None:
     d = min(p, d)
-    L = orthonormalise(random(p, d, seed))
+    L = orthonormalize(random(p, d, seed))
     G = random(p, d, seed + 1)
     xi = tangent_projection(L, G)
     assert float((L.T @ xi + xi.T @ L).abs().max()) < 1e-12
@@ -53,7 +53,7 @@ def test_the_tangent_space_is_where_the_constraint_does_not_change(p: int, d: in
 @settings(max_examples=30, deadline=None)
 def test_a_retraction_stays_and_agrees_to_first_order(retraction: Retraction, p: int, d: int, seed: int) -> None:
     d = min(p, d)
-    L = orthonormalise(random(p, d, seed))
+    L = orthonormalize(random(p, d, seed))
     xi = tangent_projection(L, random(p, d, seed + 1))
     torch.testing.assert_close(retraction(L, torch.zeros_like(xi)), L, atol=1e-12, rtol=0)
     assert off(retraction(L, xi)) < 1e-10
@@ -64,7 +64,7 @@ def test_a_retraction_stays_and_agrees_to_first_order(retraction: Retraction, p:
 
 @pytest.mark.parametrize("step", [0.01, 0.5, 3.0])
 def test_the_cayley_step_is_the_printed_curve(step: float) -> None:
-    L, G = orthonormalise(random(7, 3, 0)), random(7, 3, 1)
+    L, G = orthonormalize(random(7, 3, 0)), random(7, 3, 1)
     A = G @ L.T - L @ G.T
     eye = torch.eye(7, dtype=torch.float64)
     full = torch.linalg.solve(eye + step / 2 * A, (eye - step / 2 * A) @ L)
@@ -77,29 +77,29 @@ def test_the_cayley_step_is_the_printed_curve(step: float) -> None:
 
 
 def test_the_polar_step_is_the_nearest_point() -> None:
-    L = orthonormalise(random(6, 2, 0))
+    L = orthonormalize(random(6, 2, 0))
     xi = tangent_projection(L, random(6, 2, 1))
     nearest = polar_retraction(L, xi)
     for seed in range(20):
-        other = orthonormalise(nearest + 0.1 * random(6, 2, seed + 5))
+        other = orthonormalize(nearest + 0.1 * random(6, 2, seed + 5))
         assert float((L + xi - nearest).norm()) <= float((L + xi - other).norm()) + 1e-12
 
 
 def test_the_signs_of_the_qr_step_are_fixed() -> None:
     m = random(5, 3, 2)
-    q = orthonormalise(m)
+    q = orthonormalize(m)
     r = q.T @ m
     assert bool((torch.diagonal(r) > 0).all())
     assert float(torch.tril(r, -1).abs().max()) < 1e-12
-    assert off(orthonormalise(torch.zeros(3, 2))) < 1e-6
+    assert off(orthonormalize(torch.zeros(3, 2))) < 1e-6
 
 
 @pytest.mark.parametrize("retraction", RETRACTIONS)
-def test_the_trace_is_minimised_by_the_smallest_eigenvectors(retraction: Retraction) -> None:
+def test_the_trace_is_minimized_by_the_smallest_eigenvectors(retraction: Retraction) -> None:
     """Planted: min Tr(LᵀKL) over LᵀL = I is the sum of the d smallest eigenvalues of K."""
     root = random(8, 8, 3)
     K = root @ root.T / 8
-    L = orthonormalise(random(8, 3, 4))
+    L = orthonormalize(random(8, 3, 4))
     step = 0.9 / float(torch.linalg.eigvalsh(K)[-1])
     for _ in range(500):
         L = retraction(L, -step * tangent_projection(L, K @ L))
@@ -109,7 +109,7 @@ def test_the_trace_is_minimised_by_the_smallest_eigenvectors(retraction: Retract
 
 
 def walk(retraction: Retraction, steps: int) -> Tensor:
-    L = orthonormalise(random(16, 4, 5, torch.float32))
+    L = orthonormalize(random(16, 4, 5, torch.float32))
     generator = torch.Generator().manual_seed(6)
     for _ in range(steps):
         L = retraction(L, 0.05 * tangent_projection(L, torch.randn(16, 4, generator=generator)))
@@ -135,7 +135,7 @@ def test_ten_thousand_steps_in_single_precision(retraction: Retraction, bound: f
 
 @pytest.mark.parametrize("retraction", RETRACTIONS)
 def test_retractions_are_differentiable(retraction: Retraction) -> None:
-    L = orthonormalise(random(4, 2, 0))
+    L = orthonormalize(random(4, 2, 0))
     xi = tangent_projection(L, random(4, 2, 1)).requires_grad_()
     assert torch.autograd.gradcheck(lambda step: retraction(L, step), (xi,))
 
@@ -153,8 +153,8 @@ def test_the_map_starts_orthonormal_and_repeats_with_its_generator() -> None:
 
 
 def test_distances_do_not_see_a_rotation_behind_the_map() -> None:
-    L = orthonormalise(random(6, 3, 0))
-    turned = L @ orthonormalise(random(3, 3, 1))
+    L = orthonormalize(random(6, 3, 0))
+    turned = L @ orthonormalize(random(3, 3, 1))
     x = random(5, 6, 2)
     torch.testing.assert_close(
         OrthogonalMap.from_factor(L).distance(x), OrthogonalMap.from_factor(turned).distance(x)
@@ -191,7 +191,7 @@ def test_a_given_factor_is_copied_and_draws_no_random_number() -> None:
             r"orthonormal columns.*orthonormalise",
         ),
         (lambda: OrthogonalMap(3, 2).transform(torch.ones(2, 2)), ShapeError, "`x` must have 3 columns"),
-        (lambda: orthonormalise(torch.ones(2, 3)), ShapeError, r"at least as many rows as columns, got \(2, 3\)"),
+        (lambda: orthonormalize(torch.ones(2, 3)), ShapeError, r"at least as many rows as columns, got \(2, 3\)"),
         (
             lambda: qr_retraction(torch.eye(3, 2), torch.ones(3, 1)),
             ShapeError,
@@ -211,7 +211,7 @@ def test_bad_input_is_named(build: Callable[[], object], error: type[Exception],
 
 
 def test_the_penalty_is_zero_on_the_set_and_has_the_printed_gradient() -> None:
-    L = orthonormalise(torch.randn(5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
+    L = orthonormalize(torch.randn(5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
     assert orthogonality_penalty(L).item() < 1e-28
     free = torch.randn(5, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64, requires_grad=True)
     (found,) = torch.autograd.grad(orthogonality_penalty(free), free)

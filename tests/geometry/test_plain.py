@@ -11,23 +11,23 @@ from nearer.geometry import (
     MLP,
     AsymmetricMap,
     Chain,
-    ColourCNN,
+    ColorCNN,
     DigitsCNN,
     Mahalanobis,
     OrthogonalMap,
-    Standardise,
+    Standardize,
     to_sequential,
 )
 
 ROWS = 5 + 3 * torch.randn(20, 6, generator=torch.Generator().manual_seed(0))
 MODULES = {
-    "linear": lambda: Chain(Standardise.from_rows(ROWS), Mahalanobis.from_factor(torch.randn(6, 4))),
+    "linear": lambda: Chain(Standardize.from_rows(ROWS), Mahalanobis.from_factor(torch.randn(6, 4))),
     "orthogonal": lambda: Chain(MLP(6, 5), OrthogonalMap(5, 3)),
-    "mlp": lambda: Chain(Standardise.from_rows(ROWS), MLP(6, 3, hidden=(7, 8), activation="tanh")),
+    "mlp": lambda: Chain(Standardize.from_rows(ROWS), MLP(6, 3, hidden=(7, 8), activation="tanh")),
     "digits": lambda: DigitsCNN(9, batch_norm=True),
-    "colour": lambda: Chain(ColourCNN(batch_norm=True, normalised=False), Mahalanobis(64, 5)),
+    "color": lambda: Chain(ColorCNN(batch_norm=True, normalized=False), Mahalanobis(64, 5)),
 }
-SHAPES = {"digits": (4, 1, 28, 28), "colour": (4, 3, 32, 32)}
+SHAPES = {"digits": (4, 1, 28, 28), "color": (4, 3, 32, 32)}
 
 
 @pytest.mark.parametrize("name", list(MODULES))
@@ -36,7 +36,7 @@ def test_the_same_embeddings(name):
     x = torch.rand(SHAPES[name]) if name in SHAPES else ROWS
     plain = to_sequential(module)
     torch.testing.assert_close(plain(x), module(x), rtol=1e-4, atol=1e-5)
-    assert all(type(layer).__module__.startswith(("torch", "nearer.geometry.plain")) for layer in plain)
+    assert all(type(layer).__module__.startswith(("torch", "nearer.geometry._plain")) for layer in plain)
     before = module(x).clone()
     with torch.no_grad():
         for parameter in plain.parameters():
@@ -56,8 +56,8 @@ def test_what_has_two_maps_is_refused():
         to_sequential(nn.Linear(1, 1))
 
 
-def test_standardise_keeps_constant_features_and_large_offsets():
+def test_standardize_keeps_constant_features_and_large_offsets():
     rows = torch.tensor([[1e6, 3.0], [1e6 + 2, 3.0]], dtype=torch.float64)
-    part = Standardise.from_rows(rows)
+    part = Standardize.from_rows(rows)
     assert part.scale.tolist() == [1.0, 1.0]
     assert part(rows).tolist() == [[-1.0, 0.0], [1.0, 0.0]]

@@ -18,7 +18,7 @@ from nearer.geometry import (
     cosine_similarity,
     dot_product,
     euclidean_distance,
-    normalise,
+    normalize,
     squared_euclidean_distance,
 )
 
@@ -116,7 +116,7 @@ def test_equal_rows_have_distance_zero_and_no_gradient() -> None:
 
 
 def test_a_collapsed_batch_takes_the_same_way_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    from nearer.geometry import similarity
+    from nearer.geometry import _similarity as similarity
 
     x = (1.0 + 1e-4 * torch.randn(9, 4, generator=torch.Generator().manual_seed(4))).requires_grad_()
     weights = torch.rand(9, 9)
@@ -137,9 +137,9 @@ def test_numbers_too_large_to_square_give_infinity_and_equal_ones_zero() -> None
 
 
 @pytest.mark.parametrize("size", [1e-40, 1e-30, 1.0, 1e30])
-def test_rows_of_any_size_are_normalised(size: float) -> None:
+def test_rows_of_any_size_are_normalized(size: float) -> None:
     x = torch.tensor([[3.0, 4.0]]) * size
-    torch.testing.assert_close(normalise(x), torch.tensor([[0.6, 0.8]]), rtol=1e-4, atol=0)
+    torch.testing.assert_close(normalize(x), torch.tensor([[0.6, 0.8]]), rtol=1e-4, atol=0)
 
 
 def test_rows_of_zeros_stay_and_pass_no_gradient() -> None:
@@ -149,7 +149,7 @@ def test_rows_of_zeros_stay_and_pass_no_gradient() -> None:
     s.sum().backward()
     assert x.grad[0].tolist() == [0.0, 0.0]
     assert bool(torch.isfinite(x.grad).all())
-    assert torch.autograd.gradcheck(normalise, torch.rand(3, 4, dtype=torch.float64, requires_grad=True))
+    assert torch.autograd.gradcheck(normalize, torch.rand(3, 4, dtype=torch.float64, requires_grad=True))
 
 
 @pytest.mark.parametrize("function", ALL)

@@ -8,11 +8,11 @@ import torch
 
 from nearer.exceptions import NearerError
 from nearer.graph import (
-    Neighbours,
+    Neighbors,
     Transition,
     believe_labels,
     find_modes,
-    nearest_neighbours,
+    nearest_neighbors,
     parzen_density,
     stationary_distribution,
 )
@@ -20,7 +20,7 @@ from nearer.graph import (
 
 def test_the_stationary_share_is_a_left_eigenvector() -> None:
     x = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
-    near = nearest_neighbours(x, k=5)
+    near = nearest_neighbors(x, k=5)
     share = stationary_distribution(near)
     assert float(share.sum()) == pytest.approx(1, abs=1e-6)
     moved = Transition(near.indices).backward(share[:, None])[:, 0]
@@ -28,7 +28,7 @@ def test_the_stationary_share_is_a_left_eigenvector() -> None:
 
 
 def test_a_cycle_settles_and_every_item_of_it_is_a_mode() -> None:
-    near = Neighbours((torch.arange(6)[:, None] + 1) % 6, torch.ones(6, 1))
+    near = Neighbors((torch.arange(6)[:, None] + 1) % 6, torch.ones(6, 1))
     torch.testing.assert_close(stationary_distribution(near), torch.full((6,), 1 / 6).double())
     assert find_modes(near).tolist() == list(range(6))
 
@@ -36,7 +36,7 @@ def test_a_cycle_settles_and_every_item_of_it_is_a_mode() -> None:
 def test_modes_are_peaks_and_few() -> None:
     generator = torch.Generator().manual_seed(1)
     x = torch.cat([torch.randn(100, 2, generator=generator) + c for c in (0.0, 30.0)])
-    near = nearest_neighbours(x, k=8, normalised=False)
+    near = nearest_neighbors(x, k=8, normalized=False)
     share, modes = stationary_distribution(near), find_modes(near)
     assert 2 <= len(modes) < 40
     for mode in modes.tolist():
@@ -60,7 +60,7 @@ def test_one_label_per_cluster_is_believed_everywhere() -> None:
     y = torch.arange(90) % 3
     x = 5 * torch.eye(3)[y] + 0.3 * torch.randn(90, 3, generator=generator)
     labels = torch.where(torch.arange(90) < 3, y, -1)
-    found, lead = believe_labels(nearest_neighbours(x, k=6), labels)
+    found, lead = believe_labels(nearest_neighbors(x, k=6), labels)
     assert (found == y).all()
     assert ((lead >= 0) & (lead <= 1)).all()
     assert (lead[:3] == 1).all()
@@ -68,14 +68,14 @@ def test_one_label_per_cluster_is_believed_everywhere() -> None:
 
 def test_a_thick_class_does_not_swallow_a_thin_one() -> None:
     """Nine labels of one class and one of the other: equal sums by default, the wish of the caller with `prior`."""
-    near = Neighbours(torch.tensor([[1, 2], [0, 2], [0, 1]]), torch.ones(3, 2))
+    near = Neighbors(torch.tensor([[1, 2], [0, 2], [0, 1]]), torch.ones(3, 2))
     found, _ = believe_labels(near, [0, 1, -1])
     assert found.tolist()[:2] == [0, 1]
     assert believe_labels(near, [0, 1, -1], prior=torch.tensor([0.1, 0.9]))[0].tolist() == [0, 1, 1]
 
 
 def test_what_no_label_reaches_stays_unknown() -> None:
-    near = Neighbours(torch.tensor([[1], [0], [3], [2]]), torch.ones(4, 1))
+    near = Neighbors(torch.tensor([[1], [0], [3], [2]]), torch.ones(4, 1))
     found, lead = believe_labels(near, [7, -1, -1, -1])
     assert found.tolist() == [7, 7, -1, -1]
     assert lead.tolist() == [1, 1, 0, 0]

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearer.exceptions import NearerError
-from nearer.graph import knn, nearest_neighbours
+from nearer.graph import _knn as knn
+from nearer.graph import nearest_neighbors
 
 
 def naive(x: np.ndarray, k: int) -> np.ndarray:
@@ -23,13 +24,13 @@ def naive(x: np.ndarray, k: int) -> np.ndarray:
     return np.array(found)
 
 
-@pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize("block", [7, 1 << 20])
-def test_it_is_the_sort_of_all_distances(normalised: bool, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_the_sort_of_all_distances(normalized: bool, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(knn, "BLOCK_ENTRIES", block * 60)
     x = np.random.default_rng(0).normal(size=(60, 5))
-    found = nearest_neighbours(x, k=4, normalised=normalised)
-    rows = x / np.linalg.norm(x, axis=1, keepdims=True) if normalised else x
+    found = nearest_neighbors(x, k=4, normalized=normalized)
+    rows = x / np.linalg.norm(x, axis=1, keepdims=True) if normalized else x
     assert found.indices.tolist() == naive(rows, 4).tolist()
     expected = np.linalg.norm(rows[:, None] - rows[found.indices.numpy()], axis=2)
     np.testing.assert_allclose(found.distances.numpy(), expected, atol=1e-12)
@@ -38,7 +39,7 @@ def test_it_is_the_sort_of_all_distances(normalised: bool, block: int, monkeypat
 
 def test_twins_count_and_ties_go_by_index() -> None:
     x = torch.ones(6, 3)
-    found = nearest_neighbours(x, k=2)
+    found = nearest_neighbors(x, k=2)
     assert found.indices.tolist() == [[1, 2], [0, 2], [0, 1], [0, 1], [0, 1], [0, 1]]
     assert (found.distances == 0).all()
 
@@ -47,15 +48,15 @@ def test_twins_count_and_ties_go_by_index() -> None:
 @given(st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2)), min_size=3, max_size=30), st.integers(1, 40))
 def test_points_of_a_grid_with_many_ties(points: list[tuple[int, int]], k: int) -> None:
     x = np.array(points, dtype=np.float64)
-    found = nearest_neighbours(x, k=k, normalised=False).indices
+    found = nearest_neighbors(x, k=k, normalized=False).indices
     assert found.shape == (len(x), min(k, len(x) - 1))
     assert found.tolist() == naive(x, min(k, len(x) - 1)).tolist()
 
 
 def test_the_approximate_search_measures_its_recall() -> None:
     x = np.random.default_rng(0).normal(size=(3000, 8)).astype(np.float32)
-    exact = nearest_neighbours(x, k=6)
-    found = nearest_neighbours(x, k=6, method="approximate")
+    exact = nearest_neighbors(x, k=6)
+    found = nearest_neighbors(x, k=6, method="approximate")
     share = (exact.indices[:, :, None] == found.indices[:, None]).any(2).double().mean()
     assert 0.8 < float(share) <= 1
     assert found.recall == pytest.approx(float(share), abs=0.05)
@@ -68,7 +69,7 @@ def test_the_approximate_search_measures_its_recall() -> None:
 def test_rows_whose_cells_hold_too_few_are_done_exactly() -> None:
     # Cells of forty items and a k beyond sixteen of them.
     x = np.random.default_rng(0).normal(size=(900, 4)).astype(np.float32)
-    found = nearest_neighbours(x, k=880, method="approximate")
+    found = nearest_neighbors(x, k=880, method="approximate")
     assert (found.indices >= 0).all()
     assert all(len(set(row)) == 880 for row in found.indices[:20].tolist())
 
@@ -85,4 +86,4 @@ def test_rows_whose_cells_hold_too_few_are_done_exactly() -> None:
 )
 def test_bad_input(x: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(NearerError, match=message):
-        nearest_neighbours(x, **options)
+        nearest_neighbors(x, **options)

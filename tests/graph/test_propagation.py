@@ -12,28 +12,21 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nearer.exceptions import NearerError, NearerWarning
-from nearer.graph import (
-    Neighbours,
-    Transition,
-    label_reach,
-    nearest_neighbours,
-    propagate,
-    transition,
-    two_sided_affinity,
-)
-from nearer.graph import propagation as P
-from nearer.graph.dense import dense_walk
-from nearer.graph.entries import certify
-from nearer.graph.local_lowrank import local_lowrank_entries
-from nearer.graph.transition import solve
-from nearer.mining import mine_neighbourhood
+from nearer.graph import Neighbors, Transition, label_reach, nearest_neighbors, propagate, two_sided_affinity
+from nearer.graph import _propagation as P
+from nearer.graph import _transition as transition
+from nearer.graph._dense import dense_walk
+from nearer.graph._entries import certify
+from nearer.graph._local_lowrank import local_lowrank_entries
+from nearer.graph._transition import solve
+from nearer.mining import mine_neighborhood
 
 
 def clusters(n: int, classes: int = 10, d: int = 32, spread: float = 0.7, seed: int = 0) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     y = torch.arange(n) % classes
-    centres = torch.nn.functional.normalize(torch.randn(classes, d, generator=generator), dim=1)
-    return centres[y] + spread * torch.randn(n, d, generator=generator) / d**0.5, y
+    centers = torch.nn.functional.normalize(torch.randn(classes, d, generator=generator), dim=1)
+    return centers[y] + spread * torch.randn(n, d, generator=generator) / d**0.5, y
 
 
 def few(y: Tensor, per_class: int) -> Tensor:
@@ -43,7 +36,7 @@ def few(y: Tensor, per_class: int) -> Tensor:
     return labels
 
 
-def printed(near: Neighbours, labels: Tensor, gamma: float, nu: float) -> Tensor:
+def printed(near: Neighbors, labels: Tensor, gamma: float, nu: float) -> Tensor:
     """W by the iteration W ← γQW + (1 − γ)W⁰ on whole matrices, symmetrised."""
     n = near.n
     Q = torch.zeros(n, n, dtype=torch.float64).scatter_(1, near.indices, 1 / near.k)
@@ -64,7 +57,7 @@ MODES = ["dense", "sparse_lu", "blocked", "local_lowrank", "auto"]
 @pytest.mark.parametrize("nu", [1.0, None])
 def test_every_mode_is_the_printed_fixed_point(mode: Any, nu: float | None) -> None:
     x, y = clusters(120, classes=4)
-    near, labels = nearest_neighbours(x, k=6), few(y, 3)
+    near, labels = nearest_neighbors(x, k=6), few(y, 3)
     found = propagate(near, labels, gamma=0.9, negative_weight=nu, mode=mode)
     expected = printed(near, labels, 0.9, 1 / 3 if nu is None else nu).gather(1, near.indices)
     tight = 1e-8 if mode in ("dense", "sparse_lu", "auto") else 2e-4
@@ -78,11 +71,11 @@ def test_every_mode_is_the_printed_fixed_point(mode: Any, nu: float | None) -> N
 @pytest.mark.parametrize(("mode", "n"), [("local_lowrank", 300), ("local_lowrank", 3000), ("blocked", 300)])
 def test_modes_against_the_inverse_and_the_triplets_they_give(mode: Any, n: int) -> None:
     x, y = clusters(n)
-    near, labels = nearest_neighbours(x, k=10), few(y, 10)
+    near, labels = nearest_neighbors(x, k=10), few(y, 10)
     exact, found = (propagate(near, labels, mode=one) for one in ("dense", mode))
     relative = ((found.edges - exact.edges).abs() / exact.edges.abs().clamp_min(1e-4)).mean()
     assert relative < 0.03
-    half = [mine_neighbourhood(near, one.edges)[:, 1].reshape(n, 5).sort(1).values for one in (exact, found)]
+    half = [mine_neighborhood(near, one.edges)[:, 1].reshape(n, 5).sort(1).values for one in (exact, found)]
     agree = torch.tensor([len(set(a) & set(b)) for a, b in zip(half[0].tolist(), half[1].tolist(), strict=True)])
     assert agree.double().mean() / 5 > 0.98
 
@@ -98,7 +91,7 @@ def test_the_closed_form_on_a_directed_cycle() -> None:
 
 def test_rows_of_the_walk_sum_to_one_and_nothing_is_negative() -> None:
     x, _ = clusters(200)
-    R = dense_walk(Transition(nearest_neighbours(x, k=5).indices), 0.99)
+    R = dense_walk(Transition(nearest_neighbors(x, k=5).indices), 0.99)
     torch.testing.assert_close(R.sum(1), torch.ones(200).double())
     assert (R >= 0).all()
 
@@ -123,9 +116,9 @@ def test_solves_are_exact_on_random_graphs(seed: int, n: int, gamma: float, tran
     torch.testing.assert_close(rough.double(), expected, atol=2e-3, rtol=0)
 
 
-def test_two_unlabelled_items_know_nothing_of_labels_but_two_sided_does() -> None:
+def test_two_unlabeled_items_know_nothing_of_labels_but_two_sided_does() -> None:
     x, y = clusters(150, classes=3, spread=2.0)
-    near = nearest_neighbours(x, k=6)
+    near = nearest_neighbors(x, k=6)
     labels = few(y, 5)
     other = torch.where(labels >= 0, (labels + 1) % 3, -1)
     other[labels == 0] = 0  # now a wrong labelling, not just other names
@@ -138,10 +131,10 @@ def test_two_unlabelled_items_know_nothing_of_labels_but_two_sided_does() -> Non
     assert (a[both] - b[both]).abs().max() > 1e-4
 
 
-def test_a_labelled_neighbour_is_a_friend_by_majority_or_by_balance() -> None:
+def test_a_labeled_neighbor_is_a_friend_by_majority_or_by_balance() -> None:
     """ν = 1: W*_ij > 0 iff the class of j holds more than half of the label mass that i reaches."""
     x, y = clusters(400, classes=8, spread=2.0)
-    near, labels = nearest_neighbours(x, k=8), few(y, 6)
+    near, labels = nearest_neighbors(x, k=8), few(y, 6)
     reach, _ = label_reach(near, labels)
     i, c = torch.arange(400)[:, None].expand(400, 8), near.indices
     chosen = (labels[c] >= 0) & (labels[i] == -1)
@@ -155,7 +148,7 @@ def test_a_labelled_neighbour_is_a_friend_by_majority_or_by_balance() -> None:
 
 def test_two_sided_edges_are_the_matrix_of_pairs() -> None:
     x, y = clusters(60, classes=3)
-    near, labels = nearest_neighbours(x, k=5), few(y, 4)
+    near, labels = nearest_neighbors(x, k=5), few(y, 4)
     found = propagate(near, labels, two_sided=True)
     K = 1.5 * torch.eye(3).double() - 0.5
     whole = found.reach @ K @ found.reach.T
@@ -175,7 +168,7 @@ def test_on_a_plane_the_certificate_refuses_the_low_rank_and_another_mode_takes_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(P, "RANKS", (4, 16))
-    near = nearest_neighbours(grid(40), k=6, normalised=False)
+    near = nearest_neighbors(grid(40), k=6, normalized=False)
     labels = torch.full((near.n,), -1)
     labels[[0, near.n - 1]] = torch.tensor([0, 1])
     found = propagate(near, labels, mode="local_lowrank")
@@ -189,14 +182,14 @@ def test_on_a_plane_the_certificate_refuses_the_low_rank_and_another_mode_takes_
 
 
 def test_a_higher_rank_helps_and_the_certificate_sees_it() -> None:
-    walk = Transition(nearest_neighbours(clusters(800, spread=3.0)[0], k=10).indices)
+    walk = Transition(nearest_neighbors(clusters(800, spread=3.0)[0], k=10).indices)
     means = [certify(walk, 0.99, local_lowrank_entries(walk, 0.99, rank=r)).mean for r in (2, 64)]
     assert means[1] < means[0] / 1.5
     assert "exact columns" in str(certify(walk, 0.99, local_lowrank_entries(walk, 0.99)))
 
 
 def test_without_labels_it_is_the_graph_alone_and_says_so() -> None:
-    near = nearest_neighbours(clusters(50)[0], k=4)
+    near = nearest_neighbors(clusters(50)[0], k=4)
     R = dense_walk(Transition(near.indices), 0.99)
     with pytest.warns(NearerWarning, match="should name at least one item"):
         found = propagate(near, [-1] * 50)
@@ -206,7 +199,7 @@ def test_without_labels_it_is_the_graph_alone_and_says_so() -> None:
 
 def test_one_class_alone_and_isolated_parts_are_harmless() -> None:
     x = torch.cat([torch.randn(20, 3) + 50, torch.randn(20, 3) - 50])
-    near = nearest_neighbours(x, k=3, normalised=False)
+    near = nearest_neighbors(x, k=3, normalized=False)
     labels = torch.full((40,), -1)
     labels[0] = 4
     found = propagate(near, labels)
@@ -226,13 +219,13 @@ def test_one_class_alone_and_isolated_parts_are_harmless() -> None:
     ],
 )
 def test_bad_settings(options: dict[str, Any], message: str) -> None:
-    near = nearest_neighbours(clusters(30)[0], k=3)
+    near = nearest_neighbors(clusters(30)[0], k=3)
     with pytest.raises(NearerError, match=message):
         propagate(near, [0, 1] * 15, **options)
 
 
 def test_bad_graphs_and_labels() -> None:
-    near = nearest_neighbours(clusters(30)[0], k=3)
+    near = nearest_neighbors(clusters(30)[0], k=3)
     with pytest.raises(NearerError, match="one entry for each of the 30 rows"):
         propagate(near, [0, 1])
     with pytest.raises(NearerError, match=r"integers of shape \(n, k\)"):

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 def clustered(n: int, d: int = 16, *, noise: float = 0.3, seed: int = 0) -> NDArray[np.float32]:
     generator = np.random.default_rng(seed)
-    centres = np.random.default_rng(99).standard_normal((40, d))
-    return (centres[generator.integers(0, 40, n)] + noise * generator.standard_normal((n, d))).astype(np.float32)
+    centers = np.random.default_rng(99).standard_normal((40, d))
+    return (centers[generator.integers(0, 40, n)] + noise * generator.standard_normal((n, d))).astype(np.float32)
 
 
 @pytest.fixture(scope="session")

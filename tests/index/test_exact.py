@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearer.index import exact
-from nearer.index.exact import Similarity, exact_search, similarities
+from nearer.index import _exact as exact
+from nearer.index._exact import Similarity, exact_search, similarities
 
 SIMILARITIES: list[Similarity] = ["cosine", "dot", "euclidean"]
 

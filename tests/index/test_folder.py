@@ -18,7 +18,7 @@ from nearer.exceptions import CorruptFileError, MissingDataError
 from nearer.index import HNSW, IVF, Exact, Index
 
 Floats = NDArray[np.float32]
-KINDS = [Exact(), HNSW(neighbours=8), IVF(probes=8)]
+KINDS = [Exact(), HNSW(neighbors=8), IVF(probes=8)]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -46,7 +46,7 @@ def test_a_loaded_index_answers_the_same(
 
 
 def test_removed_items_are_not_written(tmp_path: Path, easy: Floats) -> None:
-    index = Index(16, kind=HNSW(neighbours=8))
+    index = Index(16, kind=HNSW(neighbors=8))
     index.add(easy[:1500], metadata={"secret": [f"s{i}" for i in range(1500)]})
     index.remove([7])
     assert index._removed == 1
@@ -133,10 +133,10 @@ FORGERIES: dict[str, Change] = {
     "levels too high": lambda t, d, m: t["structure"]["levels"].fill_(60),
     "levels zero": lambda t, d, m: t["structure"]["levels"].fill_(0),
     "offsets wrong": lambda t, d, m: t["structure"]["offsets"].add_(1),
-    "edges outside": lambda t, d, m: t["structure"]["neighbours"].fill_(10**6),
-    "edges below": lambda t, d, m: t["structure"]["neighbours"].fill_(-2),
-    "edges too many": lambda t, d, m: t["structure"].update(neighbours=t["structure"]["neighbours"].repeat(2)),
-    "edges too high": lambda t, d, m: t["structure"]["neighbours"].fill_(int(t["structure"]["levels"].argmin())),
+    "edges outside": lambda t, d, m: t["structure"]["neighbors"].fill_(10**6),
+    "edges below": lambda t, d, m: t["structure"]["neighbors"].fill_(-2),
+    "edges too many": lambda t, d, m: t["structure"].update(neighbors=t["structure"]["neighbors"].repeat(2)),
+    "edges too high": lambda t, d, m: t["structure"]["neighbors"].fill_(int(t["structure"]["levels"].argmin())),
     "entry outside": lambda t, d, m: t["structure"].update(entry=torch.tensor([10**6, 1])),
     "entry too high": lambda t, d, m: t["structure"].update(entry=torch.tensor([0, 40])),
     "entry of another shape": lambda t, d, m: t["structure"].update(entry=torch.tensor([[1, 2], [3, 4]])),
@@ -145,7 +145,7 @@ FORGERIES: dict[str, Change] = {
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory, easy: Floats) -> Path:
-    index = Index(16, kind=HNSW(neighbours=8))
+    index = Index(16, kind=HNSW(neighbors=8))
     index.add(easy[:1200])
     return index.save(tmp_path_factory.mktemp("stored") / "index")
 
@@ -167,12 +167,12 @@ def test_a_forged_folder_with_right_checksums_is_refused(stored: Path, tmp_path:
         Index.load(place)
 
 
-@pytest.mark.parametrize("centres", [torch.rand(3), torch.rand(3, 5), torch.full((3, 16), float("inf"))])
-def test_forged_centres_are_refused(tmp_path: Path, easy: Floats, centres: torch.Tensor) -> None:
+@pytest.mark.parametrize("centers", [torch.rand(3), torch.rand(3, 5), torch.full((3, 16), float("inf"))])
+def test_forged_centers_are_refused(tmp_path: Path, easy: Floats, centers: torch.Tensor) -> None:
     index = Index(16, kind=IVF(probes=8))
     index.add(easy[:1200])
     content = read_folder(index.save(tmp_path / "index"), format="nearer.index", version=1)
-    content.tensors["structure"]["centres"] = centres
+    content.tensors["structure"]["centers"] = centers
     place = write_folder(
         tmp_path / "forged",
         format="nearer.index",
@@ -181,7 +181,7 @@ def test_forged_centres_are_refused(tmp_path: Path, easy: Floats, centres: torch
         documents=content.documents,
         metadata=content.metadata,
     )
-    with pytest.raises(CorruptFileError, match="`centres` must be finite rows of 16"):
+    with pytest.raises(CorruptFileError, match="`centers` must be finite rows of 16"):
         Index.load(place)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from nearer.exceptions import NearerWarning, NotFiniteError, ParameterError, ShapeError
 from nearer.geometry import AsymmetricMap, cosine_similarity, dot_product, euclidean_distance
 from nearer.index import HNSW, IVF, Exact, Index
-from nearer.index.exact import Similarity
+from nearer.index._exact import Similarity
 
 Floats = NDArray[np.float32]
 KINDS = [Exact(), HNSW(), IVF(probes=8)]
@@ -201,7 +201,7 @@ def test_metadata_comes_with_the_hits_and_filters_them(easy: Floats) -> None:
         most = index.search(easy[:20], k=4, where={"third": False})
         assert (most.ids % 3 != 0).all()
         assert index.search(easy[:3], where={"parity": "neither"}).ids.shape == (3, 0)
-        assert index.search(easy[:3], where={"colour": None}).ids.shape == (3, 0)
+        assert index.search(easy[:3], where={"color": None}).ids.shape == (3, 0)
         assert index.search(easy[:3], k=2, where={"third": 1}).ids.shape == (3, 0)  # 1 is not True
 
 
@@ -328,7 +328,7 @@ def test_the_number_of_threads_is_left_alone(easy: Floats, new: Floats) -> None:
         (lambda i: Index(0), ParameterError, "`dimension` must be at least 1"),
         (lambda i: Index(2, similarity="cosin"), ParameterError, "Did you mean 'cosine'"),
         (lambda i: Index(2, kind="hnsw"), ParameterError, r"`kind` must be Exact\(\), HNSW\(...\) or IVF\(...\)"),
-        (lambda i: HNSW(neighbours=1), ParameterError, "`neighbours` must be between 2"),
+        (lambda i: HNSW(neighbors=1), ParameterError, "`neighbors` must be between 2"),
         (lambda i: HNSW(build_width=0), ParameterError, "`build_width` must be at least 1"),
         (lambda i: HNSW(search_width=0), ParameterError, "`search_width` must be at least 1"),
         (lambda i: IVF(cells=0), ParameterError, "`cells` must be between 1"),

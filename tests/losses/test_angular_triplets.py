@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nearer.exceptions import NearerError
-from nearer.geometry import normalise, orthonormalise
+from nearer.geometry import normalize, orthonormalize
 from nearer.losses import (
     AngularTripletLoss,
     ProjectedAngularLoss,
@@ -24,9 +24,9 @@ from nearer.relations import Triplets
 
 def problem(seed: int = 0, n: int = 12, d: int = 6, l: int = 3) -> tuple[Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    z = normalise(torch.randn(n, d, generator=generator, dtype=torch.float64))
+    z = normalize(torch.randn(n, d, generator=generator, dtype=torch.float64))
     triplets = torch.stack([torch.randperm(n, generator=generator)[:3] for _ in range(20)])
-    return z, triplets, orthonormalise(torch.randn(d, l, generator=generator, dtype=torch.float64))
+    return z, triplets, orthonormalize(torch.randn(d, l, generator=generator, dtype=torch.float64))
 
 
 def naive(z: Tensor, triplets: Tensor, L: Tensor, alpha: float) -> Tensor:

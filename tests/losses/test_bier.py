@@ -155,7 +155,7 @@ def test_price_of_weights_and_biases():
 
 def test_abier_is_the_sum_and_lists_only_its_own_parameters():
     heads, alike = make("adversarial")
-    loss = ABIERLoss(heads, regulariser=alike, diversity=0.3)
+    loss = ABIERLoss(heads, regularizer=alike, diversity=0.3)
     assert {id(one) for one in loss.parameters()} == {id(one) for one in alike.regressors.parameters()}
     assert not any("heads" in name for name in loss.state_dict())
     x = torch.randn(7, 5, dtype=torch.float64)
@@ -200,11 +200,11 @@ def test_bad_input():
 def test_unseen_classes(kind):
     x, y, unseen, other = rows()
     heads = BoostedHeads(32, (4, 6, 8), generator=torch.Generator().manual_seed(1))
-    trunk = MLP(16, 32, hidden=(), normalised=False, generator=torch.Generator().manual_seed(0))
+    trunk = MLP(16, 32, hidden=(), normalized=False, generator=torch.Generator().manual_seed(0))
     encoder = nn.Sequential(trunk, nn.ReLU(), heads)
-    regulariser = HeadDiversity(heads, kind=kind, hidden=16, generator=torch.Generator().manual_seed(2))
+    regularizer = HeadDiversity(heads, kind=kind, hidden=16, generator=torch.Generator().manual_seed(2))
     before = recall(encoder, unseen, other)
-    learn(encoder, ABIERLoss(heads, regulariser=regulariser), x, y, epochs=20)
+    learn(encoder, ABIERLoss(heads, regularizer=regularizer), x, y, epochs=20)
     assert recall(encoder, unseen, other) > before + 0.15
     lengths = torch.cat([part.weight.norm(dim=1) for part in heads.parts])
     assert (lengths - 1).abs().mean() < 0.3

@@ -12,7 +12,7 @@ import nearer.losses
 from every_loss import CASES, LOSSES, ONE_SET_ONLY, Make, batch, value_and_gradient
 from nearer.exceptions import NearerError, NotFiniteError, ParameterError, ShapeError
 from nearer.losses import PairLoss
-from nearer.losses.pair_loss import as_function
+from nearer.losses.pairs._pair_loss import as_function
 from nearer.pairwise import Panel, tile_size
 from nearer.relations import ClassLabels, LabelDistributions, MultiLabels, Pairs, PartialLabels
 

@@ -12,7 +12,7 @@ from held_out import learn, recall, rows
 from nearer.exceptions import NearerError, ParameterError
 from nearer.geometry import MLP, UnitLength
 from nearer.losses import ContrastiveLoss, EnergyConfusionLoss, energy_confusion
-from nearer.losses.energy_confusion import _draw
+from nearer.losses.pairs._energy_confusion import _draw
 
 LABELS = torch.tensor([0, 0, 0, 1, 1, 2])
 X = torch.randn(6, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -102,9 +102,9 @@ def test_unseen_classes_and_lower_energy():
     x, y, unseen, other = rows()
     energies = {}
     for weight in (0.0, 0.13):
-        trunk = MLP(16, 32, hidden=(), normalised=False, generator=torch.Generator().manual_seed(0))
+        trunk = MLP(16, 32, hidden=(), normalized=False, generator=torch.Generator().manual_seed(0))
         layer = nn.Sequential(
-            MLP(32, 16, hidden=(), normalised=False, generator=torch.Generator().manual_seed(1)), UnitLength()
+            MLP(32, 16, hidden=(), normalized=False, generator=torch.Generator().manual_seed(1)), UnitLength()
         )
         encoder = nn.Sequential(trunk, nn.ReLU(), layer)
         before = recall(encoder, unseen, other)

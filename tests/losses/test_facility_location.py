@@ -16,8 +16,8 @@ from torch import Tensor
 from every_loss import batch, value_and_gradient
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.losses import FacilityLocationLoss, choose_medoids
-from nearer.losses.facility_location import distances_of, nmi
-from nearer.pairwise.function import normalize_rows
+from nearer.losses.pairs._facility_location import distances_of, nmi
+from nearer.pairwise._function import normalize_rows
 from nearer.relations import ClassLabels
 
 
@@ -118,12 +118,12 @@ def test_tight_classes_cost_nothing_and_mixed_ones_learn() -> None:
     x = torch.randn(24, 4, dtype=torch.float64, requires_grad=True)
     loss = FacilityLocationLoss(reduction="mean")
     first = loss(x, y).item()
-    optimiser = torch.optim.Adam([x], lr=0.05)
+    optimizer = torch.optim.Adam([x], lr=0.05)
     for _ in range(150):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         value = loss(x, y)
         value.backward()
-        optimiser.step()
+        optimizer.step()
     assert value.item() < 0.1 * first
 
 

@@ -130,7 +130,7 @@ def test_bad_input():
 @pytest.mark.parametrize("selection", ["cascade", "independent"])
 def test_unseen_classes_of_rows(selection):
     x, y, unseen, other = rows()
-    network = MLP(16, 16, hidden=(32, 32), normalised=False, generator=torch.Generator().manual_seed(0))
+    network = MLP(16, 16, hidden=(32, 32), normalized=False, generator=torch.Generator().manual_seed(0))
     names = [f"layers.{place}" for place in range(3)]
     encoder = CascadeHeads(network, names, x[:1], dimension=8, generator=torch.Generator().manual_seed(1))
     before = recall(encoder, unseen, other)

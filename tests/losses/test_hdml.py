@@ -12,7 +12,7 @@ from held_out import learn, recall, rows
 from nearer.exceptions import LabelError, ParameterError
 from nearer.geometry import MLP
 from nearer.losses import HDMLLoss, harder_negatives
-from nearer.losses.hdml import _triplets
+from nearer.losses.systems._hdml import _triplets
 
 LABELS = torch.tensor([0, 0, 0, 1, 1, 2, 2, 3])
 
@@ -183,7 +183,7 @@ def test_bad_input():
 def test_unseen_classes_and_harder_negatives_as_training_goes():
     x, y, unseen, other = rows()
     head = MLP(32, 16, hidden=(), generator=torch.Generator().manual_seed(1))
-    trunk = MLP(16, 32, hidden=(), normalised=False, generator=torch.Generator().manual_seed(0))
+    trunk = MLP(16, 32, hidden=(), normalized=False, generator=torch.Generator().manual_seed(0))
     encoder = nn.Sequential(trunk, nn.ReLU(), head)
     loss = HDMLLoss(
         head, 32, 16, 40, epoch_steps=12, alpha=0.5, margin=0.5, generator=torch.Generator().manual_seed(2)

@@ -11,7 +11,7 @@ from torch import nn
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry import BoostedHeads, UnitLength
 from nearer.losses import ABIERLoss, ContrastiveLoss, EnergyConfusionLoss, HDMLLoss
-from nearer.losses.layer_input import LayerInput
+from nearer.losses.layers._layer_input import LayerInput
 from nearer.training import EncoderStep, TensorBatches
 
 LABELS = torch.arange(4).repeat_interleave(3)

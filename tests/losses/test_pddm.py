@@ -75,7 +75,7 @@ def test_blocks_of_the_table_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     x, _ = batch(20, 4)
     network = make().network
     whole = network.table(x)
-    monkeypatch.setattr("nearer.losses.pddm._BLOCK", 1000)
+    monkeypatch.setattr("nearer.losses.systems._pddm._BLOCK", 1000)
     torch.testing.assert_close(network.table(x), whole)
     assert torch.equal(whole, whole.T)
 
@@ -112,7 +112,7 @@ def test_the_network_learns_which_pairs_are_alike() -> None:
     with torch.no_grad():
         encoder.weight.copy_(torch.eye(6))
         encoder.bias.zero_()
-    optimiser = torch.optim.Adam([*encoder.parameters(), *loss.parameters()], lr=0.01)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *loss.parameters()], lr=0.01)
 
     def order() -> float:
         table = loss.network.table(normalize(encoder(x), dim=1).detach())
@@ -123,9 +123,9 @@ def test_the_network_learns_which_pairs_are_alike() -> None:
     before = order()
     for _ in range(120):
         rows = torch.randperm(60, generator=generator)[:30]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss(encoder(x[rows]), y[rows]).backward()
-        optimiser.step()
+        optimizer.step()
     assert order() > max(0.9, before + 0.2)
 
 

@@ -137,7 +137,7 @@ def test_our_histogram_takes_duplicates() -> None:
     assert loss.item() == pytest.approx(1.0)
 
 
-def test_our_generalised_lifted_is_zero_without_a_side() -> None:
+def test_our_generalized_lifted_is_zero_without_a_side() -> None:
     """Theirs returns 1.54 on singletons: an empty log-sum-exp counts as 0."""
     x, _ = batch(6, 6)
     assert GeneralizedLiftedLoss()(x, torch.arange(6)).item() == 0

@@ -21,7 +21,7 @@ from nearer.losses import (
     ProxyNCALoss,
     SoftTripleLoss,
 )
-from nearer.pairwise import classes
+from nearer.pairwise import _classes as classes
 
 C, D, N = 7, 5, 11
 
@@ -37,7 +37,7 @@ CASES = {
     "proxy-nca": lambda c=C: ProxyNCALoss(c, D, generator=random()),
     "proxy-nca, own in": lambda c=C: ProxyNCALoss(c, D, own_in_denominator=True, generator=random()),
     "proxy-anchor": lambda c=C: ProxyAnchorLoss(c, D, generator=random()),
-    "soft-triple": lambda c=C: SoftTripleLoss(c, D, centres=3, generator=random()),
+    "soft-triple": lambda c=C: SoftTripleLoss(c, D, centers=3, generator=random()),
 }
 
 
@@ -166,7 +166,7 @@ class TestContract:
 
 def test_related_losses():
     x, y = batch()
-    one = SoftTripleLoss(C, D, centres=1, margin=0.1, merging=0.0, generator=random()).double()
+    one = SoftTripleLoss(C, D, centers=1, margin=0.1, merging=0.0, generator=random()).double()
     am = AMSoftmaxLoss(C, D, generator=random()).double()
     torch.testing.assert_close(one(x, y), am(x, y))
     plain = AMSoftmaxLoss(C, D, scale=20.0, margin=0.0, generator=random()).double()

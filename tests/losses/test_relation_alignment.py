@@ -11,7 +11,7 @@ from torch import Tensor
 from every_loss import value_and_gradient
 from nearer.exceptions import NearerWarning, ParameterError
 from nearer.losses import RelationAlignmentLoss, relation_alignment
-from nearer.losses.relation_alignment import best_line, moments
+from nearer.losses.pairs._relation_alignment import best_line, moments
 from nearer.mining import LargestErrors, RandomPairs, draw_partners
 from nearer.pairwise import tile_size
 from nearer.relations import LabelDistributions, MultiLabels, Numbers, Pairs, PartialLabels, Relation
@@ -52,15 +52,15 @@ def test_one_hot_needs_as_many_dimensions_as_classes() -> None:
     best = {}
     for d in (3, 4):
         x = torch.nn.Parameter(torch.randn(4, d, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
-        optimiser = torch.optim.LBFGS([x], max_iter=200, tolerance_grad=1e-12)
+        optimizer = torch.optim.LBFGS([x], max_iter=200, tolerance_grad=1e-12)
 
-        def closure(x: Tensor = x, optimiser: torch.optim.Optimizer = optimiser) -> Tensor:
-            optimiser.zero_grad()
+        def closure(x: Tensor = x, optimizer: torch.optim.Optimizer = optimizer) -> Tensor:
+            optimizer.zero_grad()
             value = relation_alignment(x, y)
             value.backward()
             return value
 
-        optimiser.step(closure)
+        optimizer.step(closure)
         best[d] = relation_alignment(x, y).item()
     assert best[4] < 1e-8
     assert best[3] > 0.1

@@ -17,8 +17,8 @@ from nearer.mining import ClassTree
 def data(n: int, classes: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     labels = torch.cat([torch.arange(classes), torch.randint(classes, (n - classes,), generator=generator)]) * 3 + 1
-    centres = torch.randn(3 * classes + 1, 4, generator=generator, dtype=torch.float64)
-    return centres[labels] + 0.4 * torch.randn(n, 4, generator=generator, dtype=torch.float64), labels
+    centers = torch.randn(3 * classes + 1, 4, generator=generator, dtype=torch.float64)
+    return centers[labels] + 0.4 * torch.randn(n, 4, generator=generator, dtype=torch.float64), labels
 
 
 def naive(x: Tensor, y: Tensor, levels: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -64,7 +64,7 @@ def test_against_all_pairs(seed: int, classes: int, more: int, levels: int) -> N
         assert tree.nearest(names[one, None], count=99)[0].tolist() == names[others].tolist()
 
 
-def test_parts_give_the_whole_and_unlabelled_items_do_not_count() -> None:
+def test_parts_give_the_whole_and_unlabeled_items_do_not_count() -> None:
     x, y = data(40, 6)
     whole, parts, extra = ClassTree(), ClassTree(), ClassTree()
     whole.update(x, y)
@@ -89,11 +89,11 @@ def test_nodes_are_nested_and_the_top_may_stay_apart() -> None:
     assert opposite.within.tolist() == [0, 0]
 
 
-def test_blocks_change_nothing_and_neighbours_can_be_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_change_nothing_and_neighbors_can_be_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = data(90, 20)
     tree, small = ClassTree(), ClassTree()
     tree.update(x, y)
-    monkeypatch.setattr("nearer.mining.class_tree._block", lambda columns: 3)
+    monkeypatch.setattr("nearer.mining._class_tree._block", lambda columns: 3)
     small.update(x, y)
     assert torch.equal(small.nodes, tree.nodes)
     some = tree.classes[::3]

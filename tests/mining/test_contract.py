@@ -31,10 +31,10 @@ from nearer.mining import (
     SemiHardTriplets,
     SpanningTree,
 )
-from nearer.mining.distance_weighted import log_inverse_density
-from nearer.mining.spanning_tree import spanning_tree
+from nearer.mining._distance_weighted import log_inverse_density
+from nearer.mining._spanning_tree import spanning_tree
 from nearer.pairwise import Miner, Pairing, Panel, tile_size
-from nearer.pairwise.panels import iterate_panels
+from nearer.pairwise._panels import iterate_panels
 from nearer.relations import ClassLabels, MultiLabels
 
 SETTINGS: dict[str, dict[str, object]] = {

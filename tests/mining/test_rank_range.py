@@ -14,7 +14,7 @@ from torch import Tensor
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.index import HNSW, Index
 from nearer.mining import HardnessController, RankRange, mine_rank_range
-from nearer.mining.rank_range import Search
+from nearer.mining._rank_range import Search
 
 
 def exact(embeddings: Tensor) -> Search:

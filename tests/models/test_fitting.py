@@ -24,7 +24,7 @@ from nearer.models import (
     plain,
     save_fitted,
 )
-from nearer.models.problem import Problem
+from nearer.models._problem import Problem
 
 FAST = {"epochs": 2, "pictures": False, "hidden": (16,)}
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from nearer.exceptions import ParameterError
-from nearer.recipes.asymmetric import PROBLEMS, reproduce_asymmetric
-from nearer.recipes.recipe import Request
+from nearer.recipes._recipe import Request
+from nearer.recipes.asymmetric._asymmetric import PROBLEMS, reproduce_asymmetric
 
 ROOT = Path(__file__).resolve().parents[2]
 

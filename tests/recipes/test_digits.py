@@ -15,8 +15,9 @@ import torch
 from nearer.evaluation import Evaluation
 from nearer.exceptions import NearerError
 from nearer.geometry import embed
-from nearer.recipes import DigitsResult, digits, learn_digits
-from nearer.recipes.digits_report import nearest_others
+from nearer.recipes import DigitsResult, learn_digits
+from nearer.recipes.digits import _digits as digits
+from nearer.recipes.digits._digits_report import nearest_others
 
 EPOCHS = 6
 
@@ -91,9 +92,9 @@ def test_only_the_given_labels_reach_the_training(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(digits, "spread_labels", watch)
     later = digits.believe_labels
 
-    def watch_later(neighbours: Any, labels: Any, **options: Any) -> Any:
+    def watch_later(neighbors: Any, labels: Any, **options: Any) -> Any:
         seen.append(np.array(labels))
-        return later(neighbours, labels, **options)
+        return later(neighbors, labels, **options)
 
     monkeypatch.setattr(digits, "believe_labels", watch_later)
     learn_digits(epochs=2, labels_per_class=2)

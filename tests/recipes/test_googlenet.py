@@ -10,7 +10,7 @@ import torch
 
 from nearer.datasets import load_image_folder
 from nearer.exceptions import NearerError
-from nearer.recipes.googlenet import GoogLeNetTrunk, load_trunk, rmac_descriptors
+from nearer.recipes.semi_supervised._googlenet import GoogLeNetTrunk, load_trunk, rmac_descriptors
 
 
 def test_a_checkpoint_with_heads_is_read_and_describes_made_images(tmp_path: Path) -> None:

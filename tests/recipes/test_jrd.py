@@ -7,7 +7,7 @@ import torch
 
 from nearer.exceptions import NearerError
 from nearer.losses import AMSoftmaxLoss, JRDLoss, JRSLoss, Polynomial
-from nearer.recipes.jrd import LAYERS, Layer, LayeredLoss, mixtures
+from nearer.recipes.joint_representations._jrd import LAYERS, Layer, LayeredLoss, mixtures
 
 
 def problem() -> tuple[AMSoftmaxLoss, torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from nearer.datasets import Dataset, Split
-from nearer.datasets.digits import DIGITS
+from nearer.datasets._digits import DIGITS
 from nearer.exceptions import ParameterError
-from nearer.recipes import relation_alignment as recipe
-from nearer.recipes.recipe import Request
-from nearer.recipes.relation_data import SETS, LabelledSet
-from nearer.recipes.relation_methods import OURS, candidates
+from nearer.recipes._recipe import Request
+from nearer.recipes.relation_alignment import _relation_alignment as recipe
+from nearer.recipes.relation_alignment._relation_data import SETS, LabeledSet
+from nearer.recipes.relation_alignment._relation_methods import OURS, candidates
 
 
 def small(kind: str, n: int = 120) -> Dataset:
@@ -27,27 +27,27 @@ def small(kind: str, n: int = 120) -> Dataset:
     return Dataset(DIGITS, {"train": Split(X[:80], y[:80]), "test": Split(X[80:], y[80:])}, ())
 
 
-def labelled(kind: str, split: str = "folds") -> LabelledSet:
-    return LabelledSet("small", kind, lambda: small(kind), "standardised", split)  # type: ignore[arg-type]
+def labeled(kind: str, split: str = "folds") -> LabeledSet:
+    return LabeledSet("small", kind, lambda: small(kind), "standardized", split)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["classes", "sets", "distributions"])
 def test_folds_cover_every_row_once_and_are_prepared_on_training_rows(kind: str) -> None:
-    parts = list(labelled(kind).parts())
+    parts = list(labeled(kind).parts())
     assert len(parts) == 10
     assert sum(len(part.X_test) for part in parts) == 120
     for part in parts:
         np.testing.assert_allclose(part.X.mean(axis=0), 0, atol=1e-6)
         np.testing.assert_allclose(part.X.std(axis=0), 1, atol=1e-5)
-    (published,) = labelled(kind, "published").parts()
+    (published,) = labeled(kind, "published").parts()
     assert (len(published.X), len(published.X_test)) == (80, 40)
 
 
 @pytest.mark.parametrize("kind", ["classes", "sets", "distributions"])
 def test_rows_of_a_quick_run(kind: str) -> None:
-    rows = list(recipe.measure_set(labelled(kind), methods=("raw features", *OURS), folds=[0], quick=True))
+    rows = list(recipe.measure_set(labeled(kind), methods=("raw features", *OURS), folds=[0], quick=True))
     rows = recipe.with_choice(rows)
-    assert rows.pop(0)["method"].startswith("raw, standardised, k = ")
+    assert rows.pop(0)["method"].startswith("raw, standardized, k = ")
     assert [row["method"] for row in rows] == ["raw features", *OURS, "chosen"]
     best = max(rows[1:4], key=lambda row: row["merit"])
     for score in recipe.SCORES[kind]:
@@ -59,9 +59,9 @@ def test_rows_of_a_quick_run(kind: str) -> None:
 
 def test_what_is_done_is_left_out() -> None:
     done = {("raw features", fold, 0) for fold in range(10)} | {("GMML", 3, 0)}
-    rows = recipe.measure_set(labelled("classes"), methods=("raw features", "GMML"), folds=[2, 3], done=done)
+    rows = recipe.measure_set(labeled("classes"), methods=("raw features", "GMML"), folds=[2, 3], done=done)
     assert [(row["method"], row["fold"]) for row in rows] == [("GMML", 2)]
-    published = labelled("sets", "published")
+    published = labeled("sets", "published")
     rows = recipe.measure_set(published, methods=["raw features"], seeds=3, done={("raw features", 0, 1)})
     assert [row["seed"] for row in rows if row["method"] == "raw features"] == [0, 2]
     assert list(recipe.measure_set(published, methods=["GMML"], done={("GMML", 0, 0)})) == []
@@ -69,7 +69,7 @@ def test_what_is_done_is_left_out() -> None:
 
 def test_test_rows_do_not_touch_the_choice() -> None:
     """Scrambled test labels change the scores and nothing that was chosen."""
-    (part,) = labelled("sets", "published").parts()
+    (part,) = labeled("sets", "published").parts()
     found = candidates("sets", "RAML-KRR", rows=80)
     chosen = recipe._choose("sets", part, found, 0, False)
     scrambled = type(part)(part.fold, part.X, part.y, part.X_test * 0, 1 - part.y_test)
@@ -121,7 +121,7 @@ def test_every_method_has_candidates_and_learners() -> None:
 
 
 def test_an_outcome_in_the_house_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SETS, "sjaffe", labelled("distributions"))
+    monkeypatch.setitem(SETS, "sjaffe", labeled("distributions"))
     seen: list[tuple[str, float]] = []
     outcome = recipe.reproduce_relation_alignment(
         Request(quick=True, only=["sjaffe"], progress=lambda text, done: seen.append((text, done)))
@@ -129,7 +129,7 @@ def test_an_outcome_in_the_house_form(monkeypatch: pytest.MonkeyPatch) -> None:
     assert outcome.sections[0].heading == "Table 3: small"
     assert seen[-1] == ("done", 1.0)
     methods = [line["method"] for line in outcome.record["summary"]]
-    assert methods == ["raw, standardised, k = 4", "raw features", *OURS, "chosen"]
+    assert methods == ["raw, standardized, k = 4", "raw features", *OURS, "chosen"]
     with pytest.raises(ParameterError, match="must name tables"):
         recipe.reproduce_relation_alignment(Request(only=["nothing"]))
     assert {data.kind for data in recipe._chosen(Request(only=["table-2"]))} == {"sets"}

@@ -11,20 +11,21 @@ import pytest
 import torch
 
 from nearer.datasets import Dataset, Split
-from nearer.datasets.mnist import MNIST
+from nearer.datasets._mnist import MNIST
 from nearer.exceptions import NearerError
-from nearer.recipes import few_label_images, semi_supervised
-from nearer.recipes.few_label_images import load_few_label_images
-from nearer.recipes.recipe import Request
-from nearer.recipes.semi_supervised import TABLES, reproduce_semi_supervised
-from nearer.recipes.semi_supervised_runs import Length, run_method, start_from_labels
+from nearer.recipes._recipe import Request
+from nearer.recipes.semi_supervised import _few_label_images as few_label_images
+from nearer.recipes.semi_supervised import _semi_supervised as semi_supervised
+from nearer.recipes.semi_supervised._few_label_images import load_few_label_images
+from nearer.recipes.semi_supervised._semi_supervised import TABLES, reproduce_semi_supervised
+from nearer.recipes.semi_supervised._semi_supervised_runs import Length, run_method, start_from_labels
 from nearer.reports import html_report
 
 
-def made(n: int, seed: int, colour: bool) -> Split:
+def made(n: int, seed: int, color: bool) -> Split:
     """Ten patterns with noise."""
     random = np.random.default_rng(seed)
-    shape = (32, 32, 3) if colour else (28, 28)
+    shape = (32, 32, 3) if color else (28, 28)
     patterns = np.random.default_rng(0).integers(0, 200, (10, *shape))
     y = np.arange(n) % 10
     x = patterns[y] + random.integers(0, 56, (n, *shape))
@@ -33,14 +34,14 @@ def made(n: int, seed: int, colour: bool) -> Split:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(colour: bool) -> Dataset:
+    def load(color: bool) -> Dataset:
         names = tuple("0123456789")
-        size = 1600 if colour else 400
-        return Dataset(MNIST, {"train": made(size, 1, colour), "test": made(100, 2, colour)}, names)
+        size = 1600 if color else 400
+        return Dataset(MNIST, {"train": made(size, 1, color), "test": made(100, 2, color)}, names)
 
     loaders = {"mnist": lambda: load(False), "fashion": lambda: load(False), "cifar10": lambda: load(True)}
     monkeypatch.setattr(few_label_images, "LOADERS", loaders)
-    length = Length(start_steps=2, partitions=1, epochs=1, unlabelled=60, free_steps=2)
+    length = Length(start_steps=2, partitions=1, epochs=1, unlabeled=60, free_steps=2)
     monkeypatch.setattr(semi_supervised, "QUICK", dict.fromkeys(loaders, length))
     monkeypatch.setattr(semi_supervised, "ANGLES", (40.0, 50.0))
 
@@ -85,8 +86,8 @@ def test_validation_images_are_in_no_training_and_classes_are_balanced() -> None
         load_few_label_images("svhn", 0)
 
 
-def test_the_labels_of_unlabelled_and_test_images_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    length = Length(start_steps=2, partitions=1, epochs=1, unlabelled=40, free_steps=2)
+def test_the_labels_of_unlabeled_and_test_images_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    length = Length(start_steps=2, partitions=1, epochs=1, unlabeled=40, free_steps=2)
     runs = []
     for spoilt in (False, True):
         data = load_few_label_images("mnist", 0, scored=50)

@@ -50,14 +50,14 @@ def test_the_fixed_point_is_that_of_the_paper() -> None:
     f /= f.sum(1, keepdims=True)
     lead = np.sort(f, axis=1)
     expected = np.where(labels >= 0, 1.0, lead[:, -1] - lead[:, -2])
-    found, sure = spread_labels(x, labels, neighbours=k, alpha=alpha)
+    found, sure = spread_labels(x, labels, neighbors=k, alpha=alpha)
     np.testing.assert_allclose(sure, expected, atol=1e-9)
     assert (found == np.where(labels >= 0, labels, np.array([4, 7, 9])[f.argmax(1)])).all()
 
 
 def test_an_item_that_no_label_reaches_stays_without_one() -> None:
     x = [[0.0], [0.1], [50.0], [50.1]]
-    found, sure = spread_labels(x, [2, -1, -1, -1], neighbours=1)
+    found, sure = spread_labels(x, [2, -1, -1, -1], neighbors=1)
     assert found.tolist() == [2, 2, -1, -1]
     assert sure.tolist()[2:] == [0.0, 0.0]
 
@@ -69,10 +69,10 @@ def test_given_labels_are_kept_and_order_does_not_matter(seed: int) -> None:
     x = generator.normal(size=(25, 4))
     labels = np.where(generator.random(25) < 0.4, generator.integers(0, 3, 25), -1)
     labels[0] = 1
-    found, sure = spread_labels(x, labels, neighbours=4)
+    found, sure = spread_labels(x, labels, neighbors=4)
     assert (found[labels >= 0] == labels[labels >= 0]).all()
     order = generator.permutation(25)
-    again, _ = spread_labels(x[order], labels[order], neighbours=4)
+    again, _ = spread_labels(x[order], labels[order], neighbors=4)
     certain = sure[order] > 1e-9
     assert (again == found[order])[certain].all()
 
@@ -84,13 +84,13 @@ def test_other_containers_and_the_caller_keeps_its_data(convert: Any) -> None:
     labels = np.where(np.arange(len(y)) % 5 == 0, y, -1)
     labels.flags.writeable = False
     before = np.asarray(x).copy()
-    found, _ = spread_labels(x, labels, neighbours=3)
+    found, _ = spread_labels(x, labels, neighbors=3)
     assert (found == y).all()
     assert np.array_equal(np.asarray(x), before)
 
 
 def test_equal_items_do_not_divide_by_zero() -> None:
-    found, sure = spread_labels(np.ones((6, 2)), [0, -1, -1, -1, -1, -1], neighbours=2)
+    found, sure = spread_labels(np.ones((6, 2)), [0, -1, -1, -1, -1, -1], neighbors=2)
     assert set(found.tolist()) <= {0, -1}
     assert np.isfinite(sure).all()
 
@@ -99,12 +99,12 @@ def test_equal_items_do_not_divide_by_zero() -> None:
     ("features", "labels", "options", "message"),
     [
         (np.zeros((0, 2)), [], {}, "at least 2 rows"),
-        ([[0.0], [np.nan], [1.0]], [0, -1, 1], {"neighbours": 1}, "must be finite"),
-        ([[0.0], [1.0], [2.0]], [0, -1], {"neighbours": 1}, "one entry for each of the 3 rows"),
-        ([0.0, 1.0], [0, -1], {"neighbours": 1}, r"must have shape \(n, d\)"),
-        ([[0.0], [1.0]], [0, -1], {"neighbours": 2}, "between 1 and 1"),
-        ([[0.0], [1.0]], [0, -1], {"neighbours": 1, "alpha": 1.0}, "`alpha` must be below 1"),
-        ([[0.0], [1.0]], [0, -1], {"neighbours": 1, "alpha": 0.0}, "greater than 0"),
+        ([[0.0], [np.nan], [1.0]], [0, -1, 1], {"neighbors": 1}, "must be finite"),
+        ([[0.0], [1.0], [2.0]], [0, -1], {"neighbors": 1}, "one entry for each of the 3 rows"),
+        ([0.0, 1.0], [0, -1], {"neighbors": 1}, r"must have shape \(n, d\)"),
+        ([[0.0], [1.0]], [0, -1], {"neighbors": 2}, "between 1 and 1"),
+        ([[0.0], [1.0]], [0, -1], {"neighbors": 1, "alpha": 1.0}, "`alpha` must be below 1"),
+        ([[0.0], [1.0]], [0, -1], {"neighbors": 1, "alpha": 0.0}, "greater than 0"),
     ],
 )
 def test_bad_input(features: Any, labels: Any, options: dict[str, Any], message: str) -> None:
@@ -114,4 +114,4 @@ def test_bad_input(features: Any, labels: Any, options: dict[str, Any], message:
 
 def test_without_any_label_there_is_nothing_to_spread() -> None:
     with pytest.raises(LabelError, match="at least one item, got only -1"):
-        spread_labels([[0.0], [1.0]], [-1, -1], neighbours=1)
+        spread_labels([[0.0], [1.0]], [-1, -1], neighbors=1)

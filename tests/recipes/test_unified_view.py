@@ -13,13 +13,16 @@ import pytest
 
 from nearer.datasets import load_cub200
 from nearer.exceptions import NearerError
-from nearer.recipes import jrd, unified_view, unseen_class_data, unseen_class_report
-from nearer.recipes.catalogue import recipe_named
-from nearer.recipes.recipe import Request
-from nearer.recipes.unseen_class_data import load_unseen_classes
-from nearer.recipes.unseen_class_networks import Backbone
-from nearer.recipes.unseen_class_report import START
-from nearer.recipes.unseen_classes import run_row
+from nearer.recipes._catalog import recipe_named
+from nearer.recipes._recipe import Request
+from nearer.recipes.joint_representations import _jrd as jrd
+from nearer.recipes.unified_view import _unified_view as unified_view
+from nearer.recipes.unified_view import _unseen_class_data as unseen_class_data
+from nearer.recipes.unified_view import _unseen_class_report as unseen_class_report
+from nearer.recipes.unified_view._unseen_class_data import load_unseen_classes
+from nearer.recipes.unified_view._unseen_class_networks import Backbone
+from nearer.recipes.unified_view._unseen_class_report import START
+from nearer.recipes.unified_view._unseen_classes import run_row
 from nearer.reports import html_report
 from unseen_class_sets import SHORT, made, photos, tiny_backbone
 

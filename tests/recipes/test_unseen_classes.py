@@ -13,15 +13,22 @@ import torch
 from torch import nn
 
 from nearer.datasets import Dataset, Split, load_cub200, load_inshop
-from nearer.datasets.mnist import MNIST
+from nearer.datasets._mnist import MNIST
 from nearer.exceptions import NearerError
 from nearer.losses import AMSoftmaxLoss, ContrastiveLoss, SoftTripleLoss
-from nearer.recipes import unseen_class_data
-from nearer.recipes.unseen_class_data import PROTOCOLS, UnseenClasses, hold_out, load_unseen_classes
-from nearer.recipes.unseen_class_networks import Backbone, FrozenWhitening, load_weights
-from nearer.recipes.unseen_class_rates import RATES
-from nearer.recipes.unseen_class_report import recall_chart, summary_table
-from nearer.recipes.unseen_classes import Row, make_sampler, run_row, summarise, untrained, validate_row
+from nearer.recipes.unified_view import _unseen_class_data as unseen_class_data
+from nearer.recipes.unified_view._unseen_class_data import PROTOCOLS, UnseenClasses, hold_out, load_unseen_classes
+from nearer.recipes.unified_view._unseen_class_networks import Backbone, FrozenWhitening, load_weights
+from nearer.recipes.unified_view._unseen_class_rates import RATES
+from nearer.recipes.unified_view._unseen_class_report import recall_chart, summary_table
+from nearer.recipes.unified_view._unseen_classes import (
+    Row,
+    make_sampler,
+    run_row,
+    summarize,
+    untrained,
+    validate_row,
+)
 from unseen_class_sets import SHORT, features, made, photos, tiny_backbone
 
 
@@ -140,7 +147,7 @@ def test_class_vectors_start_at_class_means_where_the_protocol_says_so() -> None
     seen: list[nn.Module] = []
 
     def build(one: Any) -> nn.Module:
-        seen.append(SoftTripleLoss(one.classes, one.dimension, centres=2))
+        seen.append(SoftTripleLoss(one.classes, one.dimension, centers=2))
         return seen[-1]
 
     data = loaded("cars196_features", proxies_from_means=True, proxy_rate=0.0, epochs=1)
@@ -170,7 +177,7 @@ def test_means_and_standard_errors() -> None:
         for name, values in {"x": (1.0, 2.0, 6.0), "y": (5.0,)}.items()
         for value in values
     ]
-    first, second = summarise(rows)
+    first, second = summarize(rows)
     assert first["recall@1"] == 3.0
     assert first["recall@1 error"] == pytest.approx(np.std([1, 2, 6], ddof=1) / 3**0.5)
     assert (second["seeds"], second["recall@1 error"]) == (1, 0.0)
@@ -191,7 +198,7 @@ def test_photos_in_folders_with_weights_from_a_file(tmp_path: Path, monkeypatch:
     torch.manual_seed(4)
     module = tiny_backbone()
     torch.save({**module.state_dict(), "fc.weight": torch.zeros(2, 2)}, tmp_path / "weights.pth")
-    backbone = Backbone(tiny_backbone, tmp_path / "weights.pth", size=16, reversed_colours=True)
+    backbone = Backbone(tiny_backbone, tmp_path / "weights.pth", size=16, reversed_colors=True)
     plan = dataclasses.replace(SHORT, classes=2, per_class=2)
     data = load_unseen_classes("cub200", 0, protocol=plan, backbone=backbone, limit=8)
     assert len(data.test.labels) == 8
@@ -211,8 +218,8 @@ def test_queries_are_searched_in_a_database_of_its_own(tmp_path: Path, monkeypat
             path = f"img/{item}_{place}.png"
             status = "train" if item < 5 else ("query" if place < 2 else "gallery")
             (tmp_path / "inshop" / "img").mkdir(parents=True, exist_ok=True)
-            colour = np.full((20, 20, 3), 25 * item, dtype=np.uint8)
-            image.fromarray(colour).save(tmp_path / "inshop" / path)
+            color = np.full((20, 20, 3), 25 * item, dtype=np.uint8)
+            image.fromarray(color).save(tmp_path / "inshop" / path)
             lines.append(f"{path} id_{item} {status}")
     (tmp_path / "inshop" / "list_eval_partition.txt").write_text("\n".join(lines) + "\n")
     monkeypatch.setitem(
@@ -235,7 +242,7 @@ def test_backbones_that_are_not_what_they_should_be(tmp_path: Path) -> None:
     with pytest.raises(NearerError, match="must hold the weights of this Sequential"):
         load_weights(tiny_backbone(), tmp_path / "half.pth")
     with pytest.raises(NearerError, match=r"must be .package\.module:function. that"):
-        Backbone.named("nearer.recipes.googlenet:NoSuchNet")
+        Backbone.named("nearer.recipes.semi_supervised._googlenet:NoSuchNet")
     with pytest.raises(NearerError, match=r"maps \(n, c, h, w\) or rows \(n, c\)"):
         Backbone(lambda: nn.Flatten(0), size=8).width()
 

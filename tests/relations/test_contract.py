@@ -57,7 +57,7 @@ def test_tiles_agree_with_the_whole(relation: Relation) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(-2, 3), min_size=1, max_size=9))
-def test_partial_labels_know_exactly_the_labelled_pairs(labels: list[int]) -> None:
+def test_partial_labels_know_exactly_the_labeled_pairs(labels: list[int]) -> None:
     positive, negative = PartialLabels(labels).masks()
     for i, a in enumerate(labels):
         for j, b in enumerate(labels):

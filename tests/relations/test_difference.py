@@ -18,8 +18,8 @@ from nearer.losses import BinomialDevianceLoss, ContrastiveLoss, RAWLoss
 from nearer.mining import VTHM
 from nearer.pairwise import tile_size
 from nearer.relations import ClassLabels, LabelDistributions, MultiLabels, Numbers, Soft, kind_of, relation_of
-from nearer.relations.difference import find_difference, smallest_eigenvalue
-from nearer.relations.relation import GradedRelation
+from nearer.relations._difference import find_difference, smallest_eigenvalue
+from nearer.relations._relation import GradedRelation
 
 
 def distributions(n: int, q: int, seed: int = 0) -> Tensor:

@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 from nearer.reports import as_png, retrieval_grid
-from nearer.reports.style import RIGHT, WRONG
+from nearer.reports._style import RIGHT, WRONG
 
 IMAGES = np.random.default_rng(0).random((6, 5, 5)).astype(np.float32)
 CORRECT = [[True, False, True], [False, False, True]]
@@ -28,10 +28,10 @@ def frames(figure: Any) -> list[str]:
 
 def test_frames_marks_and_pictures_are_where_they_belong() -> None:
     figure = retrieval_grid(IMAGES, [0, 3], [[1, 2, 4], [0, 5, 2]], CORRECT, captions="abcdef", title="Found")
-    colours = frames(figure)
-    assert [colours[i] for i in (1, 2, 3, 5, 6, 7)] == [RIGHT, WRONG, RIGHT, WRONG, WRONG, RIGHT]
-    assert colours[0] == colours[4]
-    assert colours[0] not in (RIGHT, WRONG)
+    colors = frames(figure)
+    assert [colors[i] for i in (1, 2, 3, 5, 6, 7)] == [RIGHT, WRONG, RIGHT, WRONG, WRONG, RIGHT]
+    assert colors[0] == colors[4]
+    assert colors[0] not in (RIGHT, WRONG)
     marks = ["".join(text.get_text() for text in axis.texts) for axis in cells(figure)]
     assert marks == ["", "✓", "✗", "✓", "", "✗", "✗", "✓"]
     for axis, row in zip(cells(figure), (0, 1, 2, 4, 3, 0, 5, 2), strict=True):
@@ -41,7 +41,7 @@ def test_frames_marks_and_pictures_are_where_they_belong() -> None:
     assert as_png(figure, dpi=40).startswith(b"\x89PNG")
 
 
-def test_neighbours_may_come_from_a_database() -> None:
+def test_neighbors_may_come_from_a_database() -> None:
     database = np.zeros((9, 4, 4))
     database[8] = 1
     figure = retrieval_grid(IMAGES, [5], [[8]], [[1]], database=database, captions=["x"] * 6)
@@ -91,15 +91,15 @@ def test_a_long_caption_is_cut() -> None:
         ({"queries": [0.5, 1.5]}, ShapeError, "`queries` must be row numbers"),
         ({"queries": [0, 6]}, ParameterError, "`queries` must be rows of `images`, which has 6, got 0 to 6"),
         (
-            {"neighbours": [[-1, 0, 1], [0, 1, 2]]},
+            {"neighbors": [[-1, 0, 1], [0, 1, 2]]},
             ParameterError,
-            "`neighbours` must be rows of `images`.*got -1 to 2",
+            "`neighbors` must be rows of `images`.*got -1 to 2",
         ),
-        ({"neighbours": [[0, 1, 2]]}, ShapeError, "must fit together"),
+        ({"neighbors": [[0, 1, 2]]}, ShapeError, "must fit together"),
         ({"correct": [[True, False]]}, ShapeError, "must fit together"),
-        ({"neighbours": np.empty((2, 0), int), "correct": np.empty((2, 0), bool)}, ParameterError, "to be seen"),
+        ({"neighbors": np.empty((2, 0), int), "correct": np.empty((2, 0), bool)}, ParameterError, "to be seen"),
         (
-            {"neighbours": np.zeros((2, 41), int), "correct": np.zeros((2, 41), bool)},
+            {"neighbors": np.zeros((2, 41), int), "correct": np.zeros((2, 41), bool)},
             ParameterError,
             r"between 1 × 1 and 40 × 40 to be seen, got \(2, 41\). Take a part",
         ),
@@ -110,7 +110,7 @@ def test_bad_input_is_named(change: dict[str, Any], error: type[Exception], mess
     arguments: dict[str, Any] = {
         "images": IMAGES,
         "queries": [0, 3],
-        "neighbours": [[1, 2, 4], [0, 5, 2]],
+        "neighbors": [[1, 2, 4], [0, 5, 2]],
         "correct": CORRECT,
     }
     with pytest.raises(error, match=message):

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.reports import as_png, embedding_map, map_to_plane
-from nearer.reports.maps import _turn_towards
-from nearer.reports.style import UNKNOWN
+from nearer.reports._maps import _turn_towards
+from nearer.reports._style import UNKNOWN
 
 Floats = NDArray[np.float64]
 
@@ -77,21 +77,21 @@ def texts(figure: Any) -> list[str]:
     return [one.get_text() for one in figure.findobj(Text) if one.get_text()]
 
 
-def test_both_maps_show_all_classes_and_what_is_unlabelled(blobs: tuple[Floats, NDArray[np.int64]]) -> None:
+def test_both_maps_show_all_classes_and_what_is_unlabeled(blobs: tuple[Floats, NDArray[np.int64]]) -> None:
     x, labels = blobs
     partly = np.where(np.arange(60) % 4 == 0, -1, labels)
     figure = embedding_map(x, x[:, :2], partly, class_names=["cat", "dog", "eel"], titles=("A", "B"))
     seen = texts(figure)
     for name in ("cat", "dog", "eel"):
         assert seen.count(name) == 3  # on each map and in the legend
-    assert seen.count("unlabelled") == 1
+    assert seen.count("unlabeled") == 1
     assert {"A", "B", "60 items, 3 classes; PCA and t-SNE"} <= set(seen)
     from matplotlib.colors import to_hex
 
-    grey, coloured = figure.axes[0].collections[:2]
-    assert len(grey.get_offsets()) == 15
-    assert len(coloured.get_offsets()) == 45
-    assert to_hex(grey.get_facecolor()[0]) == UNKNOWN
+    gray, colored = figure.axes[0].collections[:2]
+    assert len(gray.get_offsets()) == 15
+    assert len(colored.get_offsets()) == 45
+    assert to_hex(gray.get_facecolor()[0]) == UNKNOWN
     assert as_png(figure, dpi=40).startswith(b"\x89PNG")
 
 
@@ -103,13 +103,13 @@ def test_names_are_labels_without_names_and_many_items_are_sampled() -> None:
     seen = texts(figure)
     assert seen.count("left") == seen.count("right") == 3
     assert "12 items, 2 classes; PCA and t-SNE" in seen
-    assert "unlabelled" not in seen
+    assert "unlabeled" not in seen
 
 
-def test_very_many_classes_have_no_legend_and_nothing_labelled_is_drawn_grey() -> None:
+def test_very_many_classes_have_no_legend_and_nothing_labeled_is_drawn_gray() -> None:
     x = np.random.default_rng(0).standard_normal((30, 3))
     assert not embedding_map(x, x, np.arange(30)).legends
-    assert not texts(embedding_map(x[:5], x[:5], [0, 1, 0, 1, 0])).count("unlabelled")
+    assert not texts(embedding_map(x[:5], x[:5], [0, 1, 0, 1, 0])).count("unlabeled")
     figure = embedding_map(x[:5], x[:5], [-1] * 5)
     assert len(figure.axes[0].collections[0].get_offsets()) == 5
     long = embedding_map(x[:4], x[:4], [0, 1, 0, 1], class_names=["a name too long for the map", "b"])

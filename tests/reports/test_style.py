@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from nearer.reports import as_png, class_colours, retrieval_grid, training_curve
-from nearer.reports.style import DARK, INK, PAPER, RIGHT, TEN, WRONG
+from nearer.reports import as_png, class_colors, retrieval_grid, training_curve
+from nearer.reports._style import DARK, INK, PAPER, RIGHT, TEN, WRONG
 
 # Machado, Oliveira and Fernandes (2009), full severity, for linear RGB.
 SIGHT = {
@@ -22,14 +22,14 @@ SIGHT = {
 }
 
 
-def linear(colour: str) -> np.ndarray:
-    rgb = np.array(matplotlib.colors.to_rgb(colour))
+def linear(color: str) -> np.ndarray:
+    rgb = np.array(matplotlib.colors.to_rgb(color))
     return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
 
 
-def perceived(colours: list[str], sight: str) -> np.ndarray:
+def perceived(colors: list[str], sight: str) -> np.ndarray:
     """Coordinates in the Oklab space, where distances are about as large as they look."""
-    seen = np.clip(np.stack([linear(one) for one in colours]) @ np.array(SIGHT[sight]).T, 0, 1)
+    seen = np.clip(np.stack([linear(one) for one in colors]) @ np.array(SIGHT[sight]).T, 0, 1)
     cones = np.cbrt(
         seen
         @ np.array(
@@ -48,19 +48,19 @@ def perceived(colours: list[str], sight: str) -> np.ndarray:
     return cones @ np.array(to_lab).T
 
 
-def nearest(colours: list[str], sight: str) -> float:
-    lab = perceived(colours, sight)
+def nearest(colors: list[str], sight: str) -> float:
+    lab = perceived(colors, sight)
     distance = np.linalg.norm(lab[:, None] - lab, axis=2)
-    return float(distance[~np.eye(len(colours), dtype=bool)].min())
+    return float(distance[~np.eye(len(colors), dtype=bool)].min())
 
 
 @pytest.mark.parametrize("sight", SIGHT)
 @pytest.mark.parametrize("page", ["light", "dark"])
 def test_ten_classes_stay_apart_for_every_sight(sight: str, page: str) -> None:
-    colours = TEN if page == "light" else [DARK.get(one, one) for one in TEN]
+    colors = TEN if page == "light" else [DARK.get(one, one) for one in TEN]
     default = [matplotlib.colors.to_hex(one) for one in matplotlib.colormaps["tab10"].colors]
-    assert nearest(colours, sight) > 0.08
-    assert nearest(colours, sight) > nearest(default, sight)
+    assert nearest(colors, sight) > 0.08
+    assert nearest(colors, sight) > nearest(default, sight)
 
 
 def contrast(one: str, other: str) -> float:
@@ -81,11 +81,11 @@ def test_classes_can_be_seen_on_the_dark_page() -> None:
     assert min(contrast(DARK[one], DARK[PAPER]) for one in TEN) > 2.9
 
 
-def test_any_number_of_classes_has_colours() -> None:
-    assert class_colours(0) == []
+def test_any_number_of_classes_has_colors() -> None:
+    assert class_colors(0) == []
     for count in (1, 10, 11, 200):
-        assert len(class_colours(count)) == count
-    assert len(set(class_colours(100))) == 100
+        assert len(class_colors(count)) == count
+    assert len(set(class_colors(100))) == 100
 
 
 def test_the_dark_page_is_another_picture_and_leaves_no_trace() -> None:

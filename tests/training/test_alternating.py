@@ -15,7 +15,7 @@ from nearer.training import (
     AlternatingStep,
     BelievedAngular,
     Checkpoints,
-    NeighbourhoodAngular,
+    NeighborhoodAngular,
     Plan,
     alternate,
 )
@@ -36,10 +36,10 @@ def nearest_right(z: Tensor, y: Tensor) -> float:
 
 
 LEARNERS = {
-    "neighbourhood": lambda d, l, g: NeighbourhoodAngular(d, l, k=6, generator=g),
-    "literal": lambda d, l, g: NeighbourhoodAngular(d, l, k=6, literal=True, metric_steps=2, generator=g),
-    "free": lambda d, l, g: NeighbourhoodAngular(d, l, k=6, orthogonal=False, generator=g),
-    "modes": lambda d, l, g: NeighbourhoodAngular(d, l, k=6, modes_only=True, generator=g),
+    "neighborhood": lambda d, l, g: NeighborhoodAngular(d, l, k=6, generator=g),
+    "literal": lambda d, l, g: NeighborhoodAngular(d, l, k=6, literal=True, metric_steps=2, generator=g),
+    "free": lambda d, l, g: NeighborhoodAngular(d, l, k=6, orthogonal=False, generator=g),
+    "modes": lambda d, l, g: NeighborhoodAngular(d, l, k=6, modes_only=True, generator=g),
     "believed": lambda d, l, g: BelievedAngular(d, l, k=6, generator=g),
     "believed free": lambda d, l, g: BelievedAngular(d, l, k=6, orthogonal=False, generator=g),
 }
@@ -58,7 +58,7 @@ def run(name: str, plan: Plan, rate: float = 0.003, **options: Any) -> tuple[nn.
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_every_learner_runs_and_the_projection_keeps_its_promise(name: str) -> None:
-    encoder, learner, history = run(name, Plan(partitions=2, epochs=1, unlabelled=120, batch_size=40))
+    encoder, learner, history = run(name, Plan(partitions=2, epochs=1, unlabeled=120, batch_size=40))
     assert len(history.epochs) == 2
     factor = learner.module.factor.detach()
     off = (factor.T @ factor - torch.eye(4)).abs().max()
@@ -76,7 +76,7 @@ def test_the_recommended_one_learns_what_the_labels_say() -> None:
     adam = torch.optim.Adam(encoder.parameters(), lr=0.01)
     before = nearest_right(embed(encoder, x), y)
     # First from the labels alone, then with everybody.
-    for plan in (Plan(1, 60, unlabelled=0), Plan(3, 4, unlabelled=180, batch_size=60)):
+    for plan in (Plan(1, 60, unlabeled=0), Plan(3, 4, unlabeled=180, batch_size=60)):
         alternate(encoder, learner, adam, train_x, labels, plan=plan)
     with torch.no_grad():
         assert nearest_right(learner.module(embed(encoder, x)), y) > before + 0.15
@@ -84,10 +84,10 @@ def test_the_recommended_one_learns_what_the_labels_say() -> None:
 
 def test_an_epoch_goes_through_all_triplets_of_the_partition() -> None:
     x, _, labels = rings()
-    learner = NeighbourhoodAngular(8, 4, k=7)
+    learner = NeighborhoodAngular(8, 4, k=7)
     encoder = MLP(12, 8)
     sgd = torch.optim.SGD(encoder.parameters(), lr=0.1)
-    plan = Plan(partitions=2, epochs=3, unlabelled=100, batch_size=50)
+    plan = Plan(partitions=2, epochs=3, unlabeled=100, batch_size=50)
     step = AlternatingStep(encoder, learner, sgd, x, labels, plan=plan)
     assert step.size == 118
     assert len(step.sampler()) == -(-118 * 3 // 50)
@@ -101,7 +101,7 @@ def test_an_epoch_goes_through_all_triplets_of_the_partition() -> None:
 def test_the_metric_sees_fixed_embeddings_and_the_encoder_a_fixed_metric() -> None:
     calls: list[str] = []
 
-    class Watching(NeighbourhoodAngular):
+    class Watching(NeighborhoodAngular):
         def prepare(self, embeddings: Tensor, labels: Tensor) -> None:
             assert not embeddings.requires_grad
             calls.append("prepare")
@@ -121,7 +121,7 @@ def test_the_metric_sees_fixed_embeddings_and_the_encoder_a_fixed_metric() -> No
     x, _, labels = rings()
     encoder = nn.Sequential(nn.Linear(12, 8))  # any module will do
     sgd = torch.optim.SGD(encoder.parameters(), lr=0.01)
-    plan = Plan(partitions=2, epochs=1, unlabelled=30, batch_size=72)
+    plan = Plan(partitions=2, epochs=1, unlabeled=30, batch_size=72)
     alternate(encoder, Watching(8, 4, k=6), sgd, x, labels, plan=plan)
     assert calls == ["prepare", "refine", "loss", "refine", "loss"] * 2
 
@@ -137,15 +137,15 @@ def test_the_best_model_of_the_validation_is_kept() -> None:
     x, _, labels = rings()
     encoder = MLP(12, 8)
     sgd = torch.optim.SGD(encoder.parameters(), lr=0.1)
-    plan = Plan(partitions=1, epochs=3, unlabelled=60, batch_size=60)
+    plan = Plan(partitions=1, epochs=3, unlabeled=60, batch_size=60)
     history = alternate(encoder, BelievedAngular(8, 4, k=6), sgd, x, labels, plan=plan, validate=validate)
     assert history.best == 2
     assert all(torch.equal(a, b) for a, b in zip(encoder.parameters(), factors[1], strict=True))
 
 
-@pytest.mark.parametrize("name", ["neighbourhood", "believed", "believed free"])
+@pytest.mark.parametrize("name", ["neighborhood", "believed", "believed free"])
 def test_a_run_that_stops_in_a_partition_goes_on_to_the_same_bits(name: str, tmp_path: Path) -> None:
-    plan = Plan(partitions=2, epochs=2, unlabelled=60, batch_size=30)
+    plan = Plan(partitions=2, epochs=2, unlabeled=60, batch_size=30)
     whole, whole_learner, _ = run(name, plan)
 
     class Stop(Exception):
@@ -160,7 +160,7 @@ def test_a_run_that_stops_in_a_partition_goes_on_to_the_same_bits(name: str, tmp
         run(name, plan, callbacks=[stop], checkpoints=checkpoints)
     resumed, learner, history = run(name, plan, checkpoints=checkpoints)
     assert len(history.epochs) == 4
-    if name == "neighbourhood":  # the others draw friends from a generator of their own
+    if name == "neighborhood":  # the others draw friends from a generator of their own
         for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
             assert torch.equal(a, b)
         assert torch.equal(whole_learner.module.factor, learner.module.factor)
@@ -170,9 +170,9 @@ def test_all_the_same_without_any_label_but_with_a_warning() -> None:
     x, _, _ = rings()
     encoder = MLP(12, 8)
     sgd = torch.optim.SGD(encoder.parameters(), lr=0.01)
-    plan = Plan(partitions=1, epochs=1, unlabelled=50, batch_size=50)
+    plan = Plan(partitions=1, epochs=1, unlabeled=50, batch_size=50)
     with pytest.warns(NearerWarning, match="only -1"):
-        alternate(encoder, NeighbourhoodAngular(8, 4, k=6), sgd, x, [-1] * len(x), plan=plan)
+        alternate(encoder, NeighborhoodAngular(8, 4, k=6), sgd, x, [-1] * len(x), plan=plan)
 
 
 def test_bad_input() -> None:
@@ -191,7 +191,7 @@ def test_bad_input() -> None:
     with pytest.raises(NearerError, match="`epochs` must be at least 1"):
         Plan(epochs=0)
     with pytest.raises(NearerError, match="`k` must be at least 2"):
-        NeighbourhoodAngular(8, 4, k=1)
+        NeighborhoodAngular(8, 4, k=1)
     with pytest.raises(NearerError, match="`believed` must be at most 1"):
         BelievedAngular(8, 4, believed=1.5)
     with torch.no_grad():

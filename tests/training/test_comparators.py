@@ -24,8 +24,8 @@ from nearer.training import (
     rotations,
     train,
 )
-from nearer.training.comparators import balanced_rows
-from nearer.training.views import hsv_to_rgb, rgb_to_hsv
+from nearer.training._comparators import balanced_rows
+from nearer.training._views import hsv_to_rgb, rgb_to_hsv
 
 
 def network(width: int = 8) -> nn.Module:
@@ -95,7 +95,7 @@ def test_all_negatives_give_the_gradient_of_the_exact_softmax_and_the_memory_fol
     torch.testing.assert_close(step.head.memory, wanted.detach(), atol=1e-6, rtol=1e-5)
 
 
-def test_the_normaliser_of_noise_contrast_is_fixed_by_the_first_batch() -> None:
+def test_the_normalizer_of_noise_contrast_is_fixed_by_the_first_batch() -> None:
     encoder = network()
     step = InstanceStep(encoder, torch.optim.SGD(encoder.parameters(), lr=0.1), images(40), 8, negatives=20)
     step(torch.arange(20))
@@ -124,7 +124,7 @@ def test_clusters_are_found_again_with_a_new_head() -> None:
     assert step.head is not head
     assert len(calls) == 2
     torch.testing.assert_close(calls[0].norm(dim=1), torch.ones(40).double())
-    assert len(step.optimiser.param_groups) == 2
+    assert len(step.optimizer.param_groups) == 2
 
 
 def test_one_point_cannot_be_clustered() -> None:
@@ -153,7 +153,7 @@ def test_views_stay_in_range_and_differ(channels: int) -> None:
     assert torch.equal(first, exemplar_views(x, generator=torch.Generator().manual_seed(0)))
 
 
-def test_colours_there_and_back_again() -> None:
+def test_colors_there_and_back_again() -> None:
     x = torch.rand(3, 3, 4, 4, generator=torch.Generator().manual_seed(0))
     x[0, :, 0, 0] = 0.5  # grey
     x[0, :, 0, 1] = 0.0  # black

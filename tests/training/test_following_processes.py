@@ -11,9 +11,9 @@ from torch import Tensor, multiprocessing
 
 from nearer.losses import HierarchicalTripletLoss, SmartMiningLoss
 from nearer.mining import RankRange
-from nearer.mining.rank_range import Search
+from nearer.mining._rank_range import Search
 from nearer.training import (
-    AnchorNeighbourSampler,
+    AnchorNeighborSampler,
     EncoderStep,
     RankRangeSampler,
     TensorBatches,
@@ -38,7 +38,7 @@ def _run(kind: str) -> Tensor:
     loss = HierarchicalTripletLoss() if kind == "tree" else SmartMiningLoss()
     step = EncoderStep(encoder, loss, torch.optim.SGD(encoder.parameters(), lr=0.1), TensorBatches(x, LABELS))
     if isinstance(loss, HierarchicalTripletLoss):
-        part, sampler = loss.tree, AnchorNeighbourSampler(LABELS, loss.tree, anchors=2, neighbours=2, per_class=3)
+        part, sampler = loss.tree, AnchorNeighborSampler(LABELS, loss.tree, anchors=2, neighbors=2, per_class=3)
     else:
         part = step.module["mining"] = RankRange(_exact, low=1, high=5)
         sampler = RankRangeSampler(LABELS, part, anchors=8)

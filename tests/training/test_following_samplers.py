@@ -10,7 +10,7 @@ from nearer.exceptions import LabelError, ParameterError
 from nearer.losses import HierarchicalTripletLoss, SmartMiningLoss
 from nearer.mining import ClassTree, HardnessController, RankRange
 from nearer.training import (
-    AnchorNeighbourSampler,
+    AnchorNeighborSampler,
     Checkpoints,
     EncoderStep,
     Moment,
@@ -30,11 +30,11 @@ def on_a_circle(labels: torch.Tensor) -> torch.Tensor:
     return torch.stack([angle.cos(), angle.sin()], dim=1)
 
 
-def sampler(tree: ClassTree, **settings: int) -> AnchorNeighbourSampler:
-    return AnchorNeighbourSampler(LABELS, tree, **{"anchors": 2, "neighbours": 2, "per_class": 3, **settings})
+def sampler(tree: ClassTree, **settings: int) -> AnchorNeighborSampler:
+    return AnchorNeighborSampler(LABELS, tree, **{"anchors": 2, "neighbors": 2, "per_class": 3, **settings})
 
 
-class TestAnchorNeighbours:
+class TestAnchorNeighbors:
     def test_a_batch_is_anchors_and_their_nearest_classes(self):
         tree = ClassTree()
         tree.update(on_a_circle(LABELS), LABELS)
@@ -67,12 +67,12 @@ class TestAnchorNeighbours:
         tree = ClassTree()
         tree.update(on_a_circle(LABELS), LABELS)
         some = LABELS[LABELS < 12]
-        rows = torch.cat(list(AnchorNeighbourSampler(some, tree, anchors=1, neighbours=1, per_class=2).epoch(0)))
+        rows = torch.cat(list(AnchorNeighborSampler(some, tree, anchors=1, neighbors=1, per_class=2).epoch(0)))
         assert rows.max() < len(some)
 
     def test_bad_input(self):
         with pytest.raises(ParameterError, match="at most the 12 classes there are, got 15"):
-            sampler(ClassTree(), anchors=3, neighbours=4)
+            sampler(ClassTree(), anchors=3, neighbors=4)
         tree = ClassTree()
         tree.update(torch.eye(2), [0, 1])
         with pytest.raises(LabelError, match="among the 2 classes of the tree, got"):
@@ -149,8 +149,8 @@ class TestRebuild:
             torch.manual_seed(0)
             encoder = torch.nn.Linear(6, 3)
             loss = HierarchicalTripletLoss()
-            optimiser = torch.optim.SGD(encoder.parameters(), lr=0.1)
-            step = EncoderStep(encoder, loss, optimiser, TensorBatches(x, LABELS))
+            optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1)
+            step = EncoderStep(encoder, loss, optimizer, TensorBatches(x, LABELS))
             renew = rebuild(loss.tree, embed=lambda: encoder(x).detach(), labels=LABELS)
             checkpoints = Checkpoints(folder)
             history = train(step, sampler(loss.tree), epochs=epochs, callbacks=[renew], checkpoints=checkpoints)
@@ -171,8 +171,8 @@ class TestRebuild:
             encoder = torch.nn.Linear(6, 3)
             controller = HardnessController(target=2.0, momentum=0.5)
             miner = RankRange(exact, low=4, high=16, controller=controller)
-            optimiser = torch.optim.SGD(encoder.parameters(), lr=0.05)
-            step = EncoderStep(encoder, SmartMiningLoss(), optimiser, TensorBatches(x, LABELS))
+            optimizer = torch.optim.SGD(encoder.parameters(), lr=0.05)
+            step = EncoderStep(encoder, SmartMiningLoss(), optimizer, TensorBatches(x, LABELS))
             step.module["mining"] = miner
             renew = rebuild(miner, embed=lambda: encoder(x).detach(), labels=LABELS)
             train(

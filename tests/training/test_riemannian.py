@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nearer.exceptions import NearerError
-from nearer.geometry import OrthogonalMap, normalise, orthonormalise
+from nearer.geometry import OrthogonalMap, normalize, orthonormalize
 from nearer.losses import angular_factor_gradient, tangent_weight
 from nearer.training import RiemannianAdam, RiemannianSGD, riemannian_conjugate_gradient
 
@@ -26,7 +26,7 @@ def quadratic(d: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tens
 
 def test_conjugate_gradients_find_the_smallest_eigenvalues() -> None:
     K = quadratic(12)
-    start = orthonormalise(torch.randn(12, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64))
+    start = orthonormalize(torch.randn(12, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64))
     found = riemannian_conjugate_gradient(lambda L: ((L * (K @ L)).sum(), 2 * K @ L), start, max_iter=400)
     assert found.value == pytest.approx(float(torch.linalg.eigvalsh(K)[:4].sum()), abs=1e-6)
     assert deviation(found.point) < 1e-12
@@ -35,10 +35,10 @@ def test_conjugate_gradients_find_the_smallest_eigenvalues() -> None:
 
 def test_ten_iterations_on_a_hundred_triplets_beat_steepest_descent() -> None:
     generator = torch.Generator().manual_seed(0)
-    z = normalise(torch.randn(300, 128, generator=generator, dtype=torch.float64))
+    z = normalize(torch.randn(300, 128, generator=generator, dtype=torch.float64))
     a, p, n = z.reshape(3, 100, 128)
     near, far, tau = a - p, n - (a + p) / 2, tangent_weight(40)
-    start = orthonormalise(torch.randn(128, 64, generator=generator, dtype=torch.float64))
+    start = orthonormalize(torch.randn(128, 64, generator=generator, dtype=torch.float64))
     found = riemannian_conjugate_gradient(lambda L: angular_factor_gradient(near, far, L, tau), start)
     assert len(found.values) == 11
     assert found.value < 0.4 * found.values[0]
@@ -46,7 +46,7 @@ def test_ten_iterations_on_a_hundred_triplets_beat_steepest_descent() -> None:
 
 
 def test_nothing_to_do_is_done_at_once() -> None:
-    start = orthonormalise(torch.eye(3, 2))
+    start = orthonormalize(torch.eye(3, 2))
     found = riemannian_conjugate_gradient(lambda L: (torch.zeros(()), torch.zeros_like(L)), start)
     assert found.values == (0.0,)
     assert torch.equal(found.point, start)
@@ -55,7 +55,7 @@ def test_nothing_to_do_is_done_at_once() -> None:
 
 def test_a_gradient_that_lies_never_raises_the_cost() -> None:
     K = quadratic(6)
-    start = orthonormalise(torch.randn(6, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64))
+    start = orthonormalize(torch.randn(6, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64))
     found = riemannian_conjugate_gradient(lambda L: ((L * (K @ L)).sum(), -2 * K @ L), start)
     assert len(found.values) == 1
 
@@ -66,11 +66,11 @@ def test_columns_stay_orthonormal_for_ten_thousand_steps(kind: Any, retraction: 
     """In float32, with noisy gradients."""
     generator = torch.Generator().manual_seed(0)
     L = torch.nn.Parameter(OrthogonalMap(8, 3, generator=generator).factor.detach().clone())
-    optimiser = kind([L], lr=0.02, retraction=retraction)
+    optimizer = kind([L], lr=0.02, retraction=retraction)
     noise = torch.randn(10_000, 8, 3, generator=generator)
     for step in range(10_000):
         L.grad = noise[step]
-        optimiser.step()
+        optimizer.step()
     assert deviation(L.detach()) < 1e-6
 
 
@@ -82,18 +82,18 @@ def test_stochastic_steps_find_the_smallest_eigenvalues(
     kind: Any, options: dict[str, Any], retraction: str
 ) -> None:
     K = quadratic(6)
-    start = orthonormalise(torch.randn(6, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64))
+    start = orthonormalize(torch.randn(6, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64))
     L = torch.nn.Parameter(start)
-    optimiser = kind([L], retraction=retraction, **options)
+    optimizer = kind([L], retraction=retraction, **options)
 
     def closure() -> Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         value = (L * (K @ L)).sum()
         value.backward()
         return value
 
     for _ in range(600):
-        value = optimiser.step(closure)
+        value = optimizer.step(closure)
     assert value.item() == pytest.approx(float(torch.linalg.eigvalsh(K)[:2].sum()), rel=0.02)
 
 

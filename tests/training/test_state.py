@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearer.exceptions import CorruptFileError, ParameterError
-from nearer.training.state import get_random_state, pack, set_random_state, unpack
+from nearer.training._state import get_random_state, pack, set_random_state, unpack
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
 keys = st.text(max_size=5) | st.integers()
@@ -31,7 +31,7 @@ def test_round_trip_through_json(state):
     assert str(found) == str(state), "types too"
 
 
-def test_an_optimiser_round_trip():
+def test_an_optimizer_round_trip():
     layer = torch.nn.Linear(3, 2)
     adam = torch.optim.AdamW(layer.parameters(), amsgrad=True)
     layer(torch.ones(1, 3)).sum().backward()

@@ -22,7 +22,7 @@ from nearer.training import (
     parameter_groups,
     unfreeze,
 )
-from nearer.training.loop import Moment
+from nearer.training._loop import Moment
 
 LABELS = torch.arange(6).repeat_interleave(5)
 ITEMS = torch.randn(30, 8, generator=torch.Generator().manual_seed(0))
@@ -31,8 +31,8 @@ ITEMS = torch.randn(30, 8, generator=torch.Generator().manual_seed(0))
 def make(loss=None, *, encoder=None, rate=0.1, **settings):
     encoder = encoder or MLP(8, 4, hidden=(12,), generator=torch.Generator().manual_seed(1))
     loss = loss or SupConLoss()
-    optimiser = torch.optim.SGD([*encoder.parameters(), *loss.parameters()], lr=rate)
-    return EncoderStep(encoder, loss, optimiser, TensorBatches(ITEMS, LABELS), **settings)
+    optimizer = torch.optim.SGD([*encoder.parameters(), *loss.parameters()], lr=rate)
+    return EncoderStep(encoder, loss, optimizer, TensorBatches(ITEMS, LABELS), **settings)
 
 
 @pytest.mark.parametrize("loss", [SupConLoss, lambda: RAWLoss(miner=VTHM()), lambda: MarginLoss()])
@@ -128,7 +128,7 @@ def test_a_loss_that_is_not_finite_ends_the_run():
         make(Bad())(torch.arange(30))
 
 
-def test_frozen_parts_do_not_move_and_their_normalisation_neither():
+def test_frozen_parts_do_not_move_and_their_normalization_neither():
     encoder = DigitsCNN(8, batch_norm=True)
     images = torch.rand(12, 1, 28, 28)
     sgd = torch.optim.SGD(encoder.parameters(), lr=0.1, momentum=0.9)

@@ -1,5 +1,5 @@
 """The command line, `nearer`: thin calls into the library; `--help` never loads PyTorch."""
 
-from nearer.cli.application import app, main
+from nearer.cli._application import app, main
 
 __all__ = ["app", "main"]

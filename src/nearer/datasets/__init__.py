@@ -5,31 +5,31 @@ Every loader returns a `Dataset`: named parts (`train` and `test` where a split 
 `~/.cache/nearer`; their SHA-256 is checked, and nothing is ever unpickled. docs/datasets.md lists what there is.
 """
 
-from nearer.datasets.banking77 import load_banking77
-from nearer.datasets.cars196 import load_cars196, load_cars196_features
-from nearer.datasets.catalogue import SOURCES, dataset_names, load
-from nearer.datasets.cifar10 import load_cifar10
-from nearer.datasets.coil20 import load_coil20
-from nearer.datasets.cub200 import load_cub200
-from nearer.datasets.dataset import Dataset, Split
-from nearer.datasets.digits import load_digits
-from nearer.datasets.distribution import load_movie, load_natural_scene, load_sbu_3dfe, load_sjaffe
-from nearer.datasets.download import download_file
-from nearer.datasets.faces import load_msra25, load_orl
-from nearer.datasets.fashion import load_fashion_mnist
-from nearer.datasets.files import load_files, load_image_folder
-from nearer.datasets.image_files import load_image
-from nearer.datasets.inshop import load_inshop
-from nearer.datasets.local import data_folder
-from nearer.datasets.mnist import load_mnist
-from nearer.datasets.multilabel import load_corel5k, load_emotions, load_flags, load_scene
-from nearer.datasets.news20 import load_news20, tfidf
-from nearer.datasets.omniglot import load_omniglot
-from nearer.datasets.shapes import load_binary_alphadigits, load_caltech101_silhouettes, load_mpeg7_shapes
-from nearer.datasets.sop import load_sop
-from nearer.datasets.source import DataFile, Download, Source
-from nearer.datasets.splits import class_disjoint_split, few_labels, stratified_split
-from nearer.datasets.uci import (
+from nearer.datasets._banking77 import load_banking77
+from nearer.datasets._cars196 import load_cars196, load_cars196_features
+from nearer.datasets._catalog import SOURCES, dataset_names, load
+from nearer.datasets._cifar10 import load_cifar10
+from nearer.datasets._coil20 import load_coil20
+from nearer.datasets._cub200 import load_cub200
+from nearer.datasets._dataset import Dataset, Split
+from nearer.datasets._digits import load_digits
+from nearer.datasets._distribution import load_movie, load_natural_scene, load_sbu_3dfe, load_sjaffe
+from nearer.datasets._download import download_file
+from nearer.datasets._faces import load_msra25, load_orl
+from nearer.datasets._fashion import load_fashion_mnist
+from nearer.datasets._files import load_files, load_image_folder
+from nearer.datasets._image_files import load_image
+from nearer.datasets._inshop import load_inshop
+from nearer.datasets._local import data_folder
+from nearer.datasets._mnist import load_mnist
+from nearer.datasets._multilabel import load_corel5k, load_emotions, load_flags, load_scene
+from nearer.datasets._news20 import load_news20, tfidf
+from nearer.datasets._omniglot import load_omniglot
+from nearer.datasets._shapes import load_binary_alphadigits, load_caltech101_silhouettes, load_mpeg7_shapes
+from nearer.datasets._sop import load_sop
+from nearer.datasets._source import DataFile, Download, Source
+from nearer.datasets._splits import class_disjoint_split, few_labels, stratified_split
+from nearer.datasets._uci import (
     load_breast_cancer,
     load_iris,
     load_isolet,
@@ -38,7 +38,7 @@ from nearer.datasets.uci import (
     load_vehicle,
     load_wine,
 )
-from nearer.datasets.usps import load_usps, load_uspst
+from nearer.datasets._usps import load_usps, load_uspst
 
 __all__ = [
     "SOURCES",

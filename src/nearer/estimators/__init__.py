@@ -7,38 +7,45 @@ than labels also have `fit_pairs`, `fit_triplets`, `fit_quadruplets` or `fit_chu
 the database, and predicts with them.
 """
 
-from nearer.estimators.apit import APIT
-from nearer.estimators.apllr import APLLR
-from nearer.estimators.asymmetric_knn import AsymmetricKNN, KernelAsymmetricKNN
-from nearer.estimators.covariance import Covariance
-from nearer.estimators.deep_pairs import DeepAPIT, DeepAPLLR, DeepISDML, DeepLRML, DeepPairMetric, DeepSERAPH
-from nearer.estimators.dml_eig import DMLEig
-from nearer.estimators.doublet_svm import DoubletSVM
-from nearer.estimators.euclidean import Euclidean
-from nearer.estimators.gerrymandering import GerrymanderingMetric
-from nearer.estimators.gmml import GMML
-from nearer.estimators.hraml import HRAML
-from nearer.estimators.isdml import ISDML
-from nearer.estimators.itml import ITML
-from nearer.estimators.kernels import KernelGMML, KernelLearner, KernelLMNN, KernelNCA
-from nearer.estimators.kissme import KISSME
-from nearer.estimators.ldml import LDML
-from nearer.estimators.learner import MetricLearner
-from nearer.estimators.lfda import LFDA
-from nearer.estimators.lmnn import LMNN
-from nearer.estimators.lrml import LRML
-from nearer.estimators.lsml import LSML
-from nearer.estimators.mlkr import MLKR
-from nearer.estimators.mmc import MMC
-from nearer.estimators.nca import NCA
-from nearer.estimators.neighbours import AAKNN, MLKNN, MetricKNN
-from nearer.estimators.optimise import follow_iterations
-from nearer.estimators.raml_krr import RAMLKRR
-from nearer.estimators.raml_svr import RAMLSVR
-from nearer.estimators.rca import RCA
-from nearer.estimators.semi_supervised import SemiSupervisedMetric
-from nearer.estimators.seraph import SERAPH
-from nearer.estimators.triplet_svm import TripletSVM
+from nearer.estimators._learner import MetricLearner
+from nearer.estimators._optimize import follow_iterations
+from nearer.estimators.linear._covariance import Covariance
+from nearer.estimators.linear._dml_eig import DMLEig
+from nearer.estimators.linear._doublet_svm import DoubletSVM
+from nearer.estimators.linear._euclidean import Euclidean
+from nearer.estimators.linear._gmml import GMML
+from nearer.estimators.linear._itml import ITML
+from nearer.estimators.linear._kernels import KernelGMML, KernelLearner, KernelLMNN, KernelNCA
+from nearer.estimators.linear._kissme import KISSME
+from nearer.estimators.linear._ldml import LDML
+from nearer.estimators.linear._lfda import LFDA
+from nearer.estimators.linear._lmnn import LMNN
+from nearer.estimators.linear._lsml import LSML
+from nearer.estimators.linear._mlkr import MLKR
+from nearer.estimators.linear._mmc import MMC
+from nearer.estimators.linear._nca import NCA
+from nearer.estimators.linear._rca import RCA
+from nearer.estimators.linear._triplet_svm import TripletSVM
+from nearer.estimators.neighbors._asymmetric_knn import AsymmetricKNN, KernelAsymmetricKNN
+from nearer.estimators.neighbors._gerrymandering import GerrymanderingMetric
+from nearer.estimators.neighbors._neighbors import AAKNN, MLKNN, MetricKNN
+from nearer.estimators.partial._apit import APIT
+from nearer.estimators.partial._apllr import APLLR
+from nearer.estimators.partial._deep_pairs import (
+    DeepAPIT,
+    DeepAPLLR,
+    DeepISDML,
+    DeepLRML,
+    DeepPairMetric,
+    DeepSERAPH,
+)
+from nearer.estimators.partial._isdml import ISDML
+from nearer.estimators.partial._lrml import LRML
+from nearer.estimators.partial._semi_supervised import SemiSupervisedMetric
+from nearer.estimators.partial._seraph import SERAPH
+from nearer.estimators.relation._hraml import HRAML
+from nearer.estimators.relation._raml_krr import RAMLKRR
+from nearer.estimators.relation._raml_svr import RAMLSVR
 
 __all__ = [
     "AAKNN",

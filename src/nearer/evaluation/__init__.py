@@ -10,12 +10,12 @@ tile, `first_hit` counts what comes before the first right item and `nearest` ke
 queries × database is ever made.
 """
 
-from nearer.evaluation.clustering import ami, nmi, pairwise_f1, purity
-from nearer.evaluation.discrepancy import nn_discrepancy, nn_lambda
-from nearer.evaluation.evaluate import DEFAULT_SCORES, evaluate, evaluate_distribution, evaluate_multilabel
-from nearer.evaluation.kmeans import Clustering, kmeans
-from nearer.evaluation.result import Comparison, Evaluation, compare
-from nearer.evaluation.retrieval import map_at_r, mrr, precision_at_k, r_precision, recall_at_k
+from nearer.evaluation._clustering import ami, nmi, pairwise_f1, purity
+from nearer.evaluation._discrepancy import nn_discrepancy, nn_lambda
+from nearer.evaluation._evaluate import DEFAULT_SCORES, evaluate, evaluate_distribution, evaluate_multilabel
+from nearer.evaluation._kmeans import Clustering, kmeans
+from nearer.evaluation._result import Comparison, Evaluation, compare
+from nearer.evaluation._retrieval import map_at_r, mrr, precision_at_k, r_precision, recall_at_k
 
 __all__ = [
     "DEFAULT_SCORES",

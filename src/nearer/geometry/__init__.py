@@ -5,32 +5,32 @@ Euclidean distance after it is the learned one) and `distance`. Everything with 
 `save(path)`, and `load(path)` brings it back without pickle.
 """
 
-from nearer.geometry.asymmetric import AsymmetricMap, TwoEncoders, inner_product_database, inner_product_queries
-from nearer.geometry.attention_heads import AttentionHeads, DecoupledEncoder
-from nearer.geometry.boosted_heads import BoostedHeads
-from nearer.geometry.encoders import MLP, Chain, ColourCNN, DigitsCNN, embed
-from nearer.geometry.loading import load
-from nearer.geometry.mahalanobis import Mahalanobis, factor_of, project_psd
-from nearer.geometry.object_crop import crop, object_boxes, random_walk_saliency
-from nearer.geometry.orthogonal import (
+from nearer.geometry._asymmetric import AsymmetricMap, TwoEncoders, inner_product_database, inner_product_queries
+from nearer.geometry._attention_heads import AttentionHeads, DecoupledEncoder
+from nearer.geometry._boosted_heads import BoostedHeads
+from nearer.geometry._encoders import MLP, Chain, ColorCNN, DigitsCNN, embed
+from nearer.geometry._loading import load
+from nearer.geometry._mahalanobis import Mahalanobis, factor_of, project_psd
+from nearer.geometry._object_crop import crop, object_boxes, random_walk_saliency
+from nearer.geometry._orthogonal import (
     OrthogonalMap,
     cayley_retraction,
     orthogonality_penalty,
-    orthonormalise,
+    orthonormalize,
     polar_retraction,
     qr_retraction,
     tangent_projection,
 )
-from nearer.geometry.plain import UnitLength, to_sequential
-from nearer.geometry.rmac import rmac, rmac_windows
-from nearer.geometry.similarity import (
+from nearer.geometry._plain import UnitLength, to_sequential
+from nearer.geometry._rmac import rmac, rmac_windows
+from nearer.geometry._similarity import (
     cosine_similarity,
     dot_product,
     euclidean_distance,
-    normalise,
+    normalize,
     squared_euclidean_distance,
 )
-from nearer.geometry.standardise import Standardise
+from nearer.geometry._standardize import Standardize
 
 __all__ = [
     "MLP",
@@ -38,12 +38,12 @@ __all__ = [
     "AttentionHeads",
     "BoostedHeads",
     "Chain",
-    "ColourCNN",
+    "ColorCNN",
     "DecoupledEncoder",
     "DigitsCNN",
     "Mahalanobis",
     "OrthogonalMap",
-    "Standardise",
+    "Standardize",
     "TwoEncoders",
     "UnitLength",
     "cayley_retraction",
@@ -56,10 +56,10 @@ __all__ = [
     "inner_product_database",
     "inner_product_queries",
     "load",
-    "normalise",
+    "normalize",
     "object_boxes",
     "orthogonality_penalty",
-    "orthonormalise",
+    "orthonormalize",
     "polar_retraction",
     "project_psd",
     "qr_retraction",

@@ -4,7 +4,7 @@
 measures and reports how much they find. An index is saved as a folder of safetensors and JSON.
 """
 
-from nearer.index.index import Hit, Index, SearchResult
-from nearer.index.kinds import HNSW, IVF, Exact, Recall
+from nearer.index._index import Hit, Index, SearchResult
+from nearer.index._kinds import HNSW, IVF, Exact, Recall
 
 __all__ = ["HNSW", "IVF", "Exact", "Hit", "Index", "Recall", "SearchResult"]

@@ -5,13 +5,13 @@ held-out rows; `save_fitted` writes the model folder with its card; `load` bring
 `plain` hand it to programs without nearer. The command line is a thin layer over these.
 """
 
-from nearer.models.card import model_card, save_fitted
-from nearer.models.export import export_onnx, export_state, plain
-from nearer.models.fitting import Fitted, Trial, fit_model
-from nearer.models.methods import METHODS, Method, choose_method, method_named
-from nearer.models.model import Inputs, Model, load
-from nearer.models.problem import Problem
-from nearer.models.settings import FitSettings
+from nearer.models._card import model_card, save_fitted
+from nearer.models._export import export_onnx, export_state, plain
+from nearer.models._fitting import Fitted, Trial, fit_model
+from nearer.models._methods import METHODS, Method, choose_method, method_named
+from nearer.models._model import Inputs, Model, load
+from nearer.models._problem import Problem
+from nearer.models._settings import FitSettings
 
 __all__ = [
     "METHODS",

@@ -6,10 +6,10 @@ to autograd. A loss gives the engine a rule from similarities to weights; the en
 the gradient (G + Gᵀ) Z.
 """
 
-from nearer.pairwise.function import Program, differentiate, normalize_rows
-from nearer.pairwise.panels import Gradient, Miner, Pairing, Panel, Reduction, RowRule, Rows, by_panels, tile_size
-from nearer.pairwise.segments import Block, Segments, Tile
-from nearer.pairwise.symmetric import Factors, Kernel, by_tiles
+from nearer.pairwise._function import Program, differentiate, normalize_rows
+from nearer.pairwise._panels import Gradient, Miner, Pairing, Panel, Reduction, RowRule, Rows, by_panels, tile_size
+from nearer.pairwise._segments import Block, Segments, Tile
+from nearer.pairwise._symmetric import Factors, Kernel, by_tiles
 
 __all__ = [
     "Block",

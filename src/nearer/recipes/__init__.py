@@ -3,7 +3,7 @@
 `learn_digits()` is what `nearer demo` runs. Published tables will follow, one file each.
 """
 
-from nearer.recipes.digits import DigitsResult, learn_digits
-from nearer.recipes.spreading import spread_labels
+from nearer.recipes.digits._digits import DigitsResult, learn_digits
+from nearer.recipes.digits._spreading import spread_labels
 
 __all__ = ["DigitsResult", "learn_digits", "spread_labels"]

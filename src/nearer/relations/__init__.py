@@ -13,15 +13,15 @@ from typing import Any
 from torch import Tensor
 
 from nearer.exceptions import LabelError, ShapeError
-from nearer.relations.distribution import LabelDistributions
-from nearer.relations.kinds import kind_of, relation_of
-from nearer.relations.labels import ClassLabels
-from nearer.relations.multilabel import MultiLabels
-from nearer.relations.numbers import Numbers
-from nearer.relations.pairs import Pairs, Triplets
-from nearer.relations.partial import PartialLabels
-from nearer.relations.relation import Relation, TableRelation
-from nearer.relations.soft import Soft
+from nearer.relations._distribution import LabelDistributions
+from nearer.relations._kinds import kind_of, relation_of
+from nearer.relations._labels import ClassLabels
+from nearer.relations._multilabel import MultiLabels
+from nearer.relations._numbers import Numbers
+from nearer.relations._pairs import Pairs, Triplets
+from nearer.relations._partial import PartialLabels
+from nearer.relations._relation import Relation, TableRelation
+from nearer.relations._soft import Soft
 
 __all__ = [
     "ClassLabels",

@@ -5,12 +5,12 @@ Pictures are matplotlib figures that no window knows about, in one house style f
 `html_report` puts them, tables and text into one self-contained file.
 """
 
-from nearer.reports.curves import training_curve
-from nearer.reports.grids import retrieval_grid
-from nearer.reports.maps import embedding_map, map_to_plane
-from nearer.reports.page import Code, Picture, Section, Table, html_report
-from nearer.reports.style import as_png, class_colours
-from nearer.reports.weights import pair_weights, weight_curves, weight_matrix
+from nearer.reports._curves import training_curve
+from nearer.reports._grids import retrieval_grid
+from nearer.reports._maps import embedding_map, map_to_plane
+from nearer.reports._page import Code, Picture, Section, Table, html_report
+from nearer.reports._style import as_png, class_colors
+from nearer.reports._weights import pair_weights, weight_curves, weight_matrix
 
 __all__ = [
     "Code",
@@ -18,7 +18,7 @@ __all__ = [
     "Section",
     "Table",
     "as_png",
-    "class_colours",
+    "class_colors",
     "embedding_map",
     "html_report",
     "map_to_plane",

@@ -4,36 +4,36 @@
 step: encode, take the loss, move the parameters. Everything can be killed and resumed to the same last bit.
 """
 
-from nearer.training.alternating import AlternatingLearner, AlternatingStep, Plan, alternate
-from nearer.training.batches import ImageBatches, TensorBatches
-from nearer.training.caching import backward_in_chunks
-from nearer.training.checkpoints import Checkpoints
-from nearer.training.comparators import (
+from nearer.training._alternating import AlternatingLearner, AlternatingStep, Plan, alternate
+from nearer.training._batches import ImageBatches, TensorBatches
+from nearer.training._caching import backward_in_chunks
+from nearer.training._checkpoints import Checkpoints
+from nearer.training._comparators import (
     DeepClusterStep,
     ExemplarStep,
     InstanceStep,
     RotNetStep,
     SyntheticStep,
 )
-from nearer.training.following_samplers import AnchorNeighbourSampler, RankRangeSampler
-from nearer.training.logs import CSVLog, JSONLinesLog, MLflowLog, TensorBoardLog, WandbLog
-from nearer.training.loop import Callback, History, Moment, TrainingInterrupted, train
-from nearer.training.neighbourhood_angular import BelievedAngular, NeighbourhoodAngular
-from nearer.training.parameters import freeze, freeze_for, parameter_groups, unfreeze
-from nearer.training.processes import JointLoss, joint_loss, process_group
-from nearer.training.progress import ProgressBar
-from nearer.training.rebuilding import follow_loss, rebuild
-from nearer.training.riemannian import Descent, RiemannianAdam, RiemannianSGD, riemannian_conjugate_gradient
-from nearer.training.samplers import ClassSampler, HierarchicalSampler, NPairSampler, Sampler, UniformSampler
-from nearer.training.schedules import Schedule, constant, cosine, linear, milestones
-from nearer.training.step import Batches, EncoderStep, Step
-from nearer.training.streams import TwoStreams
-from nearer.training.views import exemplar_views, jiggled, rotations
+from nearer.training._following_samplers import AnchorNeighborSampler, RankRangeSampler
+from nearer.training._logs import CSVLog, JSONLinesLog, MLflowLog, TensorBoardLog, WandbLog
+from nearer.training._loop import Callback, History, Moment, TrainingInterrupted, train
+from nearer.training._neighborhood_angular import BelievedAngular, NeighborhoodAngular
+from nearer.training._parameters import freeze, freeze_for, parameter_groups, unfreeze
+from nearer.training._processes import JointLoss, joint_loss, process_group
+from nearer.training._progress import ProgressBar
+from nearer.training._rebuilding import follow_loss, rebuild
+from nearer.training._riemannian import Descent, RiemannianAdam, RiemannianSGD, riemannian_conjugate_gradient
+from nearer.training._samplers import ClassSampler, HierarchicalSampler, NPairSampler, Sampler, UniformSampler
+from nearer.training._schedules import Schedule, constant, cosine, linear, milestones
+from nearer.training._step import Batches, EncoderStep, Step
+from nearer.training._streams import TwoStreams
+from nearer.training._views import exemplar_views, jiggled, rotations
 
 __all__ = [
     "AlternatingLearner",
     "AlternatingStep",
-    "AnchorNeighbourSampler",
+    "AnchorNeighborSampler",
     "Batches",
     "BelievedAngular",
     "CSVLog",
@@ -53,7 +53,7 @@ __all__ = [
     "MLflowLog",
     "Moment",
     "NPairSampler",
-    "NeighbourhoodAngular",
+    "NeighborhoodAngular",
     "Plan",
     "ProgressBar",
     "RankRangeSampler",

@@ -1,0 +1,376 @@
+"""The commands and their options. Everything heavy is imported inside the command that needs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearer import __version__
+from nearer.cli._output import check_new, check_writable, failures_reported, print_json
+
+__all__ = ["app", "main"]
+
+SUMMARY = """Metric learning: say what should be near; nearer learns the distance that makes it so.
+
+\b
+Examples:
+  nearer demo                                learn a metric for digits and write demo-report.html
+  nearer fit data.csv --label class          learn from a table and write the folder model/
+  nearer search index queries.csv --model model
+  nearer doctor                              check this installation
+
+Exit codes: 0 done, 1 failed, 2 the command was not understood.
+"""
+
+# Plain help: the boxes of rich would double the time of `nearer --help`.
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+
+
+@app.callback(invoke_without_command=True, help=SUMMARY)
+def nearer(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    as_json: Json = False,
+) -> None:
+    """The options that come before a command."""
+    if version:
+        if as_json:
+            print_json({"nearer": __version__})
+        else:
+            typer.echo(f"nearer {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="The report, one self-contained HTML file.")] = Path("demo-report.html"),
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Chooses split, labels and weights.")] = 0,
+    epochs: Annotated[int, typer.Option(min=1, max=10_000, help="Passes over the training digits.")] = 100,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the scores alone.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Learn a metric for 1,797 digits from 10 labels per class, and prove it on digits it never saw.
+
+    Prints the scores of the raw features beside those of the learned metric and writes a report with pictures.
+    Needs no data and no network; about half a minute.
+
+    \b
+    Examples:
+      nearer demo
+      nearer demo --out report.html --seed 7
+      nearer demo --json --quiet > scores.json
+    """
+    with failures_reported(as_json):
+        check_writable(out)
+        from nearer.cli._demo import run_demo
+
+        run_demo(out, seed=seed, epochs=epochs, quiet=quiet, as_json=as_json)
+
+
+Data = Annotated[Path, typer.Argument(help="A table (.csv .tsv .parquet .npz .npy), or a folder of images.")]
+ModelFolder = Annotated[Path, typer.Option("--model", "-m", help="A model folder that `nearer fit` wrote.")]
+Label = Annotated[
+    list[str] | None,
+    typer.Option("--label", "-l", help="The label column; several for label sets or distributions."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
+K = Annotated[int, typer.Option("-k", min=1, help="How many neighbours.")]
+
+
+@app.command()
+def fit(
+    data: Annotated[
+        Path | None, typer.Argument(help="A table (.csv .parquet .npz .npy) or a folder of images.")
+    ] = None,
+    label: Label = None,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="The model folder to write. [model]")] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="A name from `nearer methods`, choose (by rule) or auto (try several). [choose]"),
+    ] = None,
+    components: Annotated[int | None, typer.Option(help="Dimensions of the embedding. [all; a network 64]")] = None,
+    features: Annotated[list[str] | None, typer.Option(help="A column to use; repeat it. [all others]")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out; repeat it.")] = None,
+    unlabeled: Annotated[str | None, typer.Option(help="The value that means: no label. [-1]")] = None,
+    unreadable: Annotated[str | None, typer.Option(help="Damaged images: raise or skip. [raise]")] = None,
+    standardize: Annotated[bool | None, typer.Option(help="Bring every feature to one scale first. [yes]")] = None,
+    held_out: Annotated[float | None, typer.Option(help="Share of the rows kept for the scores. [0.2]")] = None,
+    split: Annotated[str | None, typer.Option(help="Hold out stratified rows or disjoint classes. [auto]")] = None,
+    seed: Annotated[int | None, typer.Option(help="Chooses split, start and batches. [0]")] = None,
+    budget: Annotated[float | None, typer.Option(help="Seconds for --method auto. [60]")] = None,
+    pictures: Annotated[bool | None, typer.Option(help="Draw a map for the model card. [yes]")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Networks: passes over the data. [50]")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Networks: items in a batch. [128]")] = None,
+    rate: Annotated[float | None, typer.Option(help="Networks: learning rate. [0.001]")] = None,
+    patience: Annotated[int | None, typer.Option(help="Networks: epochs without a better score. [10]")] = None,
+    hidden: Annotated[
+        list[int] | None, typer.Option(help="Networks: width of a hidden layer; repeat it. [512]")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="Networks: float32, bfloat16 or float16. [float32]")] = None,
+    chunk: Annotated[int | None, typer.Option(help="Networks: encode so many items at a time.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML or JSON with these settings.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Learn a metric from your data, score it beside the raw features, and write a model folder.
+
+    The method is picked from what the labels are (docs/choose.md), and the rule that fired is printed. Rows without
+    a label are used where the method can. A fifth of the rows is held out and used for the scores alone; when the
+    learned metric is not better, it says so.
+
+    \b
+    Examples:
+      nearer fit data.csv --label class
+      nearer fit photos/ --epochs 30 --out photo-model
+      nearer fit songs.csv -l calm -l happy -l sad
+      nearer fit data.parquet -l class --method auto --budget 120
+      nearer fit --config nearer.yaml
+      torchrun --nproc_per_node 2 -m nearer fit photos/ --resume
+    """
+    flags = {
+        name: value
+        for name, value in locals().items()
+        if name not in ("config", "resume", "quiet", "as_json") and value is not None
+    }
+    with failures_reported(as_json):
+        from nearer.cli._fit import run_fit
+
+        if "data" in flags:
+            flags["data"] = str(flags["data"])
+        run_fit(flags, config=config, resume=resume, quiet=quiet, as_json=as_json)
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(help="The config file to write.")] = Path("nearer.yaml"),
+    as_json: Json = False,
+) -> None:
+    """Write a config file with every setting of `fit`, its default and what it means.
+
+    \b
+    Examples:
+      nearer init
+      nearer init experiments/one.yaml
+    """
+    with failures_reported(as_json):
+        check_new(path)
+        from nearer._storage import write_file
+        from nearer.cli._config import commented_config
+
+        write_file(path, commented_config().encode())
+        if as_json:
+            print_json({"config": str(path)})
+        else:
+            typer.echo(f"Wrote {path}. Edit it, then: nearer fit --config {path}")
+
+
+@app.command()
+def embed(
+    data: Data,
+    model: ModelFolder,
+    out: Annotated[Path, typer.Option("--out", "-o", help="An .npy or .csv file.")],
+    as_json: Json = False,
+) -> None:
+    """Write the embeddings of every row: nearness is Euclidean distance between them.
+
+    \b
+    Examples:
+      nearer embed data.csv --model model --out embeddings.npy
+      nearer embed photos/ -m photo-model -o embeddings.csv
+    """
+    with failures_reported(as_json):
+        check_new(out)
+        from nearer.cli._use import run_embed
+
+        run_embed(data, model=model, out=out, as_json=as_json)
+
+
+@app.command()
+def evaluate(data: Data, model: ModelFolder, label: Label = None, as_json: Json = False) -> None:
+    """Score a model beside the raw features on labelled data that it has not seen.
+
+    \b
+    Examples:
+      nearer evaluate test.csv --model model --label class
+      nearer evaluate photos/ -m photo-model --json
+    """
+    with failures_reported(as_json):
+        from nearer.cli._use import run_evaluate
+
+        run_evaluate(data, model=model, label=label or [], as_json=as_json)
+
+
+@app.command()
+def neighbors(
+    query: Annotated[str, typer.Argument(help="The number of a row (from 0), or an image file.")],
+    data: Annotated[Path, typer.Option("--data", "-d", help="Where to look: a table or a folder of images.")],
+    model: ModelFolder,
+    label: Label = None,
+    k: K = 5,
+    as_json: Json = False,
+) -> None:
+    """Show what is nearest to one row of a data set, or to an image.
+
+    \b
+    Examples:
+      nearer neighbors 17 --data data.csv --model model --label class
+      nearer neighbors cat.png -d photos/ -m photo-model -k 3
+    """
+    with failures_reported(as_json):
+        from nearer.cli._use import run_neighbors
+
+        run_neighbors(query, model=model, data=data, label=label or [], k=k, as_json=as_json)
+
+
+@app.command()
+def index(
+    data: Data,
+    model: ModelFolder,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The index folder to write.")] = Path("index"),
+    label: Label = None,
+    kind: Annotated[str, typer.Option(help="exact, hnsw or ivf; approximate ones report their recall.")] = "exact",
+    as_json: Json = False,
+) -> None:
+    """Embed a data set and save it as an index to search.
+
+    \b
+    Examples:
+      nearer index data.csv --model model --label class
+      nearer index photos/ -m photo-model -o photo-index --kind hnsw
+    """
+    with failures_reported(as_json):
+        from nearer.cli._use import run_index
+
+        run_index(data, model=model, out=out, label=label or [], kind=kind, as_json=as_json)
+
+
+@app.command()
+def search(
+    index: Annotated[Path, typer.Argument(help="An index folder that `nearer index` wrote.")],
+    queries: Annotated[Path, typer.Argument(help="A table, a folder of images, or one image.")],
+    model: ModelFolder,
+    k: K = 5,
+    as_json: Json = False,
+) -> None:
+    """Find the nearest items of an index for every query.
+
+    \b
+    Examples:
+      nearer search index queries.csv --model model
+      nearer search photo-index cat.png -m photo-model -k 3 --json
+    """
+    with failures_reported(as_json):
+        from nearer.cli._use import run_search
+
+        run_search(index, queries, model=model, k=k, as_json=as_json)
+
+
+@app.command()
+def export(
+    model: Annotated[Path, typer.Argument(help="A model folder that `nearer fit` wrote.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="A file that ends in .onnx or .safetensors.")],
+    as_json: Json = False,
+) -> None:
+    """Write a model for programs without nearer: ONNX, or the state dictionary of plain torch layers.
+
+    \b
+    Examples:
+      nearer export model --out model.onnx
+      nearer export model -o layers.safetensors
+    """
+    with failures_reported(as_json):
+        check_new(out)
+        from nearer.cli._use import run_export
+
+        run_export(model, out=out, as_json=as_json)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="Which experiment; without a name all are listed.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A few minutes instead of the whole protocol.")] = False,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
+    only: Annotated[list[str] | None, typer.Option(help="One table or data set of it; repeat it.")] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="package.module:function that makes a network for photos.")
+    ] = None,
+    weights: Annotated[Path | None, typer.Option(help="A local file with its weights.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The folder to write. [reproduce-NAME]")] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Run a published experiment and write its numbers (JSON) and a page with tables and pictures.
+
+    \b
+    Examples:
+      nearer reproduce
+      nearer reproduce asymmetric --quick
+      nearer reproduce relation-alignment --only emotions --seeds 1
+      nearer reproduce jrd --only cub200 --backbone mynets:bn_inception --weights bn_inception.pth
+    """
+    with failures_reported(as_json):
+        from nearer.cli._reproduce import run_reproduce
+
+        run_reproduce(
+            name,
+            quick=quick,
+            seeds=seeds,
+            only=only or [],
+            backbone=backbone,
+            weights=weights,
+            out=out,
+            quiet=quiet,
+            as_json=as_json,
+        )
+
+
+@app.command()
+def methods(as_json: Json = False) -> None:
+    """List everything there is to learn with: what it needs, what it costs, what it does.
+
+    \b
+    Examples:
+      nearer methods
+      nearer methods --json
+    """
+    with failures_reported(as_json):
+        from nearer.cli._reproduce import run_methods
+
+        run_methods(as_json)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Check this installation: versions, threads, the data folder, a loss, an index and an evaluation.
+
+    The exit code is 1 if something is broken.
+
+    \b
+    Examples:
+      nearer doctor
+      nearer doctor --json
+    """
+    with failures_reported(as_json):
+        from nearer.cli._doctor import run_doctor
+
+        healthy = run_doctor(as_json=as_json)
+    if not healthy:
+        raise typer.Exit(1)
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="nearer")

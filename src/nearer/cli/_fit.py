@@ -1,0 +1,159 @@
+"""`nearer fit`: load, learn, compare with the raw features, write the model folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from nearer.cli._config import DATA_KEYS, read_config
+from nearer.cli._iterations import IterationBar
+from nearer.cli._loading import load_data
+from nearer.cli._output import print_json
+from nearer.evaluation import Comparison
+from nearer.exceptions import ParameterError
+from nearer.models import FitSettings, Fitted, fit_model, save_fitted
+from nearer.training import ProgressBar, process_group
+from nearer.training._processes import agree, rank
+
+__all__ = ["comparison_table", "run_fit"]
+
+
+def run_fit(flags: Mapping[str, Any], *, config: Path | None, resume: bool, quiet: bool, as_json: bool) -> None:
+    """Learn from the settings of the config file, overridden by the flags that were given."""
+    values = read_config(config) if config is not None else {}
+    values.update({name: value for name, value in flags.items() if value not in (None, [], ())})
+    about = {name: values.pop(name, default) for name, (default, _) in DATA_KEYS.items()}
+    settings = FitSettings.from_dict(values)
+    if about["data"] is None:
+        raise ParameterError("`DATA` must be given: a table, or a folder of images. See nearer fit --help.")
+    out = Path(about["out"])
+    scratch = out.with_name(out.name + ".training")
+    with process_group():
+        _check_free(out, scratch, resume=resume)
+        # Nobody goes on, and writes, before all have looked.
+        agree(False)
+        console = Console(stderr=True, quiet=quiet or rank() != 0)
+        label, features, ignore = (_listed(about[name]) for name in ("label", "features", "ignore"))
+        with _busy(console, "reading the data"):
+            data = load_data(
+                Path(about["data"]),
+                label=label,
+                features=features,
+                ignore=ignore,
+                unlabeled=None if about["unlabeled"] is None else str(about["unlabeled"]),
+                unreadable=about["unreadable"],
+            )
+        if data.skipped:
+            console.print(
+                f"{len(data.skipped)} images could not be read and were left out: {', '.join(data.skipped[:3])}"
+            )
+        bar = [ProgressBar(console)] if console.is_terminal and not quiet else []
+        with IterationBar(console) as iterations:
+            fitted = fit_model(
+                data,
+                settings,
+                folder=scratch,
+                callbacks=[iterations.make_room, *bar],
+                say=console.print,
+                follow=iterations.follow,
+            )
+        fitted.model.command = command_line(about, settings)
+        if rank() != 0:
+            return
+        with _busy(console, "writing the model"):
+            logs = {file.name: file.read_bytes() for file in scratch.glob("log.*")} if scratch.is_dir() else {}
+            place = save_fitted(fitted, out, logs=logs)
+            shutil.rmtree(scratch, ignore_errors=True)
+        if as_json:
+            print_json({**fitted_record(fitted), "model": str(place), "skipped": list(data.skipped)})
+        else:
+            _show(fitted, out, quiet=quiet)
+
+
+def fitted_record(fitted: Fitted) -> dict[str, Any]:
+    """What `--json` prints of a fit."""
+    return {
+        "method": fitted.model.method,
+        "rule": fitted.rule,
+        "data": dict(fitted.model.data),
+        **fitted.comparison.to_dict(),
+        "trials": [dataclasses.asdict(trial) for trial in fitted.trials],
+        "seconds": round(fitted.seconds, 2),
+        "command": fitted.model.command,
+    }
+
+
+def command_line(about: Mapping[str, Any], settings: FitSettings) -> str:
+    """The command that makes the same model: only what differs from the defaults."""
+    words = ["nearer", "fit", str(about["data"])]
+    for name in ("label", "features", "ignore"):
+        for one in _listed(about[name]):
+            words += [f"--{name}", one]
+    for name in ("unlabeled", "unreadable", "out"):
+        if about[name] != DATA_KEYS[name][0]:
+            words += [f"--{name}", str(about[name])]
+    for name, (default, _) in FitSettings.described().items():
+        value = getattr(settings, name)
+        if value == default:
+            continue
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            for one in value if isinstance(value, tuple) else [value]:
+                words += [f"--{flag}", str(one)]
+    return shlex.join(words)
+
+
+def comparison_table(comparison: Comparison, *, title: str) -> Table:
+    """Raw beside learned, gains green and losses red."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("score")
+    for name in (*comparison.names, "gain"):
+        table.add_column(name, justify="right")
+    for name, gain in comparison.gains.items():
+        style = "green" if gain > 0 else "red"
+        first, second = comparison.first[name], comparison.second[name]
+        table.add_row(name, f"{first:.4f}", f"{second:.4f}", Text(f"{gain:+.4f}", style))
+    return table
+
+
+def _show(fitted: Fitted, out: Path, *, quiet: bool) -> None:
+    counts = fitted.model.data
+    title = f"{counts['held out']:,} held-out rows ({counts['split']} split)"
+    Console().print(comparison_table(fitted.comparison, title=title))
+    typer.echo(fitted.verdict)
+    if not quiet:
+        typer.echo(f"Model: {out} ({fitted.model.method}, {fitted.seconds:.1f} s). Again: {fitted.model.command}")
+
+
+def _check_free(out: Path, scratch: Path, *, resume: bool) -> None:
+    """Nothing is overwritten: neither a model nor a run that could go on."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ParameterError(
+            f"`--out` must be free or an empty folder, `{out}` is not. Choose another, or delete it."
+        )
+    if scratch.exists() and not resume:
+        raise ParameterError(
+            f"`{scratch}` holds a run that did not end. Add --resume to go on with it, or delete it to begin again."
+        )
+
+
+def _busy(console: Console, what: str) -> Any:
+    return console.status(what) if console.is_terminal and not console.quiet else nullcontext()
+
+
+def _listed(value: Any) -> Sequence[str]:
+    if value is None:
+        return []
+    return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]

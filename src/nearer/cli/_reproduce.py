@@ -1,0 +1,140 @@
+"""`nearer reproduce NAME` and `nearer methods`: the published experiments, and everything there is."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from nearer import __version__, estimators, losses, mining
+from nearer._storage import write_file
+from nearer._validation import check_int
+from nearer.cli._output import print_json
+from nearer.exceptions import ParameterError
+from nearer.models import METHODS
+from nearer.recipes._catalog import RECIPES, recipe_named
+from nearer.recipes._recipe import Request
+from nearer.reports import html_report
+
+__all__ = ["run_methods", "run_reproduce"]
+
+
+def run_reproduce(
+    name: str | None,
+    *,
+    quick: bool,
+    seeds: int,
+    only: list[str],
+    backbone: str | None,
+    weights: Path | None,
+    out: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Run one recipe and write its numbers and its page; without a name list them."""
+    if name is None:
+        _list_recipes(as_json)
+        return
+    recipe = recipe_named(name)
+    place = out or Path(f"reproduce-{name}")
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise ParameterError(f"`--out` must be free or an empty folder, `{place}` is not.")
+    words = ["nearer reproduce", name, *(["--quick"] if quick else []), f"--seeds {check_int(seeds, 'seeds')}"]
+    words += [f"--only {one}" for one in only]
+    if weights is not None and backbone is None:
+        raise ParameterError("`--weights` must come with `--backbone`, the function that makes the network.")
+    network = None
+    if backbone is not None:
+        from nearer.recipes.unified_view._unseen_class_networks import Backbone
+
+        network = Backbone.named(backbone, weights=weights)
+        words += [f"--backbone {backbone}", *([f"--weights {weights}"] if weights is not None else [])]
+    console = Console(stderr=True, quiet=quiet)
+    columns = [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()]
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task(name, total=1.0)
+        request = Request(
+            quick=quick,
+            seeds=seeds,
+            only=tuple(only),
+            progress=lambda text, done: bar.update(task, description=text, completed=done),
+        )
+        outcome = recipe.run(request, backbone=network)
+    record = {"recipe": name, "command": " ".join(words), "nearer": __version__, **outcome.record}
+    write_file(place / "result.json", (json.dumps(record, indent=1) + "\n").encode())
+    page = html_report(outcome.title, outcome.sections, place / "report.html")
+    if as_json:
+        print_json({**record, "report": str(page)})
+        return
+    for section in outcome.sections:
+        _show_section(section)
+    typer.echo(f"Numbers: {place / 'result.json'}. Page with pictures: {page}")
+
+
+def _show_section(section: Any) -> None:
+    from nearer.reports import Table as ReportTable
+
+    for block in section.parts:
+        if isinstance(block, ReportTable):
+            table = Table(title=section.heading, title_justify="left", caption=block.caption or None)
+            for column in block.columns:
+                table.add_column(str(column))
+            for row in block.rows:
+                table.add_row(*(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row))
+            Console().print(table)
+
+
+def _list_recipes(as_json: bool) -> None:
+    if as_json:
+        print_json({"recipes": [{"name": recipe.name, "about": recipe.about} for recipe in RECIPES]})
+        return
+    table = Table("name", "what it shows")
+    for recipe in RECIPES:
+        table.add_row(recipe.name, recipe.about)
+    Console().print(table)
+    typer.echo("Run one: nearer reproduce NAME --quick")
+
+
+def run_methods(as_json: bool) -> None:
+    """Everything that can be learned with: the methods of `fit`, the estimators, the losses, the miners."""
+    parts = {"estimators": estimators, "losses": losses, "miners": mining}
+    found = {name: _classes(module) for name, module in parts.items()}
+    if as_json:
+        methods = [
+            {
+                "name": one.name,
+                "needs": list(one.supervision),
+                "cost": one.cost,
+                "about": one.about,
+                "class": one.target,
+            }
+            for one in METHODS
+        ]
+        print_json({"fit": methods, **{name: dict(rows) for name, rows in found.items()}})
+        return
+    table = Table(
+        "name", "learns from", "cost", "what it is", title="nearer fit --method NAME", title_justify="left"
+    )
+    for one in METHODS:
+        table.add_row(one.name, ", ".join(one.supervision), one.cost, one.about)
+    console = Console()
+    console.print(table)
+    console.print("n rows, p features, k neighbours. Losses learn from class labels, or from any relation.")
+    for name, rows in found.items():
+        table = Table(
+            "class", "what it is", title=f"nearer.{'mining' if name == 'miners' else name}", title_justify="left"
+        )
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+
+
+def _classes(module: Any) -> list[tuple[str, str]]:
+    kinds = [(name, getattr(module, name)) for name in module.__all__ if inspect.isclass(getattr(module, name))]
+    return [(name, (inspect.getdoc(kind) or "").split("\n")[0]) for name, kind in kinds]

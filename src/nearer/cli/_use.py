@@ -1,0 +1,198 @@
+"""`nearer embed`, `evaluate`, `neighbors`, `index`, `search` and `export`: what a saved model is for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from nearer._storage import write_file
+from nearer._validation import check_choice, check_int
+from nearer.cli._fit import comparison_table
+from nearer.cli._loading import load_for
+from nearer.cli._output import print_json
+from nearer.datasets import Dataset, load_image
+from nearer.evaluation import compare, evaluate
+from nearer.exceptions import LabelError, ParameterError, ShapeError
+from nearer.index import HNSW, IVF, Exact, Index
+from nearer.models import Model, export_onnx, export_state, load
+from nearer.models._fitting import raw_features
+from nearer.models._problem import Problem
+
+__all__ = ["run_embed", "run_evaluate", "run_export", "run_index", "run_neighbors", "run_search"]
+
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
+
+
+def run_embed(data: Path, *, model: Path, out: Path, as_json: bool) -> None:
+    """Write the embeddings of all rows."""
+    if out.suffix not in (".npy", ".csv"):
+        raise ParameterError(f"`--out` must end in .npy or .csv, got {out.name!r}.")
+    machine = load(model)
+    rows = machine.embed(load_for(machine, data))
+    write_file(out, _as_npy(rows) if out.suffix == ".npy" else _as_csv(rows))
+    if as_json:
+        print_json({"rows": len(rows), "dimensions": rows.shape[1], "out": str(out)})
+    else:
+        typer.echo(f"{len(rows):,} embeddings of {rows.shape[1]} dimensions: {out}")
+
+
+def run_evaluate(data: Path, *, model: Path, label: Sequence[str], as_json: bool) -> None:
+    """Score the model beside the raw features on other data."""
+    machine = load(model)
+    given = load_for(machine, data, label=label)
+    labels = given.all.y
+    if labels.ndim != 1:
+        raise LabelError("`--label` must be one column of classes here, got several.")
+    known = labels >= 0
+    if len(np.unique(labels[known])) < 2:
+        raise LabelError(
+            "The data must hold labelled rows of at least two classes. Name their column with --label."
+        )
+    items = machine.inputs.of(given)[known]
+    problem = Problem(
+        items, labels[known], "classes", np.arange(len(items)), np.arange(len(items)), "none", machine.inputs, ()
+    )
+    raw = raw_features(problem, standardize=bool(machine.parameters.get("standardize", True)))
+    found = compare(
+        evaluate(raw(items), labels[known], similarity="euclidean"),
+        evaluate(machine.transform(items), labels[known], similarity="euclidean"),
+    )
+    if as_json:
+        print_json({"rows": int(known.sum()), **found.to_dict()})
+        return
+    Console().print(comparison_table(found, title=f"{int(known.sum()):,} rows of {data.name}"))
+    typer.echo(found.verdict)
+
+
+def run_neighbors(query: str, *, model: Path, data: Path, label: Sequence[str], k: int, as_json: bool) -> None:
+    """The nearest rows of a data set to one of its rows, or to an image."""
+    machine = load(model)
+    given = load_for(machine, data, label=label)
+    k = check_int(k, "k", maximum=len(given.all))
+    embeddings = machine.embed(given)
+    index = Index(embeddings.shape[1], similarity="euclidean")
+    index.add(embeddings, metadata=_metadata(given))
+    if query.lstrip("-").isdigit():
+        row = check_int(int(query), "QUERY", minimum=0, maximum=len(given.all) - 1)
+        hits = [
+            hit for hit in index.search(embeddings[row : row + 1], k=min(k + 1, len(given.all)))[0] if hit.id != row
+        ]
+    else:
+        hits = index.search(machine.transform(_image(Path(query), machine)), k=k)[0]
+    _print_hits([hits[:k]], as_json=as_json)
+
+
+def run_index(
+    data: Path,
+    *,
+    model: Path,
+    out: Path,
+    label: Sequence[str],
+    kind: str,
+    as_json: bool,
+) -> None:
+    """Embed a data set and save it as an index."""
+    if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
+        raise ParameterError(f"`--out` must be free or an empty folder, `{out}` is not.")
+    kinds: dict[str, Any] = {"exact": Exact, "hnsw": HNSW, "ivf": IVF}
+    check_choice(kind, "kind", kinds)
+    machine = load(model)
+    given = load_for(machine, data, label=label)
+    embeddings = machine.embed(given)
+    index = Index(embeddings.shape[1], similarity="euclidean", kind=kinds[kind]())
+    index.add(embeddings, metadata=_metadata(given))
+    index.save(out)
+    recall = index.recall
+    if as_json:
+        print_json(
+            {"items": len(index), "kind": kind, "out": str(out), "recall": None if recall is None else recall.value}
+        )
+    else:
+        told = "" if recall is None else f"; measured recall {recall.value:.3f}"
+        typer.echo(
+            f"{len(index):,} items in {out} ({kind}{told}). Search it: nearer search {out} QUERIES --model {model}"
+        )
+
+
+def run_search(index: Path, queries: Path, *, model: Path, k: int, as_json: bool) -> None:
+    """The nearest items of an index for every row of a file, or for one image."""
+    machine = load(model)
+    found = Index.load(index)
+    k = check_int(k, "k", maximum=len(found))
+    if queries.suffix.lower() in IMAGES:
+        rows = machine.transform(_image(queries, machine))
+    else:
+        rows = machine.embed(load_for(machine, queries))
+    _print_hits(list(found.search(rows, k=k)), as_json=as_json)
+
+
+def run_export(model: Path, *, out: Path, as_json: bool) -> None:
+    """Write a model for programs without nearer, by the ending of the file."""
+    writers = {".onnx": export_onnx, ".safetensors": export_state}
+    if out.suffix not in writers:
+        raise ParameterError(f"`--out` must end in {' or '.join(writers)}, got {out.name!r}.")
+    place = writers[out.suffix](load(model), out)
+    if as_json:
+        print_json({"out": str(place), "bytes": place.stat().st_size})
+    else:
+        typer.echo(f"{place} ({place.stat().st_size:,} bytes)")
+
+
+def _metadata(data: Dataset) -> list[dict[str, Any]] | None:
+    part = data.all
+    files = part.x if part.x.dtype.kind == "U" else None
+    named = part.y.ndim == 1 and bool(data.class_names)
+    if files is None and not named:
+        return None
+    rows: list[dict[str, Any]] = [{} for _ in range(len(part))]
+    for number, row in enumerate(rows):
+        if named and part.y[number] >= 0:
+            row["label"] = data.class_names[int(part.y[number])]
+        if files is not None:
+            row["file"] = str(files[number])
+    return rows
+
+
+def _image(path: Path, machine: Model) -> Any:
+    if machine.inputs.kind != "images":
+        raise ShapeError(f"QUERY must be a row number: the model takes features, got {path.name!r}.")
+    from nearer.datasets import Split
+
+    load_image(path)
+    return machine.inputs.images(Split(np.array([path.name]), np.array([-1]), root=path.parent))
+
+
+def _print_hits(found: Sequence[Sequence[Any]], *, as_json: bool) -> None:
+    if as_json:
+        rows = [
+            [{"id": hit.id, "distance": -hit.similarity, **(hit.metadata or {})} for hit in hits] for hits in found
+        ]
+        print_json({"results": rows})
+        return
+    table = Table()
+    for name in ("query", "rank", "id", "distance", "about"):
+        table.add_column(name, justify="left" if name == "about" else "right")
+    for number, hits in enumerate(found):
+        for place, hit in enumerate(hits, start=1):
+            about = ", ".join(str(value) for value in (hit.metadata or {}).values())
+            table.add_row(str(number), str(place), str(hit.id), f"{-hit.similarity:.4f}", about)
+    Console().print(table)
+
+
+def _as_npy(rows: Any) -> bytes:
+    import io
+
+    buffer = io.BytesIO()
+    np.save(buffer, rows, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _as_csv(rows: Any) -> bytes:
+    head = ",".join(f"d{place}" for place in range(rows.shape[1]))
+    return "\n".join([head, *(",".join(f"{value:.9g}" for value in row) for row in rows), ""]).encode()

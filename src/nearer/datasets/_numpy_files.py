@@ -1,0 +1,105 @@
+"""NPY and NPZ tables; nothing in them is ever unpickled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from nearer.datasets._dataset import Array
+from nearer.datasets._local import read_npy, read_npz
+from nearer.datasets._table import Columns, Table, label_matrix, label_text
+from nearer.exceptions import ParameterError, ShapeError
+
+__all__ = ["read_npy_table", "read_npz_tables"]
+
+
+def read_npy_table(path: Path, columns: Columns) -> Table:
+    """Features of an .npy array; the label is one of its columns, or another .npy file beside it."""
+    array = _numbers(read_npy(path), path.name)
+    if isinstance(columns.label, str):
+        other = Path(columns.label).expanduser()
+        other = other if other.is_absolute() or other.is_file() else path.parent / other
+        if other.suffix != ".npy":
+            raise ParameterError(
+                f"`label` of an .npy table must be a position or another .npy file, got {columns.label!r}."
+            )
+        labels = _labels(read_npy(other), other.name)
+        columns = Columns(None, columns.features, columns.ignore, columns.header)
+    else:
+        labels = None
+    if array.ndim > 2:
+        if columns.label is not None or columns.features is not None or columns.ignore:
+            raise ParameterError(
+                f"`label`, `features` and `ignore` name columns, and `{path.name}` has shape {array.shape}."
+            )
+        return Table(path, array, _or_none(labels, len(array)), ())
+    names = [f"column_{place}" for place in range(array.shape[1])]
+    label, chosen = columns.choose(names, path)
+    if label is not None:
+        labels = label_text(array[:, label].tolist())
+    return Table(path, array[:, chosen], _or_none(labels, len(array)), tuple(names[place] for place in chosen))
+
+
+def read_npz_tables(path: Path, columns: Columns) -> dict[str, Table]:
+    """Features and labels of an .npz: `x` and `y`, other names if told, or `x_train`, `y_train`, ... as parts."""
+    if columns.ignore:
+        raise ParameterError("`ignore` names columns of a table; in an .npz name the array with features=.")
+    stored = read_npz(path)
+    listed = ", ".join(f"{name} {array.shape}" for name, array in stored.items()) or "none"
+    x_name, y_name = _only(columns.features), columns.label
+    if isinstance(y_name, (int, np.integer)):
+        raise ParameterError(f"`label` must be the name of an array of `{path.name}` ({listed}), got {y_name}.")
+    parts = [name.removeprefix("x_") for name in stored if name.startswith("x_")]
+    if x_name is None and y_name is None and parts and "x" not in stored:
+        return {part: _table(path, stored[f"x_{part}"], stored.get(f"y_{part}")) for part in parts}
+    if x_name is None:
+        tables = [
+            name
+            for name, array in stored.items()
+            if array.ndim > 1 and array.dtype.kind in "biuf" and name != y_name
+        ]
+        x_name = next((name for name in ("x", "X") if name in stored), tables[0] if len(tables) == 1 else None)
+    if x_name is None or x_name not in stored:
+        raise ParameterError(
+            f"`features` must name an array of `{path.name}` ({listed}), got {columns.features!r}."
+        )
+    if y_name is not None and y_name not in stored:
+        raise ParameterError(f"`label` must name an array of `{path.name}` ({listed}), got {y_name!r}.")
+    return {"all": _table(path, stored[x_name], stored.get("y" if y_name is None else y_name))}
+
+
+def _only(features: object) -> str | None:
+    if isinstance(features, (list, tuple)) and len(features) == 1:
+        features = features[0]
+    if features is not None and not isinstance(features, str):
+        raise ParameterError(f"`features` must be the name of one array of an .npz, got {features!r}.")
+    return features
+
+
+def _table(path: Path, x: Array, y: Array | None) -> Table:
+    array = _numbers(x, path.name)
+    names = tuple(f"column_{place}" for place in range(array.shape[1])) if array.ndim == 2 else ()
+    labels = None if y is None else _labels(y, path.name)
+    return Table(path, array, _or_none(labels, len(array)), names)
+
+
+def _numbers(array: Array, name: str) -> Array:
+    if array.ndim < 2:
+        raise ShapeError(f"`{name}` must hold features of shape (n, p), got {array.shape}. Pass one row per item.")
+    if array.dtype.kind not in "biuf":
+        raise ShapeError(f"`{name}` must hold numbers as features, got {array.dtype}.")
+    return array
+
+
+def _labels(array: Array, name: str) -> Array:
+    flat = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+    if flat.ndim == 2:
+        return label_matrix(flat, name)
+    if flat.ndim != 1:
+        raise ShapeError(f"`{name}` must hold labels of shape (n,) or (n, c), got {array.shape}.")
+    return label_text(flat.tolist())
+
+
+def _or_none(labels: Array | None, n: int) -> Array:
+    return np.full(n, "", "<U1") if labels is None else labels

@@ -1,0 +1,106 @@
+"""Parquet tables, through pyarrow; a column of lists (an embedding) becomes as many features as it is long."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearer.datasets._dataset import Array
+from nearer.datasets._table import Columns, Table, label_text
+from nearer.exceptions import CorruptFileError, NearerError, NotFiniteError, ParameterError, ShapeError
+
+__all__ = ["read_parquet"]
+
+
+def read_parquet(path: Path, columns: Columns) -> Table:
+    """Features, labels and column names of a Parquet file."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise NearerError(
+            "Reading Parquet needs pyarrow, which is not installed. Run: pip install 'nearer[tables]'"
+        ) from error
+    try:
+        # Not read_table(path): that looks for a partitioned folder and infers more than this one file says.
+        table = parquet.ParquetFile(path).read()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptFileError(
+            f"`{path.name}` must be a Parquet file, and cannot be read as one: {error}."
+        ) from error
+    names = [str(name) for name in table.column_names]
+    # pandas stores its row index under such names.
+    index = [place for place, name in enumerate(names) if re.fullmatch(r"__index_level_\d+__", name)]
+    columns = Columns(columns.label, columns.features, (*columns.ignore, *index), columns.header)
+    label, chosen = columns.choose(names, path)
+    if table.num_rows == 0:
+        raise ShapeError(f"`{path.name}` must hold at least one row, and has none.")
+    words = [names[place] for place in chosen if not _is_numeric(table.schema.field(place).type)]
+    if words:
+        shown = f"{words[0]!r} holds {table.schema.field(names.index(words[0])).type}"
+        raise ParameterError(
+            f"Feature columns must be numbers, and in `{path.name}` {', '.join(map(repr, words[:10]))} "
+            f"{'are' if len(words) > 1 else 'is'} not: {shown}. Name the class column with label=, and leave "
+            f"others out with ignore= or convert them."
+        )
+    blocks = [_block(table.column(place), names[place], path) for place in chosen]
+    feature_names = [
+        names[place] if block.shape[1] == 1 else f"{names[place]}[{number}]"
+        for place, block in zip(chosen, blocks, strict=True)
+        for number in range(block.shape[1])
+    ]
+    x = np.concatenate(blocks, axis=1) if blocks else np.zeros((table.num_rows, 0))
+    labels = (
+        label_text(table.column(label).to_pylist()) if label is not None else np.full(table.num_rows, "", "<U1")
+    )
+    return Table(path, x, labels, tuple(feature_names))
+
+
+def _is_numeric(kind: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return _is_numeric(kind.value_type)
+    return bool(
+        types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+    )
+
+
+def _block(column: Any, name: str, path: Path) -> Array:
+    """One column as (n, width) float64."""
+    import pyarrow as pa
+
+    if column.null_count:
+        raise NotFiniteError(
+            f"Feature columns must have a number in each row, and in `{path.name}` {name!r} is empty in "
+            f"{column.null_count} rows. Fill or drop those rows, or leave the column out with ignore=."
+        )
+    rows = len(column)
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks)
+    while not (
+        pa.types.is_integer(array.type)
+        or pa.types.is_floating(array.type)
+        or pa.types.is_boolean(array.type)
+        or pa.types.is_decimal(array.type)
+    ):
+        lengths = (
+            {len(item) for item in array} if not pa.types.is_fixed_size_list(array.type) else {array.type.list_size}
+        )
+        if len(lengths) != 1:
+            raise ShapeError(
+                f"Lists of the column {name!r} in `{path.name}` must have one length, got {sorted(lengths)[:5]}."
+            )
+        array = array.flatten()
+        if array.null_count:
+            raise NotFiniteError(
+                f"Lists of the column {name!r} in `{path.name}` must hold numbers, got empty places."
+            )
+    if pa.types.is_decimal(array.type):
+        array = array.cast(pa.float64())
+    values = array.to_numpy(zero_copy_only=False).astype(np.float64)
+    return np.asarray(values).reshape(rows, -1)

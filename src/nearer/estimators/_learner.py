@@ -1,0 +1,171 @@
+"""What every linear metric learner shares: a matrix `components_` A, and everything that follows from it.
+
+`δ(a, b) = ‖A(a − b)‖`, so `M = AᵀA`, and k-NN, clustering or an index work on `transform(X) = XAᵀ` as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from nearer.estimators._matrices import Array
+from nearer.estimators._thresholds import Strategy, best_threshold
+from nearer.exceptions import LabelError, ParameterError, ShapeError
+
+__all__ = ["MetricLearner", "PairAnswers", "as_similar"]
+
+
+def as_similar(similar: Any, m: int) -> Array:
+    """Answers about m pairs as booleans: True, 1 and +1 mean similar; False, 0 and −1 dissimilar.
+
+    >>> as_similar([1, -1], 2)
+    array([ True, False])
+    """
+    array = np.asarray(similar)
+    if array.shape != (m,):
+        raise ShapeError(f"`similar` must have one entry for each of the {m} pairs, got shape {array.shape}.")
+    if array.dtype.kind not in "biuf" or not np.isin(array, [-1, 0, 1]).all():
+        raise LabelError("`similar` must hold True/False, 1/0 or +1/-1, got other values. +1 means similar.")
+    result: Array = array > 0
+    return result
+
+
+class PairAnswers:
+    """What follows from `pair_distance`: scores, a threshold, and a yes or no for pairs."""
+
+    threshold_: float
+
+    def pair_distance(self, left: Any, right: Any) -> Array:
+        """The learned distance of row i of `left` to row i of `right`, (m,)."""
+        raise NotImplementedError
+
+    def score_pairs(self, left: Any, right: Any) -> Array:
+        """Similarity of row i of `left` and row i of `right`: minus the learned distance, higher is nearer."""
+        return -self.pair_distance(left, right)
+
+    def calibrate_threshold(self, left: Any, right: Any, similar: Any, *, strategy: Strategy = "accuracy") -> Self:
+        """Set `threshold_`, the distance up to which `predict_pairs` answers "similar", from known pairs."""
+        distances = self.pair_distance(left, right)
+        self.threshold_ = best_threshold(distances, as_similar(similar, len(distances)), strategy=strategy)
+        return self
+
+    def predict_pairs(self, left: Any, right: Any) -> Array:
+        """+1 where row i of `left` is similar to row i of `right`, −1 where it is not, (m,) integers."""
+        check_is_fitted(self)
+        if not hasattr(self, "threshold_"):
+            raise ParameterError(
+                "a threshold must be set before pairs can be judged, got none. Fit on pairs with `fit_pairs`, or "
+                "call `calibrate_threshold(left, right, similar)`."
+            )
+        return np.where(self.pair_distance(left, right) <= self.threshold_, 1, -1)
+
+
+class MetricLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A fitted linear map `components_` of shape (d, p) with `M = AᵀA`; learners say how to fit it."""
+
+    _takes_sparse = False
+    components_: Array
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = self._takes_sparse
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _check_X(self, X: Any, *, reset: bool, **more: Any) -> Any:
+        accept = "csr" if self._takes_sparse or not reset else False
+        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], accept_sparse=accept, **more)
+
+    def _forget_threshold(self) -> None:
+        """A threshold belongs to the metric it was calibrated for."""
+        if hasattr(self, "threshold_"):
+            del self.threshold_
+
+    def _check_labeled(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """Checked rows, and class codes 0..c−1; the classes themselves are kept in `classes_`."""
+        accept = "csr" if self._takes_sparse else False
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], accept_sparse=accept, ensure_min_samples=2)
+        check_classification_targets(y)
+        self._forget_threshold()
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        return X, codes
+
+    def _check_targets(self, n_features: int) -> int:
+        """How many components to keep."""
+        wanted = getattr(self, "n_components", None)
+        if wanted is None:
+            return n_features
+        if isinstance(wanted, bool) or not isinstance(wanted, (int, np.integer)) or not 1 <= wanted <= n_features:
+            raise ParameterError(
+                f"`n_components` must be an integer between 1 and the {n_features} features, got {wanted!r}. "
+                f"None keeps all of them."
+            )
+        return int(wanted)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def transform(self, X: Any) -> Array:
+        """Map rows so that Euclidean distance is the learned one, (n, p) -> (n, d): `XAᵀ`."""
+        check_is_fitted(self)
+        X = self._check_X(X, reset=False)
+        return np.asarray(X @ self.components_.T.astype(X.dtype, copy=False))
+
+    def mahalanobis_matrix(self) -> Array:
+        """`M = AᵀA`, (p, p), symmetric and positive semi-definite."""
+        check_is_fitted(self)
+        result: Array = self.components_.T @ self.components_
+        return result
+
+    def pair_distance(self, left: Any, right: Any) -> Array:
+        """The learned distance of row i of `left` to row i of `right`, (m, p) twice -> (m,)."""
+        check_is_fitted(self)
+        left, right = (self._check_X(side, reset=False) for side in (left, right))
+        if left.shape != right.shape:
+            raise ShapeError(f"`left` and `right` must have the same shape, got {left.shape} and {right.shape}.")
+        # The difference first: two far points that are close to each other keep their digits.
+        difference = left - right
+        dense = np.asarray(difference @ self.components_.T)
+        result: Array = np.sqrt(np.einsum("ij,ij->i", dense, dense))
+        return result
+
+    def get_metric(self) -> Callable[[Any, Any], float]:
+        """The distance of two vectors as a plain function. For k-NN prefer `transform`: it is far faster."""
+        check_is_fitted(self)
+        components = self.components_.copy()
+
+        def distance(a: Any, b: Any) -> float:
+            """The learned distance between two vectors of length p."""
+            difference = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
+            if difference.shape != (components.shape[1],):
+                raise ShapeError(
+                    f"both vectors must have {components.shape[1]} entries, got a difference of {difference.shape}."
+                )
+            return float(np.linalg.norm(components @ difference))
+
+        return distance
+
+    def _check_tuples(self, X: Any, tuples: Any, name: str, size: int) -> tuple[Any, Array]:
+        """Rows X and integer row numbers (m, size) that lie inside X."""
+        X = self._check_X(X, reset=True, ensure_min_samples=2)
+        array = np.asarray(check_array(tuples, dtype=None, ensure_2d=True, input_name=name))
+        if array.dtype.kind not in "iu" or array.shape[1] != size:
+            raise ShapeError(
+                f"`{name}` must be integer row numbers of shape (m, {size}), got {array.dtype} {array.shape}."
+            )
+        if array.min() < 0 or array.max() >= X.shape[0]:
+            raise ShapeError(
+                f"`{name}` must point into the {X.shape[0]} rows of `X`, got {array.min()} to {array.max()}."
+            )
+        self._forget_threshold()
+        # Labels of an earlier fit do not describe this one.
+        if hasattr(self, "classes_"):
+            del self.classes_
+        return X, array.astype(np.int64)

@@ -1,0 +1,105 @@
+"""One way to run L-BFGS and one way to say that an iterative method stopped before it converged."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import numpy as np
+from scipy import optimize
+
+from nearer.estimators._matrices import Array
+from nearer.exceptions import StoppedEarlyWarning
+
+__all__ = ["Follow", "follow_iterations", "minimize", "report", "warn_stopped_early"]
+
+Follow = Callable[[str, int, int, float], None]
+"""Called with the name of the method, the iteration, the most iterations there can be, and the value."""
+
+_following: ContextVar[Follow | None] = ContextVar("following", default=None)
+
+
+@contextmanager
+def follow_iterations(follow: Follow | None) -> Iterator[None]:
+    """Hear of every iteration of the learners that are fitted inside, whatever their `verbose` is.
+
+    >>> heard = []
+    >>> with follow_iterations(lambda *told: heard.append(told)):
+    ...     report(0, "NCA", 3, 0.25, most=50)
+    >>> heard
+    [('NCA', 3, 50, 0.25)]
+    """
+    token = _following.set(follow)
+    try:
+        yield
+    finally:
+        _following.reset(token)
+
+
+def warn_stopped_early(name: str, n_iter: int, reason: str = "") -> None:
+    """Tell the user that `name` stopped after `n_iter` iterations without meeting its tolerance."""
+    warnings.warn(
+        f"{name} stopped before it converged, after {n_iter} iterations{reason}. "
+        f"Raise `max_iter` or `tol`, or standardise the features.",
+        StoppedEarlyWarning,
+        stacklevel=4,
+    )
+
+
+def report(verbose: int, name: str, iteration: int, value: float, *, most: int) -> None:
+    """Print one line of progress when `verbose` is on, and tell who follows; `most` is the limit of iterations.
+
+    >>> report(1, "NCA", 3, 0.25, most=50)
+    [NCA] iteration 3: 0.25
+    """
+    if verbose:
+        print(f"[{name}] iteration {iteration}: {value:.6g}")
+    follow = _following.get()
+    if follow is not None:
+        follow(name, iteration, most, value)
+
+
+def minimize(
+    loss_and_gradient: Callable[[Array], tuple[float, Array]],
+    start: Array,
+    *,
+    max_iter: int,
+    tol: float,
+    verbose: int = 0,
+    name: str = "L-BFGS",
+) -> tuple[Array, float, int, bool]:
+    """Minimise from `start` (any shape) by L-BFGS: the point, its value, the iterations, and whether it converged.
+
+    Converged means that an iteration lowered the value by less than `tol` of itself, or that the largest entry
+    of the gradient fell below `tol`.
+
+    >>> point, value, _, converged = minimize(
+    ...     lambda x: (float((x**2).sum()), 2 * x), np.ones(2), max_iter=9, tol=1e-9)
+    >>> bool(np.abs(point).max() < 1e-6), converged
+    (True, True)
+    """
+    count = 0
+    latest = [np.inf]
+
+    def flat(x: Array) -> tuple[float, Array]:
+        value, gradient = loss_and_gradient(x.reshape(start.shape))
+        latest[0] = value
+        return value, np.asarray(gradient, dtype=np.float64).ravel()
+
+    def step(_: Array) -> None:
+        nonlocal count
+        count += 1
+        report(verbose, name, count, latest[0], most=max_iter)
+
+    result = optimize.minimize(
+        flat,
+        np.asarray(start, dtype=np.float64).ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        callback=step,
+        options={"maxiter": max_iter, "ftol": tol, "gtol": tol, "maxfun": 20 * max_iter + 20},
+    )
+    # Status 2 is a line search that found nothing lower: at a kink of a hinge that is where descent ends.
+    return result.x.reshape(start.shape), float(result.fun), max(int(result.nit), 1), result.status in (0, 2)

@@ -1,0 +1,131 @@
+"""Draw pairs, triplets and quadruplets of rows from class codes; every class is drawn, no row meets itself."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearer.estimators._matrices import Array
+from nearer.estimators.neighbors._near import nearest_hits, nearest_misses
+from nearer.exceptions import LabelError
+
+__all__ = ["default_pairs", "near_pairs", "near_triplets", "random_pairs", "random_quadruplets", "random_triplets"]
+
+
+def default_pairs(n_classes: int) -> int:
+    """How many random pairs the papers draw: `40 c (c − 1)`, half of them similar.
+
+    >>> default_pairs(3)
+    240
+    """
+    return 40 * n_classes * max(n_classes - 1, 1)
+
+
+def _partners(codes: Array, anchors: Array, rng: np.random.RandomState, *, same: bool) -> Array:
+    """For each anchor one uniform row of the same class but not itself, or of another class."""
+    order = np.argsort(codes, kind="stable")
+    counts = np.bincount(codes)
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    place = np.empty(len(codes), dtype=np.int64)
+    place[order] = np.arange(len(codes))
+    first, size = starts[codes[anchors]], counts[codes[anchors]]
+    if same:
+        # Draw from the class without one place, and step over the place of the anchor itself.
+        drawn = first + (rng.random_sample(len(anchors)) * (size - 1)).astype(np.int64)
+        drawn += drawn >= place[anchors]
+    else:
+        drawn = (rng.random_sample(len(anchors)) * (len(codes) - size)).astype(np.int64)
+        drawn += np.where(drawn >= first, size, 0)
+    result: Array = order[drawn]
+    return result
+
+
+def _check(codes: Array) -> Array:
+    """Rows that have another row of their class; refuses labels that allow no pair of one kind."""
+    counts = np.bincount(codes)
+    if len(counts) < 2:
+        raise LabelError("`y` must hold at least two classes, got one. Without two classes nothing is dissimilar.")
+    anchors = np.flatnonzero(counts[codes] > 1)
+    if not len(anchors):
+        raise LabelError(
+            f"`y` must hold a class with at least two rows, got {len(counts)} classes of one row. "
+            f"Without one nothing is similar."
+        )
+    return anchors
+
+
+def random_pairs(codes: Array, m: int, rng: np.random.RandomState) -> tuple[Array, Array]:
+    """m random pairs (m, 2), the first half of them similar, and the booleans (m,) that say so.
+
+    >>> pairs, similar = random_pairs(np.array([0, 0, 1]), 4, np.random.RandomState(0))
+    >>> np.sort(pairs[similar], axis=1).tolist(), len(pairs)
+    ([[0, 1], [0, 1]], 4)
+    """
+    able = _check(codes)
+    half = max(1, m // 2)
+    hits = able[rng.randint(len(able), size=half)]
+    misses = rng.randint(len(codes), size=max(1, m - half))
+    left = np.concatenate([hits, misses])
+    right = np.concatenate([_partners(codes, hits, rng, same=True), _partners(codes, misses, rng, same=False)])
+    return np.column_stack([left, right]), np.arange(len(left)) < half
+
+
+def random_triplets(codes: Array, m: int, rng: np.random.RandomState) -> Array:
+    """m triplets (m, 3): anchor, a row of its class, a row of another class.
+
+    >>> random_triplets(np.array([0, 0, 1]), 2, np.random.RandomState(0))[:, 2]
+    array([2, 2])
+    """
+    able = _check(codes)
+    anchors = able[rng.randint(len(able), size=m)]
+    return np.column_stack(
+        [anchors, _partners(codes, anchors, rng, same=True), _partners(codes, anchors, rng, same=False)]
+    )
+
+
+def random_quadruplets(codes: Array, m: int, rng: np.random.RandomState) -> Array:
+    """m quadruplets (m, 4): a similar pair and a dissimilar pair, which should be the farther one.
+
+    >>> random_quadruplets(np.array([0, 0, 1]), 2, np.random.RandomState(0)).shape
+    (2, 4)
+    """
+    pairs, similar = random_pairs(codes, 2 * m, rng)
+    return np.column_stack([pairs[similar], pairs[~similar]])
+
+
+def _some_rows(codes: Array, most: int | None, rng: np.random.RandomState) -> Array:
+    able = _check(codes)
+    if most is None or len(able) <= most:
+        return able
+    return np.sort(rng.permutation(able)[:most])
+
+
+def near_pairs(
+    X: Array, codes: Array, k: int, rng: np.random.RandomState, *, most: int | None = None
+) -> tuple[Array, Array]:
+    """Each row (at most `most` of them) with its k nearest hits and its k nearest misses.
+
+    >>> X, codes = np.array([[0.0], [1.0], [9.0]]), np.array([0, 0, 1])
+    >>> pairs, similar = near_pairs(X, codes, 1, np.random.RandomState(0))
+    >>> pairs.tolist(), similar.tolist()
+    ([[0, 1], [1, 0], [0, 2], [1, 2]], [True, True, False, False])
+    """
+    rows = _some_rows(codes, most, rng)
+    hits, misses = nearest_hits(X, codes, k, rows), nearest_misses(X, codes, k, rows)
+    parts = [np.column_stack([np.repeat(rows, k), found.ravel()]) for found in (hits, misses)]
+    parts = [part[part[:, 1] >= 0] for part in parts]
+    return np.concatenate(parts), np.arange(len(parts[0]) + len(parts[1])) < len(parts[0])
+
+
+def near_triplets(X: Array, codes: Array, k: int, rng: np.random.RandomState, *, most: int | None = None) -> Array:
+    """Each row (at most `most` of them) with all k·k combinations of its nearest hits and misses, (m, 3).
+
+    >>> X, codes = np.array([[0.0], [1.0], [9.0]]), np.array([0, 0, 1])
+    >>> near_triplets(X, codes, 1, np.random.RandomState(0)).tolist()
+    [[0, 1, 2], [1, 0, 2]]
+    """
+    rows = _some_rows(codes, most, rng)
+    hits, misses = nearest_hits(X, codes, k, rows), nearest_misses(X, codes, k, rows)
+    triplets = np.column_stack(
+        [np.repeat(rows, k * k), np.repeat(hits, k, axis=1).ravel(), np.tile(misses, (1, k)).ravel()]
+    )
+    return triplets[(triplets >= 0).all(axis=1)]

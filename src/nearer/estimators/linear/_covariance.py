@@ -1,0 +1,73 @@
+"""The inverse covariance: Mahalanobis' own distance, which needs no labels."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy import linalg
+
+from nearer._validation import check_number
+from nearer.estimators._learner import MetricLearner
+from nearer.estimators._matrices import Array, factor_psd, ridged, symmetric
+from nearer.estimators._scatter import total_scatter
+from nearer.estimators._supervision import reduce_components
+from nearer.exceptions import ParameterError
+
+__all__ = ["Covariance", "inverse_with_ridge"]
+
+
+def inverse_with_ridge(matrix: Array, scales: Array, ridge: float, name: str) -> Array:
+    """`(M + ridge·diag(scales))⁻¹`, (p, p); a matrix that is still singular is refused, never half inverted.
+
+    >>> inverse_with_ridge(np.diag([1.0, 4.0]), np.ones(2), 0.0, "scatter")
+    array([[1.  , 0.  ],
+           [0.  , 0.25]])
+    """
+    regular = ridged(matrix, scales, ridge)
+    # The condition is judged with every feature at unit scale: 1e6 between units is not a deficiency.
+    unit = 1 / np.sqrt(np.diag(regular).clip(min=np.finfo(np.float64).tiny))
+    values, vectors = linalg.eigh(regular * unit[:, None] * unit)
+    if values[0] <= values[-1] * len(values) * np.finfo(np.float64).eps:
+        rank = int((values > values[-1] * len(values) * np.finfo(np.float64).eps).sum())
+        raise ParameterError(
+            f"the {name} must be invertible, got rank {rank} of {len(values)}. Raise `ridge` above {ridge}, drop "
+            f"redundant features, or reduce the dimension with PCA first."
+        )
+    inverse = (vectors / values) @ vectors.T
+    return symmetric(inverse * unit[:, None] * unit)
+
+
+class Covariance(MetricLearner):
+    """`M = (Σ + ridge·diag Σ)⁻¹`: every direction of the data has the same spread afterwards.
+
+    X (n, p) -> (n, d). y is accepted and not used. `ridge` is relative to the variance of each feature, so that
+    singular data and constant columns give a finite matrix; with ridge=0 singular data is refused.
+
+    >>> X = np.array([[-1.0, 0], [1, 0], [0, -9], [0, 9]])
+    >>> Covariance(ridge=0.0).fit(X).mahalanobis_matrix().round(4)
+    array([[2.    , 0.    ],
+           [0.    , 0.0247]])
+    """
+
+    _takes_sparse = True
+
+    def __init__(self, n_components: int | None = None, *, ridge: float = 1e-3) -> None:
+        self.n_components = n_components
+        self.ridge = ridge
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Invert the covariance of the rows X (n, p)."""
+        X = self._check_X(X, reset=True, ensure_min_samples=2)
+        d = self._check_targets(X.shape[1])
+        ridge = check_number(self.ridge, "ridge", minimum=0)
+        covariance = total_scatter(X) / X.shape[0]
+        matrix = inverse_with_ridge(covariance, np.diag(covariance), ridge, "covariance")
+        components = reduce_components(factor_psd(matrix), covariance, d)
+        self.components_ = components.astype(X.dtype, copy=False)
+        return self

@@ -1,0 +1,186 @@
+"""Kernel forms of the linear learners through one mechanism: map the rows, then learn in the space of the map.
+
+A kernel `k(a, b) = ⟨φ(a), φ(b)⟩` restricted to m landmark rows has coordinates `φ̂(x) = K_mm^{−½} k_m(x)`. With
+all n rows as landmarks (m = n) every linear learner on φ̂ is exactly its kernel form on the training rows (the
+representer theorem); with fewer it is the Nyström approximation, and memory is O(n·m) instead of O(n²).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Self
+
+import numpy as np
+from scipy import linalg
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from nearer._validation import check_choice, check_int, check_number
+from nearer.estimators._learner import PairAnswers
+from nearer.estimators._matrices import Array, symmetric
+from nearer.estimators.linear._gmml import GMML
+from nearer.estimators.linear._lmnn import LMNN
+from nearer.estimators.linear._nca import NCA
+from nearer.exceptions import ShapeError
+
+__all__ = ["KernelGMML", "KernelLMNN", "KernelLearner", "KernelNCA", "kernel_map"]
+
+Kernel = Literal["rbf", "poly", "linear", "precomputed"]
+
+
+def kernel_map(gram: Array) -> Array:
+    """`K^{−½}` on the directions that K (m, m) has, as columns (m, r): `k_m(x) @ map` are coordinates of φ(x).
+
+    >>> kernel_map(np.diag([4.0, 0.0])) + 0.0
+    array([[0.5],
+           [0. ]])
+    """
+    values, vectors = linalg.eigh(symmetric(gram))
+    kept = values > max(float(values[-1]), 0.0) * len(values) * 1e-10
+    if not kept.any():
+        raise ShapeError(
+            "the kernel must tell rows apart, got a kernel matrix of zeros. Change `gamma` or the kernel."
+        )
+    values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]
+    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
+    result: Array = vectors * (signs / np.sqrt(values))
+    return result
+
+
+class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Any linear learner in the space of a kernel; `KernelLMNN`, `KernelNCA` and `KernelGMML` choose the learner.
+
+    `kernel` is "rbf" (`exp(−γ‖a − b‖²)`, γ = 1/(p·var X) by default), "poly" (`(γ a·b + 1)^degree`), "linear", or
+    "precomputed": X is then the kernel matrix (n, n), and `transform` takes kernels to the training rows.
+    `n_landmarks` rows (all when None) carry the map.
+
+    >>> X = np.array([[0.0], [0.1], [2.0], [2.1], [-2.0], [-2.1]])
+    >>> learner = KernelLearner(GMML(), gamma=1.0).fit(X, [0, 0, 1, 1, 1, 1])
+    >>> near, far = learner.pair_distance(X[[2, 2]], X[[4, 0]])
+    >>> bool(near < far)
+    True
+    """
+
+    _default: type[Any] | None = None
+
+    def __init__(
+        self,
+        learner: Any = None,
+        *,
+        kernel: Kernel = "rbf",
+        gamma: float | None = None,
+        degree: int = 3,
+        n_landmarks: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.learner = learner
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _learner(self) -> Any:
+        if self.learner is not None:
+            return clone(self.learner)
+        if self._default is None:
+            return GMML(random_state=self.random_state)
+        return self._default(random_state=self.random_state)
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose landmarks, map the rows, and fit the learner on the mapped rows."""
+        kernel = check_choice(self.kernel, "kernel", ["rbf", "poly", "linear", "precomputed"])
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        n = X.shape[0]
+        if hasattr(self, "threshold_"):
+            del self.threshold_
+        if kernel == "precomputed" and X.shape[1] != n:
+            raise ShapeError(f"a precomputed kernel must be a square matrix, got shape {X.shape}.")
+        m = n if self.n_landmarks is None else min(check_int(self.n_landmarks, "n_landmarks"), n)
+        rows = np.arange(n) if m == n else np.sort(check_random_state(self.random_state).permutation(n)[:m])
+        self.landmark_rows_ = rows
+        if kernel != "precomputed":
+            variance = float(X.var(dtype=np.float64))
+            default = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
+            self.gamma_ = default if self.gamma is None else check_number(self.gamma, "gamma", above=0)
+            self.landmarks_ = X[rows]
+        gram = X[np.ix_(rows, rows)] if kernel == "precomputed" else self._kernel(X[rows])
+        self.map_ = kernel_map(np.asarray(gram, dtype=np.float64)).astype(X.dtype, copy=False)
+        self.learner_ = self._learner().fit(self._embed(X), y)
+        if hasattr(self.learner_, "n_iter_"):
+            self.n_iter_ = self.learner_.n_iter_
+        return self
+
+    def _kernel(self, X: Array) -> Array:
+        options: dict[str, Any] = {} if self.kernel == "linear" else {"gamma": self.gamma_}
+        if self.kernel == "poly":
+            options |= {"degree": check_int(self.degree, "degree"), "coef0": 1.0}
+        return np.asarray(pairwise_kernels(X, self.landmarks_, metric=self.kernel, **options))
+
+    def _embed(self, X: Array) -> Array:
+        kernel = X[:, self.landmark_rows_] if self.kernel == "precomputed" else self._kernel(X)
+        result: Array = kernel.astype(X.dtype, copy=False) @ self.map_
+        return result
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.learner_._n_features_out)
+
+    def _checked(self, X: Any) -> Array:
+        check_is_fitted(self)
+        checked: Array = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return checked
+
+    def transform(self, X: Any) -> Array:
+        """Coordinates in which Euclidean distance is the learned one, (n, p) -> (n, d)."""
+        return np.asarray(self.learner_.transform(self._embed(self._checked(X))))
+
+    def pair_distance(self, left: Any, right: Any) -> Array:
+        """The learned distance of row i of `left` to row i of `right`, (m,)."""
+        left, right = self._embed(self._checked(left)), self._embed(self._checked(right))
+        return np.asarray(self.learner_.pair_distance(left, right))
+
+    def get_metric(self) -> Callable[[Any, Any], float]:
+        """The distance of two vectors as a plain function. For k-NN prefer `transform`: it is far faster.
+
+        With a precomputed kernel a vector is its row of the kernel matrix.
+        """
+        check_is_fitted(self)
+
+        def distance(a: Any, b: Any) -> float:
+            """The learned distance between two vectors of length p."""
+            return float(self.pair_distance(np.atleast_2d(a), np.atleast_2d(b))[0])
+
+        return distance
+
+    def mahalanobis_matrix(self) -> Array:
+        """M in the coordinates of the kernel map, (r, r)."""
+        check_is_fitted(self)
+        return np.asarray(self.learner_.mahalanobis_matrix())
+
+
+class KernelLMNN(KernelLearner):
+    """LMNN in the space of a kernel; see `KernelLearner` for the kernels, `learner=LMNN(...)` to set LMNN up."""
+
+    _default = LMNN
+
+
+class KernelNCA(KernelLearner):
+    """NCA in the space of a kernel; see `KernelLearner` for the kernels, `learner=NCA(...)` to set NCA up."""
+
+    _default = NCA
+
+
+class KernelGMML(KernelLearner):
+    """GMML in the space of a kernel; see `KernelLearner` for the kernels, `learner=GMML(...)` to set GMML up."""
+
+    _default = GMML

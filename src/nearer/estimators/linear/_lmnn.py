@@ -1,0 +1,265 @@
+"""Large margin nearest neighbours: pull k target neighbours near, push rows of other classes a margin away.
+
+`(1 − μ) Σ_{j⇝i} δ²_ij + μ Σ_{j⇝i, l} [1 + δ²_ij − δ²_il]₊` over rows l of other classes. Only rows inside the
+margin matter, so they are searched for (blocks, float32), L-BFGS runs on that list, and the list is renewed until
+the exact objective settles. Distances and gradient cost O(pairs · d); no n×n matrix and no d×d outer product is
+formed.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from nearer._validation import check_int, check_number
+from nearer.estimators._learner import MetricLearner
+from nearer.estimators._matrices import Array
+from nearer.estimators._optimize import follow_iterations, minimize, report, warn_stopped_early
+from nearer.estimators._starts import Init, centered, start_components
+from nearer.estimators.neighbors._near import nearest_hits
+from nearer.exceptions import LabelError
+
+__all__ = ["LMNN", "Margins", "find_impostors", "lmnn_loss_and_gradient"]
+
+_START = 2.0
+# Rows of a chunk of pairs: both sides of it stay in cache.
+_CHUNK = 4096
+_BLOCK_ENTRIES = 4_000_000
+
+
+class Margins(NamedTuple):
+    """Targets (n, k), −1 where a class is too small, and impostor pairs: anchors, in order, and rows of others."""
+
+    targets: Array
+    anchors: Array
+    impostors: Array
+
+
+def _pair_squares(Z: Array, left: Array, right: Array) -> Array:
+    """`‖z_left − z_right‖²`, a chunk of pairs at a time so that the gathered rows stay small."""
+    result = np.empty(len(left), dtype=Z.dtype)
+    buffers = np.empty((2, min(_CHUNK, len(left)), Z.shape[1]), dtype=Z.dtype)
+    for start in range(0, len(left), _CHUNK):
+        part = slice(start, min(start + _CHUNK, len(left)))
+        # mode="clip" writes straight into the buffer; every number is a row already.
+        delta, other = (
+            np.take(Z, side[part], axis=0, out=buffer[: part.stop - start], mode="clip")
+            for side, buffer in zip((left, right), buffers, strict=True)
+        )
+        delta -= other
+        np.einsum("ij,ij->i", delta, delta, out=result[part])
+    return result
+
+
+def _target_squares(Z: Array, targets: Array) -> Array:
+    """`δ²_ij` of each row to its targets, (n, k), −inf where there is none."""
+    n, k = targets.shape
+    squares = _pair_squares(Z, np.repeat(np.arange(n), k), targets.clip(min=0).ravel()).reshape(n, k)
+    squares[targets < 0] = -np.inf
+    return squares
+
+
+def find_impostors(Z: Array, starts: Array, radii: Array, most: int | None) -> tuple[Array, Array]:
+    """Pairs (i, l) of different classes with `‖z_i − z_l‖² < radii_i`, for rows sorted by class.
+
+    `starts` (c + 1,) are the first rows of the classes and n. At most `most` nearest ones per row are kept.
+
+    >>> find_impostors(np.array([[0.0], [1.0], [5.0]]), np.array([0, 1, 3]), np.array([2.0, 0.0, 0.0]), None)
+    (array([0]), array([1]))
+    """
+    n = len(Z)
+    small = Z.astype(np.float32)
+    # |z_l|² − 2 z_i·z_l < radius_i − |z_i|²: the terms of row i stay on the right, so one product does it.
+    keys = np.concatenate([-2 * small, np.square(small).sum(axis=1, keepdims=True)], axis=1)
+    queries = np.concatenate([small, np.ones((n, 1), dtype=np.float32)], axis=1)
+    bar = (radii - np.square(small).sum(axis=1)).astype(np.float32)
+    step = max(1, _BLOCK_ENTRIES // n)
+    buffer = np.empty((step, n), dtype=np.float32)
+    left, right = [], []
+    for first, last in pairwise(starts.tolist()):
+        for begin in range(first, last, step):
+            end = min(begin + step, last)
+            distance = np.matmul(queries[begin:end], keys.T, out=buffer[: end - begin])
+            distance[:, first:last] = np.inf
+            if most is None or most >= n:
+                i, l = np.nonzero(distance < bar[begin:end, None])
+            else:
+                # In many dimensions nearly all rows lie inside the margin at first: take the nearest, then look.
+                values, near = torch.topk(torch.from_numpy(distance), most, dim=1, largest=False, sorted=False)
+                i, place = np.nonzero(values.numpy() < bar[begin:end, None])
+                l = near.numpy()[i, place]
+            left.append(i + begin)
+            right.append(l)
+    return np.concatenate(left), np.concatenate(right)
+
+
+def lmnn_loss_and_gradient(
+    components: Array, X: Any, margins: Margins, *, push: float = 0.5
+) -> tuple[float, Array]:
+    """The objective over the listed impostors and its gradient with respect to A (d, p), for rows X (n, p).
+
+    >>> X = np.array([[0.0], [1.0], [1.5]])
+    >>> lmnn_loss_and_gradient(np.eye(1), X, Margins(np.array([[1], [0], [-1]]), np.array([1]), np.array([2])))
+    (1.875, array([[2.75]]))
+    """
+    targets, anchors, impostors = margins
+    n, k = targets.shape
+    Z = X @ components.T
+    near = _target_squares(Z, targets)
+    far = _pair_squares(Z, anchors, impostors)
+    loss = (1 - push) * float(near[targets >= 0].sum(dtype=np.float64))
+    pull = np.full((n, k), 1 - push)
+    weights = np.zeros(len(far))
+    for place in range(k):
+        gap = np.take(near[:, place] + 1, anchors)
+        gap -= far
+        active = gap > 0
+        loss += push * float(np.maximum(gap, 0, out=gap).sum(dtype=np.float64))
+        pull[:, place] += push * np.bincount(anchors, active, minlength=n)
+        weights -= push * active
+    pull[targets < 0] = 0
+    columns = targets.clip(min=0).ravel()
+    degree = pull.sum(axis=1) + np.bincount(anchors, weights, minlength=n)
+    degree += np.bincount(columns, pull.ravel(), minlength=n) + np.bincount(impostors, weights, minlength=n)
+    # Σ w (z_i − z_j)(x_i − x_j)ᵀ as one Laplacian product; anchors come in order, so the rows of W are known.
+    ends = np.cumsum(np.bincount(anchors, minlength=n))
+    spread = degree[:, None].astype(Z.dtype) * Z
+    for values, places, starts in (
+        (pull.ravel(), columns, np.arange(0, n * k + 1, k)),
+        (weights, impostors, np.concatenate([[0], ends])),
+    ):
+        W = sparse.csr_array((values.astype(Z.dtype), places, starts), shape=(n, n))
+        spread -= W @ Z
+        spread -= W.T @ Z
+    gradient = 2 * (spread.T @ X)
+    return loss, gradient.astype(np.float64)
+
+
+class LMNN(MetricLearner):
+    """Large margin nearest neighbours: the metric for k-NN classification.
+
+    X (n, p) -> (n, d). `k` target neighbours per row are fixed in the input space (fewer in a class with fewer
+    rows); `push` is μ, the share of the margin term. μ = 0 would collapse all rows to a point and is refused. At
+    most `max_impostors` nearest rows per row enter the margin term at a time. `objective_` is the exact final
+    value.
+
+    Reference: Weinberger, Saul (2009).
+
+    >>> X = np.array([[0.0, 0], [0, 9], [1, 1], [1, 8]])
+    >>> M = LMNN(k=1).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
+    >>> bool(M[0, 0] > 10 * M[1, 1])
+    True
+    """
+
+    _takes_sparse = True
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        k: int = 3,
+        push: float = 0.5,
+        init: Init = "auto",
+        max_impostors: int | None = 20,
+        max_iter: int = 200,
+        tol: float = 1e-2,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.k = k
+        self.push = push
+        self.init = init
+        self.max_impostors = max_impostors
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from rows X (n, p) and their classes y (n,), of any type."""
+        X, codes = self._check_labeled(X, y)
+        d = self._check_targets(X.shape[1])
+        k = check_int(self.k, "k")
+        push = check_number(self.push, "push", above=0, maximum=1)
+        max_iter, tol = check_int(self.max_iter, "max_iter"), check_number(self.tol, "tol", above=0)
+        most = None if self.max_impostors is None else check_int(self.max_impostors, "max_impostors")
+        if len(self.classes_) < 2:
+            raise LabelError("`y` must hold at least two classes, got one. LMNN pushes rows of other classes away.")
+        order = np.argsort(codes, kind="stable")
+        rows = centered(X)[order]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(codes))])
+        targets = nearest_hits(rows, codes[order], min(k, int(np.bincount(codes).max())))
+        targets = targets[:, (targets >= 0).any(axis=0)]
+        if not targets.size:
+            raise LabelError(
+                "`y` must hold a class with at least two rows, got only classes of one row. Targets are rows of "
+                "the same class."
+            )
+        start = start_components(self.init, rows, codes[order], d, check_random_state(self.random_state))
+        A = self._solve(start, rows, targets, starts, push, most, max_iter, tol)
+        self.components_ = A.astype(X.dtype, copy=False)
+        return self
+
+    def _solve(
+        self,
+        A: Array,
+        X: Any,
+        targets: Array,
+        starts: Array,
+        push: float,
+        most: int | None,
+        max_iter: int,
+        tol: float,
+    ) -> Array:
+        """Search impostors, descend on them, and repeat until the objective with fresh impostors settles."""
+        self.n_iter_ = 0
+        # Data of a large scale starts where the margin of 1 means something, else thousands of steps only rescale.
+        typical = float(np.median(_target_squares(X @ A.T, targets)[targets >= 0]))
+        A = A * np.sqrt(_START / typical) if typical > 0 else A
+        compact = X.astype(np.float32)
+        best, best_A, converged = np.inf, A, False
+        listed: Margins | None = None
+        while True:
+            Z = compact @ A.astype(np.float32).T
+            # One more margin than needed: rows that come nearer during the descent are already listed.
+            radii = 2 + _target_squares(Z, targets).max(axis=1)
+            fresh = Margins(targets, *find_impostors(Z, starts, radii, most))
+            exact, _ = lmnn_loss_and_gradient(A.astype(np.float32), compact, fresh, push=push)
+            report(self.verbose, "LMNN", self.n_iter_, exact, most=max_iter)
+            improved = best - exact
+            if improved > 0:
+                best, best_A = exact, A
+            elif listed is not None:
+                # Rows that were not listed came inside the margin: keep both lists from the best point.
+                merged = np.unique(np.concatenate([_keys(listed, X.shape[0]), _keys(fresh, X.shape[0])]))
+                fresh = Margins(targets, merged // X.shape[0], merged % X.shape[0])
+                A = best_A
+            if self.n_iter_ and abs(improved) <= tol * max(best, 1e-30):
+                converged = True
+            if converged or self.n_iter_ >= max_iter:
+                break
+            listed = fresh
+
+            def loss(components: Array, active: Margins = fresh) -> tuple[float, Array]:
+                return lmnn_loss_and_gradient(components.astype(np.float32), compact, active, push=push)
+
+            steps = min(20, max_iter - self.n_iter_)
+            # Who follows hears of the rounds, not of the descent inside each.
+            with follow_iterations(None):
+                A, _, done, _ = minimize(loss, A, max_iter=steps, tol=tol / 10)
+            self.n_iter_ += done
+        self.objective_ = best
+        if not converged:
+            warn_stopped_early("LMNN", self.n_iter_)
+        return best_A
+
+
+def _keys(margins: Margins, n: int) -> Array:
+    result: Array = margins.anchors.astype(np.int64) * n + margins.impostors
+    return result

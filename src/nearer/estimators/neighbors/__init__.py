@@ -1,0 +1,1 @@
+"""Predictors by nearest neighbors, and asymmetric similarities learned for them."""

@@ -1,0 +1,268 @@
+"""k-NN with one map for queries and another for the database, both trained for the vote."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from nearer._validation import check_choice, check_number
+from nearer.estimators._matrices import Array
+from nearer.estimators._starts import start_components
+from nearer.estimators.linear._euclidean import Euclidean
+from nearer.estimators.linear._kernels import Kernel, KernelLearner
+from nearer.estimators.neighbors._near import nearest_rows
+from nearer.estimators.neighbors._neighborhood_fitting import check_settings, fit_maps, scale_to_margin
+from nearer.estimators.neighbors._neighborhood_training import learn_maps
+from nearer.exceptions import ParameterError, ShapeError
+from nearer.losses.pairs._asymmetric_regularizers import RegularizerName
+
+__all__ = ["AsymmetricKNN", "KernelAsymmetricKNN", "vote"]
+
+Init = Literal["auto", "identity", "pca", "lda", "random"]
+
+
+def vote(neighbor_codes: Array, n_classes: int) -> Array:
+    """The class with most votes among (m, k) codes, nearest first; equal votes go to the nearest neighbour's class.
+
+    >>> vote(np.array([[2, 1, 1], [2, 1, 0], [0, 1, 1]]), 3)
+    array([1, 2, 1])
+    """
+    counts = (neighbor_codes[:, :, None] == np.arange(n_classes)).sum(axis=1)
+    mine = np.take_along_axis(counts, neighbor_codes, axis=1)
+    first = mine.argmax(axis=1)
+    result: Array = np.take_along_axis(neighbor_codes, first[:, None], axis=1)[:, 0]
+    return result
+
+
+class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """k-NN under `D(x, x_i) = ‖U(x − m) − V(x_i − m')‖²`: U maps what is asked for, V what is stored.
+
+    `fit(X, y)` learns both maps from one set, leave-one-out; `fit_views(queries, database, y)` from two
+    descriptions of the same items, which may have different features. `predict` votes among the k nearest stored
+    items; equal votes go to the class of the nearest. Index `transform_database(X)` in any Euclidean index and
+    search it with `transform_queries(X)`.
+
+    Minimises the mean of `NeighborhoodLoss` (exact inference on per-class lists) plus `regularization·Ω/Ω_start`,
+    Ω the norm `regularizer`, by default `‖W‖_F²`. `margin` is the task loss in units of the typical squared
+    distance to the k-th neighbour of the own class at the start. A share `validation` of the items is held out to
+    find the number of epochs (at most `max_iter`), then all are fitted for as long. `n_iter_` says how long,
+    `loss_` is the mean loss of the last epoch (NaN if the start was best), `validation_error_` the error of the
+    held-out votes (NaN if none were). k is cut to n − 1.
+
+    Reference: the asymmetric form of Trivedi, McAllester, Shakhnarovich (2014).
+
+    >>> X = np.array([[0.0, 0], [0, 9], [1, 1], [1, 8], [0, 5], [1, 4]])
+    >>> model = AsymmetricKNN(k=1, max_iter=200, random_state=0).fit(X, ["a", "a", "b", "b", "a", "b"])
+    >>> model.predict([[0.1, 8.1], [0.9, 0.0]])
+    array(['a', 'b'], dtype='<U1')
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        k: int = 3,
+        margin: float = 3.0,
+        regularization: float = 1e-4,
+        regularizer: RegularizerName = "squared_w",
+        init: Init = "auto",
+        max_iter: int = 30,
+        rate: float = 0.01,
+        validation: float = 0.2,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.k = k
+        self.margin = margin
+        self.regularization = regularization
+        self.regularizer = regularizer
+        self.init = init
+        self.max_iter = max_iter
+        self.rate = rate
+        self.validation = validation
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from rows X (n, p) that are queries and database at once, and their classes y (n,), of any type."""
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        return self._fit(X, X, y)
+
+    def fit_views(self, queries: Any, database: Any, y: Any) -> Self:
+        """Learn from the same n items seen from two sides, (n, p) and (n, p'): row i of both is item i."""
+        queries, y = validate_data(self, queries, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        database = check_array(database, dtype=[np.float64, np.float32], input_name="database")
+        if len(database) != len(queries):
+            raise ShapeError(
+                f"`database` must have the {len(queries)} rows of `queries`, got {len(database)}. Row i of both is "
+                f"the same item."
+            )
+        return self._fit(queries, database, y)
+
+    def _fit(self, queries: Array, database: Array, y: Any) -> Self:
+        check_classification_targets(y)
+        self.classes_, self.codes_ = np.unique(y, return_inverse=True)
+        settings = check_settings(self, len(y), self.regularizer)
+        self.k_ = settings.k
+        margin = check_number(self.margin, "margin", above=0)
+        share = check_number(self.validation, "validation", minimum=0, maximum=0.9)
+        rng = check_random_state(self.random_state)
+        self.query_mean_, self.database_mean_ = (one.mean(axis=0, dtype=np.float64) for one in (queries, database))
+        left = queries - self.query_mean_
+        right = left if queries is database else database - self.database_mean_
+        U, V = self._start(left, right, rng, one_view=queries is database)
+        scale = scale_to_margin(left @ U, right @ V, self.codes_, settings.k, margin, rng)
+        fitted = fit_maps(
+            learn_maps,
+            (U * scale, V * scale),
+            (left, right),
+            self.codes_,
+            settings,
+            validation=share,
+            rng=rng,
+            verbose=self.verbose,
+        )
+        self.n_iter_, self.loss_, self.validation_error_ = fitted.epochs, fitted.loss, fitted.held_out_error
+        self.query_components_, self.database_components_ = (
+            one.T.astype(queries.dtype, copy=False) for one in (fitted.queries, fitted.database)
+        )
+        self.rows_ = self._map(database, self.database_mean_, self.database_components_)
+        return self
+
+    def _start(
+        self, left: Array, right: Array, rng: np.random.RandomState, *, one_view: bool
+    ) -> tuple[Array, Array]:
+        """U = V for one view; for two, V by `init`, and U by ridge regression on the class means under V."""
+        d = self._dimension(right.shape[1])
+        A = start_components(self.init, right, self.codes_, d, rng)
+        V = A.T
+        if one_view:
+            return V.copy(), V
+        mapped = right @ V
+        counts = np.bincount(self.codes_)
+        means = np.stack([np.bincount(self.codes_, column) for column in mapped.T], axis=1) / counts[:, None]
+        gram = left.T @ left
+        ridge = 1e-2 * float(np.trace(gram)) / len(gram) + 1e-12
+        U = np.linalg.solve(gram + ridge * np.eye(len(gram)), left.T @ means[self.codes_])
+        return U, V
+
+    def _dimension(self, n_features: int) -> int:
+        wanted = self.n_components
+        if wanted is None:
+            return n_features
+        if isinstance(wanted, bool) or not isinstance(wanted, (int, np.integer)) or not 1 <= wanted <= n_features:
+            raise ParameterError(
+                f"`n_components` must be an integer between 1 and the {n_features} features of the database, got "
+                f"{wanted!r}. None keeps all of them."
+            )
+        return int(wanted)
+
+    @staticmethod
+    def _map(X: Array, mean: Array, components: Array) -> Array:
+        return np.asarray((X - mean.astype(X.dtype)) @ components.T.astype(X.dtype, copy=False))
+
+    def transform_queries(self, X: Any) -> Array:
+        """Rows to search with, (m, p) -> (m, d): `U(x − m)`."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return self._map(X, self.query_mean_, self.query_components_)
+
+    def transform_database(self, X: Any) -> Array:
+        """Rows to index, (m, p') -> (m, d): `V(x − m')`."""
+        check_is_fitted(self)
+        X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
+        if X.shape[1] != self.database_components_.shape[1]:
+            raise ShapeError(
+                f"`X` must have the {self.database_components_.shape[1]} features of the database, got "
+                f"{X.shape[1]}."
+            )
+        return self._map(X, self.database_mean_, self.database_components_)
+
+    def predict(self, X: Any) -> Array:
+        """The class with most votes, (m,); equal votes go to the class of the nearest neighbour."""
+        near = self._neighbor_codes(X)
+        result: Array = self.classes_[vote(near, len(self.classes_))]
+        return result
+
+    def _neighbor_codes(self, X: Any) -> Array:
+        mapped = self.transform_queries(X)
+        result: Array = self.codes_[nearest_rows(mapped, self.rows_.astype(mapped.dtype, copy=False), self.k_)]
+        return result
+
+
+class KernelAsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """`AsymmetricKNN` in the space of a kernel: `Ux → A·k(x)`, `Vx → B·k(x)`, with the norm of W in that space.
+
+    Kernels and landmarks are those of `KernelLearner`; `learner=AsymmetricKNN(...)` sets the rest up. With all rows
+    as landmarks it is the exact kernel form, with `n_landmarks` the Nyström one.
+
+    >>> X = np.array([[0.0], [0.1], [0.2], [2.0], [2.1], [-2.0], [-2.1]])
+    >>> KernelAsymmetricKNN(AsymmetricKNN(k=1), gamma=1.0).fit(X, [0, 0, 0, 1, 1, 1, 1]).predict([[-0.1], [2.2]])
+    array([0, 1])
+    """
+
+    def __init__(
+        self,
+        learner: AsymmetricKNN | None = None,
+        *,
+        kernel: Kernel = "rbf",
+        gamma: float | None = None,
+        degree: int = 3,
+        n_landmarks: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.learner = learner
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Map the rows by the kernel, and fit the learner on the mapped rows."""
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        check_choice(self.kernel, "kernel", ["rbf", "poly", "linear", "precomputed"])
+        check_classification_targets(y)
+        self.map_ = KernelLearner(
+            Euclidean(),
+            kernel=self.kernel,
+            gamma=self.gamma,
+            degree=self.degree,
+            n_landmarks=self.n_landmarks,
+            random_state=self.random_state,
+        ).fit(X, y)
+        learner = AsymmetricKNN(random_state=self.random_state) if self.learner is None else clone(self.learner)
+        self.learner_ = learner.fit(self.map_.transform(X), y)
+        self.classes_, self.n_iter_ = self.learner_.classes_, self.learner_.n_iter_
+        return self
+
+    def _embed(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return np.asarray(self.map_.transform(X))
+
+    def transform_queries(self, X: Any) -> Array:
+        """Rows to search with, (m, p) -> (m, d)."""
+        rows = self._embed(X)
+        return self.learner_.transform_queries(rows)
+
+    def transform_database(self, X: Any) -> Array:
+        """Rows to index, (m, p) -> (m, d)."""
+        rows = self._embed(X)
+        return self.learner_.transform_database(rows)
+
+    def predict(self, X: Any) -> Array:
+        """The class with most votes, (m,)."""
+        rows = self._embed(X)
+        return self.learner_.predict(rows)

@@ -1,0 +1,169 @@
+"""What the two estimators of the k-NN vote share: the scale of the start, the held-out rows, when to stop."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearer._validation import check_choice, check_int, check_number
+from nearer.estimators._matrices import Array
+from nearer.estimators._optimize import report
+from nearer.estimators.neighbors._near import nearest_rows
+from nearer.estimators.neighbors._neighborhood_training import Rows, Schedule, held_out_loss
+from nearer.exceptions import NearerWarning
+from nearer.losses.pairs._asymmetric_regularizers import RegularizerName
+
+__all__ = ["Fitted", "check_settings", "fit_maps", "hold_out", "scale_to_margin"]
+
+Descent = Callable[[Tensor, Tensor | None, Rows, Schedule, torch.Generator], Iterator[tuple[Tensor, Tensor, float]]]
+
+_PATIENCE = 10
+# Held-out rows whose votes say enough about an epoch.
+_ENOUGH = 200
+_SAMPLE = 2000
+
+
+class Fitted(NamedTuple):
+    """Maps (p, d) and (p', d) in double precision, epochs, mean loss of the last one, held-out error after it."""
+
+    queries: Array
+    database: Array
+    epochs: int
+    loss: float
+    held_out_error: float
+
+
+def scale_to_margin(
+    left: Array, right: Array, codes: Array, k: int, margin: float, rng: np.random.RandomState
+) -> float:
+    """The factor for both maps that makes the k-th neighbour of the own class typically lie at `1/margin`, squared.
+
+    >>> rows = np.array([[0.0], [2.0], [9.0], [11.0]])
+    >>> scale_to_margin(rows, rows, np.array([0, 0, 1, 1]), 1, 4.0, np.random.RandomState(0))
+    0.25
+    """
+    n = len(codes)
+    chosen = np.arange(n) if n <= _SAMPLE else np.sort(rng.permutation(n)[:_SAMPLE])
+    found = []
+    for code in np.unique(codes[chosen]):
+        members = np.flatnonzero(codes == code)
+        mine = chosen[codes[chosen] == code]
+        if len(members) < 2:
+            continue
+        own = np.searchsorted(members, mine)
+        near = nearest_rows(left[mine], right[members], min(k, len(members) - 1), own=own)
+        found.append(np.square(left[mine] - right[members[near[:, -1]]]).sum(axis=1))
+    typical = float(np.median(np.concatenate(found))) if found else 0.0
+    return float(1 / np.sqrt(margin * typical)) if typical > 0 else 1.0
+
+
+def hold_out(codes: Array, share: float, rng: np.random.RandomState) -> Array:
+    """Which rows are held out, (n,) booleans: a share of every class that leaves it two rows or more.
+
+    >>> hold_out(np.array([0, 0, 0, 0, 1, 1]), 0.5, np.random.RandomState(0)).sum().item()
+    2
+    """
+    chosen = np.zeros(len(codes), dtype=bool)
+    for code in np.unique(codes):
+        members = np.flatnonzero(codes == code)
+        take = min(int(share * len(members)), max(len(members) - 2, 0))
+        chosen[rng.permutation(members)[:take]] = True
+    return chosen
+
+
+def check_settings(estimator: Any, n: int, regularizer: RegularizerName = "squared_w") -> Schedule:
+    """The settings that both estimators share, for n rows; k is cut to n − 1, with a warning."""
+    k = check_int(estimator.k, "k")
+    if k > n - 1:
+        warnings.warn(f"k = {k} is cut to the {n - 1} other rows there are.", NearerWarning, stacklevel=4)
+    check_choice(regularizer, "regularizer", get_args(RegularizerName))
+    return Schedule(
+        k=min(k, n - 1),
+        epochs=check_int(estimator.max_iter, "max_iter"),
+        rate=check_number(estimator.rate, "rate", above=0),
+        regularization=check_number(estimator.regularization, "regularization", minimum=0),
+        regularizer=regularizer,
+    )
+
+
+def fit_maps(
+    descend: Descent,
+    start: tuple[Array, Array | None],
+    views: tuple[Array, Array],
+    codes: Array,
+    schedule: Schedule,
+    *,
+    validation: float,
+    rng: np.random.RandomState,
+    verbose: int = 0,
+) -> Fitted:
+    """Find the best number of epochs on held-out rows, then descend on all rows for as long.
+
+    The best epoch has the fewest wrong held-out votes, then the least held-out loss. Too few rows to hold out ten,
+    or `validation=0`: all epochs.
+    """
+    order = np.argsort(codes, kind="stable")
+    queries = _tensor(views[0][order])
+    database = queries if views[1] is views[0] else _tensor(views[1][order])
+    rows = Rows(queries, database, torch.from_numpy(codes[order].astype(np.int64)))
+    U = _tensor(start[0])
+    V = None if start[1] is None else _tensor(start[1])
+    seed = int(rng.randint(2**31 - 1))
+    epochs, error = _best_epoch(descend, (U, V), rows, schedule, validation, seed, rng, verbose)
+    kept = (U, U if V is None else V, float("nan"))
+    if epochs:
+        descent = descend(U, V, rows, schedule, torch.Generator().manual_seed(seed))
+        for epoch, kept in enumerate(descent, start=1):
+            report(verbose, "all rows", epoch, kept[2], most=epochs)
+            if epoch == epochs:
+                break
+    left, right, loss = kept
+    return Fitted(left.numpy().astype(np.float64), right.numpy().astype(np.float64), epochs, loss, error)
+
+
+def _best_epoch(
+    descend: Descent,
+    start: tuple[Tensor, Tensor | None],
+    rows: Rows,
+    schedule: Schedule,
+    validation: float,
+    seed: int,
+    rng: np.random.RandomState,
+    verbose: int,
+) -> tuple[int, float]:
+    """The epoch after which held-out votes are best, and their error; few rows are drawn anew up to five times."""
+    codes = rows.codes.numpy()
+    held = int(hold_out(codes, validation, np.random.RandomState(0)).sum())
+    if held < 10 or len(codes) - held <= schedule.k + 1:
+        return schedule.epochs, float("nan")
+    parts, descents = [], []
+    for _ in range(min(5, -(-_ENOUGH // held))):
+        outside = torch.from_numpy(hold_out(codes, validation, rng))
+        parts.append((Rows(*(one[outside] for one in rows)), Rows(*(one[~outside] for one in rows))))
+        descents.append(descend(*start, parts[-1][1], schedule, torch.Generator().manual_seed(seed)))
+    first = start[0], start[0] if start[1] is None else start[1]
+    best, best_epoch = _mean([held_out_loss(*first, *part, schedule.k) for part in parts]), 0
+    for epoch, state in enumerate(zip(*descents, strict=True), start=1):
+        score = _mean(
+            [held_out_loss(U, V, *part, schedule.k) for (U, V, _), part in zip(state, parts, strict=True)]
+        )
+        report(verbose, "held out", epoch, score[0], most=schedule.epochs)
+        if score < best:
+            best, best_epoch = score, epoch
+        if epoch - best_epoch >= _PATIENCE or all(loss == 0 for *_, loss in state):
+            break
+    return best_epoch, best[0]
+
+
+def _mean(scores: list[tuple[float, float]]) -> tuple[float, float]:
+    error, loss = np.mean(scores, axis=0).tolist()
+    return error, loss
+
+
+def _tensor(array: Array) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))

@@ -1,0 +1,193 @@
+"""Predictions from the neighbours under any learned metric: classes, several labels at once, distributions."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from nearer._validation import check_int, check_number
+from nearer.estimators._matrices import Array
+from nearer.estimators.neighbors._near import leave_one_out_votes, nearest_rows
+from nearer.exceptions import LabelError, ShapeError
+
+__all__ = ["AAKNN", "MLKNN", "MetricKNN"]
+
+
+def _fit_metric(metric: Any, X: Array, y: Any) -> tuple[Any, Array]:
+    """A fitted copy of the metric (or None) and the mapped rows; one that is fitted is used as it is."""
+    if metric is None:
+        return None, X
+    try:
+        check_is_fitted(metric)
+        fitted = metric
+    except ValueError:
+        fitted = clone(metric).fit(X, y)
+    return fitted, np.asarray(fitted.transform(X))
+
+
+def _mapped(metric: Any, X: Array) -> Array:
+    return X if metric is None else np.asarray(metric.transform(X))
+
+
+class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """k-NN classification under a learned metric: a vote of the k nearest training rows.
+
+    `metric` is any learner with `transform`: one that is fitted is used as it is, one that is not is fitted on the
+    training rows first, None is the Euclidean distance. Equal votes go to the class that sorts first. k is cut to
+    n.
+
+    >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
+    >>> MetricKNN(k=1).fit(X, ["a", "a", "b", "b"]).predict([[2.0], [7.0]])
+    array(['a', 'b'], dtype='<U1')
+    """
+
+    def __init__(self, metric: Any = None, *, k: int = 3) -> None:
+        self.metric = metric
+        self.k = k
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the metric if it needs it, and remember the mapped rows."""
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        self.k_ = min(check_int(self.k, "k"), X.shape[0])
+        self.classes_, self.codes_ = np.unique(y, return_inverse=True)
+        self.metric_, self.rows_ = _fit_metric(self.metric, X, y)
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """The share of the votes that each class gets, (n, c), columns as in `classes_`."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        near = self.codes_[nearest_rows(_mapped(self.metric_, X), self.rows_, self.k_)]
+        one_hot = near[:, :, None] == np.arange(len(self.classes_))
+        result: Array = one_hot.mean(axis=1)
+        return result
+
+    def predict(self, X: Any) -> Array:
+        """The class with most votes, (n,)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        near = self.codes_[nearest_rows(_mapped(self.metric_, X), self.rows_, self.k_)]
+        result: Array = self.classes_[leave_one_out_votes(near, len(self.classes_))]
+        return result
+
+
+class MLKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """ML-kNN: for every label, Bayes' rule on how many of the k neighbours carry it.
+
+    y is a 0/1 matrix (n, q). `prior = (s + Σ y)/(2s + n)`; with c neighbours that carry the label, the score is
+    `prior·P(c|1) / (prior·P(c|1) + (1 − prior)·P(c|0))`, `P(j|1) = (s + #{y = 1, c = j})/(s(k + 1) + #{y = 1})`. A
+    row is not its own neighbour in training. k is cut to n − 1. A label is predicted at a score of one half.
+
+    Reference: Zhang, Zhou (2007).
+
+    >>> X = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]])
+    >>> Y = np.array([[1, 0], [1, 0], [1, 0], [0, 1], [0, 1], [0, 1]])
+    >>> MLKNN(k=2).fit(X, Y).predict([[0.05], [9.05]])
+    array([[1, 0],
+           [0, 1]])
+    """
+
+    def __init__(self, metric: Any = None, *, k: int = 10, smoothing: float = 1.0) -> None:
+        self.metric = metric
+        self.k = k
+        self.smoothing = smoothing
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Count, for every label, how many neighbours carry it around rows with and without it."""
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=2)
+        labels = np.asarray(y)
+        if labels.ndim != 2 or not np.isin(labels, [0, 1]).all():
+            raise LabelError(
+                f"`y` must be a 0/1 matrix of shape (n, q), got shape {labels.shape}. For one class per row use "
+                f"MetricKNN."
+            )
+        s = check_number(self.smoothing, "smoothing", above=0)
+        n = X.shape[0]
+        self.k_ = min(check_int(self.k, "k"), n - 1)
+        self.classes_ = [np.array([0, 1]) for _ in range(labels.shape[1])]
+        self.metric_, self.rows_ = _fit_metric(self.metric, X, labels)
+        self.labels_ = labels.astype(np.int64)
+        near = nearest_rows(self.rows_, self.rows_, self.k_, own=np.arange(n))
+        counts = self.labels_[near].sum(axis=1)
+        self.prior_ = (s + self.labels_.sum(axis=0)) / (2 * s + n)
+        shape = (self.k_ + 1, labels.shape[1])
+        self.with_label_, self.without_label_ = np.zeros(shape), np.zeros(shape)
+        for j in range(self.k_ + 1):
+            self.with_label_[j] = ((counts == j) & (self.labels_ == 1)).sum(axis=0)
+            self.without_label_[j] = ((counts == j) & (self.labels_ == 0)).sum(axis=0)
+        for table in (self.with_label_, self.without_label_):
+            table[:] = (s + table) / (s * (self.k_ + 1) + table.sum(axis=0))
+        return self
+
+    def predict_scores(self, X: Any) -> Array:
+        """The probability of every label, (n, q). Scores take at most k + 1 values per label."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        near = nearest_rows(_mapped(self.metric_, X), self.rows_, self.k_)
+        counts = self.labels_[near].sum(axis=1)
+        yes = self.prior_ * np.take_along_axis(self.with_label_, counts, axis=0)
+        no = (1 - self.prior_) * np.take_along_axis(self.without_label_, counts, axis=0)
+        result: Array = yes / (yes + no)
+        return result
+
+    def predict(self, X: Any) -> Array:
+        """0/1 for every label, (n, q): 1 at a score of at least one half."""
+        return (self.predict_scores(X) >= 0.5).astype(np.int64)
+
+
+class AAKNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """AA-kNN: the mean of the label distributions of the k nearest rows.
+
+    y is (n, q), each row a distribution: not negative, sum 1. So is every prediction. k is cut to n.
+
+    Reference: Geng (2016).
+
+    >>> X = np.array([[0.0], [1.0], [9.0]])
+    >>> AAKNN(k=2).fit(X, [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]).predict([[0.4]])
+    array([[0.75, 0.25]])
+    """
+
+    def __init__(self, metric: Any = None, *, k: int = 5) -> None:
+        self.metric = metric
+        self.k = k
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Remember the mapped rows and their distributions; a metric that is not fitted must learn from them."""
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True)
+        targets = np.asarray(y, dtype=np.float64)
+        if targets.ndim != 2:
+            raise ShapeError(f"`y` must have shape (n, q), got {targets.shape}. One row is one distribution.")
+        if (targets < 0).any() or not np.allclose(targets.sum(axis=1), 1, atol=1e-4):
+            raise LabelError(
+                "the rows of `y` must be distributions, not negative and of sum 1. Divide each by its sum."
+            )
+        self.k_ = min(check_int(self.k, "k"), X.shape[0])
+        self.metric_, self.rows_ = _fit_metric(self.metric, X, targets)
+        self.targets_ = targets
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The mean distribution of the k nearest rows, (n, q)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        near = nearest_rows(_mapped(self.metric_, X), self.rows_, self.k_)
+        result: Array = self.targets_[near].mean(axis=1)
+        return result

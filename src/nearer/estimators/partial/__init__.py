@@ -1,0 +1,1 @@
+"""Linear metrics from a few labels among many unlabelled rows."""

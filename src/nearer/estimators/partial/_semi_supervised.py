@@ -1,0 +1,181 @@
+"""The semi-supervised method as an estimator: labels spread over a graph, triplets, an orthogonal projection."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from nearer._validation import check_choice, check_int
+from nearer.estimators._matrices import Array, fix_signs
+from nearer.estimators.partial._partly_labeled import PartlyLabeledLearner
+from nearer.exceptions import NearerWarning, ShapeError
+from nearer.geometry import embed, normalize
+from nearer.graph import Neighbors, label_reach, nearest_neighbors, propagate, two_sided_affinity
+from nearer.losses import angular_factor_gradient, tangent_weight
+from nearer.mining import mine_neighborhood, mine_signed
+from nearer.training import BelievedAngular, NeighborhoodAngular, Plan, alternate, riemannian_conjugate_gradient
+
+__all__ = ["SemiSupervisedMetric"]
+
+BLOCK = 500
+
+
+class SemiSupervisedMetric(PartlyLabeledLearner):
+    """An orthogonal projection from few labels: affinities on the graph, triplets, the angular loss; LᵀL = I.
+
+    X (n, p) and y (n,) with −1 for unlabelled rows -> (n, d), d = ⌈p/2⌉ by default: with d = p an orthogonal map
+    changes no distance. `triplets` is "signed" (friends and strangers by the two-sided label affinity, our default)
+    or "neighbourhood" (halves of each neighbourhood by propagated affinity, as published). Without labels only the
+    latter can be learnt. `max_iter` are the iterations of Riemannian conjugate gradients.
+
+    With `encoder`, any torch module from rows (n, p) to embeddings, a copy of it is trained in turn with the
+    projection for `max_iter` epochs (`nearer.training.alternate`), and `transform` goes through it.
+
+    Reference: Dutta, Harandi, Sekhar (2021).
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.r_[rng.normal(size=(30, 4)), rng.normal(size=(30, 4)) + [4, 0, 0, 0]]
+    >>> y = [0] * 3 + [-1] * 27 + [1] * 3 + [-1] * 27
+    >>> learner = SemiSupervisedMetric(1, random_state=0).fit(X, y)
+    >>> bool(abs(learner.components_[0, 0]) > 0.9)  # the column that tells the classes apart
+    True
+    """
+
+    encoder_: nn.Module
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        k: int = 10,
+        gamma: float = 0.99,
+        alpha: float = 40.0,
+        triplets: Literal["signed", "neighborhood"] = "signed",
+        max_iter: int = 50,
+        encoder: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.k = k
+        self.gamma = gamma
+        self.alpha = alpha
+        self.triplets = triplets
+        self.max_iter = max_iter
+        self.encoder = encoder
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from rows X (n, p) and classes y (n,), −1 for rows without one."""
+        check_choice(self.triplets, "triplets", ["signed", "neighborhood"])
+        max_iter = check_int(self.max_iter, "max_iter")
+        X, codes = self._check_partly_labeled(X, y)
+        labels = torch.from_numpy(codes)
+        rng = check_random_state(self.random_state)
+        generator = torch.Generator().manual_seed(int(rng.randint(2**31 - 1)))
+        if hasattr(self, "encoder_"):
+            del self.encoder_
+        if self.encoder is not None:
+            self._fit_encoder(X, labels, generator, max_iter)
+            return self
+        width = self._width(X.shape[1])
+        rows = X.astype(np.float64)
+        rows -= rows.mean(axis=0)
+        size = float(np.sqrt(np.square(rows).sum(axis=1).mean()))
+        z = torch.from_numpy(rows / size if size > 0 else rows)
+        factor, self.n_iter_ = self._project(z, labels, width, generator, max_iter)
+        self.components_ = fix_signs(factor.T.numpy()).astype(X.dtype, copy=False)
+        return self
+
+    def _width(self, p: int) -> int:
+        if self.n_components is None:
+            return -(-p // 2)
+        width = self._check_targets(p)
+        if width == p and p > 1:
+            warnings.warn(
+                f"`n_components` should be below the {p} features: a square orthogonal map changes no distance.",
+                NearerWarning,
+                stacklevel=3,
+            )
+        return width
+
+    def _project(
+        self, z: Tensor, labels: Tensor, width: int, generator: torch.Generator, max_iter: int
+    ) -> tuple[Tensor, int]:
+        near = nearest_neighbors(z, k=check_int(self.k, "k"), normalized=False)
+        found = self._mine(z, near, labels, generator)
+        start = torch.linalg.qr(torch.randn(z.shape[1], width, generator=generator, dtype=z.dtype)).Q
+        if not len(found):
+            return start, 1
+        a, p, n = (z[column] for column in found.T)
+        closer, farther, weight = a - p, n - (a + p) / 2, tangent_weight(self.alpha)
+        descent = riemannian_conjugate_gradient(
+            lambda L: angular_factor_gradient(closer, farther, L, weight), start, max_iter=max_iter
+        )
+        return descent.point, max(1, len(descent.values) - 1)
+
+    def _mine(self, z: Tensor, near: Neighbors, labels: Tensor, generator: torch.Generator) -> Tensor:
+        known = labels != -1
+        if self.triplets == "neighborhood" or not known.any():
+            with warnings.catch_warnings():
+                # That there are no labels has been said already.
+                warnings.simplefilter("ignore", NearerWarning)
+                return mine_neighborhood(near, propagate(near, labels, gamma=self.gamma).edges)
+        reach, classes = label_reach(near, labels, gamma=self.gamma)
+        mass = reach.clamp_min(0) / reach.clamp_min(0).sum(dim=0).clamp_min(1e-300)
+        shares = mass / mass.sum(dim=1, keepdim=True).clamp_min(1e-300)
+        shares[known] = (labels[known][:, None] == classes).double()
+        parts = []
+        # In random blocks, so that no matrix of all pairs is made.
+        for rows in torch.split(torch.randperm(len(z), generator=generator), BLOCK):
+            affinity = two_sided_affinity(shares[rows], shares[rows])
+            parts.append(rows[mine_signed(torch.cdist(z[rows], z[rows]), affinity, generator=generator)])
+        return torch.cat(parts)
+
+    def _fit_encoder(self, X: Array, labels: Tensor, generator: torch.Generator, max_iter: int) -> None:
+        self.encoder_ = copy.deepcopy(self.encoder)
+        items = torch.from_numpy(np.ascontiguousarray(X))
+        columns = embed(self.encoder_, items[:2]).shape[1]
+        width = self._width(columns)
+        known = bool((labels != -1).any())
+        kind = BelievedAngular if self.triplets == "signed" and known else NeighborhoodAngular
+        learner: Any = kind(columns, width, k=self.k, gamma=self.gamma, alpha=self.alpha, generator=generator)
+        optimizer = torch.optim.Adam(self.encoder_.parameters(), lr=1e-3)
+        seed = int(torch.randint(2**31 - 1, (), generator=generator))
+        plan = Plan(partitions=max(1, max_iter // 10), epochs=min(10, max_iter), seed=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NearerWarning)
+            if kind is BelievedAngular:
+                # The labels alone first: a graph of random embeddings would spread them anywhere.
+                start = Plan(partitions=1, epochs=max_iter, unlabeled=0, seed=seed)
+                if int((labels != -1).sum()) >= 3:
+                    alternate(self.encoder_, learner, optimizer, items, labels, plan=start)
+            alternate(self.encoder_, learner, optimizer, items, labels, plan=plan)
+        self.n_iter_ = plan.total
+        self.components_ = learner.module.factor.detach().T.numpy().astype(X.dtype, copy=True)
+
+    def transform(self, X: Any) -> Array:
+        """Map rows so that Euclidean distance is the learned one, (n, p) -> (n, d)."""
+        check_is_fitted(self)
+        if not hasattr(self, "encoder_"):
+            return super().transform(X)
+        rows = self._check_X(X, reset=False)
+        z = normalize(embed(self.encoder_, torch.from_numpy(np.ascontiguousarray(rows)))).numpy()
+        return np.asarray(z @ self.components_.T.astype(z.dtype), dtype=rows.dtype)
+
+    def pair_distance(self, left: Any, right: Any) -> Array:
+        """The learned distance of row i of `left` to row i of `right`, (m, p) twice -> (m,)."""
+        if not hasattr(self, "encoder_"):
+            return super().pair_distance(left, right)
+        first, second = self.transform(left), self.transform(right)
+        if first.shape != second.shape:
+            raise ShapeError(
+                f"`left` and `right` must have the same shape, got {len(first)} and {len(second)} rows."
+            )
+        return np.asarray(np.linalg.norm(first - second, axis=1))

@@ -1,0 +1,1 @@
+"""Relation alignment: metrics for label sets, distributions, numbers and classes."""

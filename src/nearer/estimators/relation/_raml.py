@@ -1,0 +1,133 @@
+"""Relation alignment: what RAML's learners share, from labels of any kind to a matrix."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from nearer._validation import check_int
+from nearer.estimators._blending import mix_with_identity, resolve_blend
+from nearer.estimators._matrices import Array, project_psd
+from nearer.estimators._scatter import total_scatter
+from nearer.estimators._supervision import MatrixLearner, PairSupervision
+from nearer.estimators.relation._raml_blend import choose_graded_blend, label_table
+from nearer.estimators.relation._raml_pairs import PairSums, choose_pairs, pair_targets
+from nearer.exceptions import NearerWarning, ParameterError, ShapeError
+from nearer.relations import ClassLabels, relation_of
+from nearer.relations._relation import TableRelation
+
+__all__ = ["RelationLearner"]
+
+
+class RelationLearner(PairSupervision, MatrixLearner):
+    """A learner of M from a relation: subclasses regress targets on pairs (`_regress`)."""
+
+    relation: Any
+    kind: str
+    k: int
+    n_random: int
+    bias_: float
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _most_pairs(self) -> int:
+        raise NotImplementedError
+
+    def _regress(self, sums: PairSums, g: Array) -> tuple[Array, float]:
+        """M before projection and the bias, for differences of unit mean length."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from rows X (n, p) and labels y: classes or numbers (n,), label sets or distributions (n, q)."""
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=2)
+        self._forget_threshold()
+        relation = relation_of(y, kind=self.kind, function=self.relation)
+        if hasattr(self, "classes_"):
+            del self.classes_
+        if isinstance(relation, ClassLabels):
+            self.classes_ = np.unique(y)
+        d = self._check_targets(X.shape[1])
+        rng = check_random_state(self.random_state)
+        pairs = choose_pairs(
+            X.astype(np.float64, copy=False),
+            relation,
+            k=check_int(self.k, "k", minimum=0),
+            random=check_int(self.n_random, "n_random", minimum=0),
+            max_pairs=self._most_pairs(),
+            rng=rng,
+        )
+        self._finish_graded(self._align(X, pairs, pair_targets(relation, pairs)), X, relation, d, rng)
+        return self
+
+    def fit_relations(self, X: Any, pairs: Any, targets: Any) -> Self:
+        """Learn from listed pairs (m, 2) of row numbers of X and how far apart each should be (m,), 0 and above."""
+        X, pairs = self._check_tuples(X, pairs, "pairs", 2)
+        g = np.asarray(targets, dtype=np.float64)
+        if g.shape != (len(pairs),):
+            raise ShapeError(f"`targets` must have one number for each of the {len(pairs)} pairs, got {g.shape}.")
+        if not np.isfinite(g).all() or (g < 0).any():
+            raise ParameterError("`targets` must be finite and not negative, got others. 0 means the same.")
+        d = self._check_targets(X.shape[1])
+        rng = check_random_state(self.random_state)
+        self._finish(self._align(X, pairs, g), X, None, d, rng)
+        return self
+
+    def _learn_pairs(self, X: Any, pairs: Array, similar: Array, rng: np.random.RandomState) -> Array:
+        return self._align(X, pairs, np.where(similar, 0.0, 2.0))
+
+    def _align(self, X: Any, pairs: Array, g: Array) -> Array:
+        """The matrix, in the units of X."""
+        rows = X.astype(np.float64)
+        rows -= rows.mean(axis=0)
+        lengths = PairSums(rows, pairs).distances(np.eye(rows.shape[1])) if len(pairs) else np.zeros(0)
+        # Equal rows say nothing of M; with a bias they would still pull at it.
+        kept = lengths > 0
+        pairs, g, lengths = pairs[kept], g[kept], lengths[kept]
+        if len(pairs) < 2:
+            raise ShapeError(
+                f"relation alignment must see at least two pairs of different rows, got {len(pairs)}. Raise `k` or "
+                f"`n_random`."
+            )
+        unit = float(np.sqrt(lengths.mean()))
+        if np.ptp(g) <= 1e-12 * max(float(np.abs(g).max()), 1e-300):
+            warnings.warn(
+                f"{type(self).__name__} must see pairs that differ in how near they should be, got one target for "
+                f"all {len(g)} of them.",
+                NearerWarning,
+                stacklevel=3,
+            )
+            self.bias_ = float(g[0])
+            return np.zeros((rows.shape[1], rows.shape[1]))
+        rows /= unit
+        matrix, self.bias_ = self._regress(PairSums(rows, pairs), g)
+        return project_psd(matrix) / unit**2
+
+    def _finish_graded(
+        self, matrix: Array, X: Any, relation: TableRelation, d: int, rng: np.random.RandomState
+    ) -> None:
+        """Choose the blend by the labels there are, then factor and reduce."""
+        codes = relation.queries.numpy() if isinstance(relation, ClassLabels) else None
+        if self.blend == "auto" and np.any(matrix):
+            if codes is not None:
+                amount = resolve_blend("auto", X, codes, matrix, rng)
+            else:
+                amount = choose_graded_blend(X, label_table(relation), matrix, rng)
+            mixed = mix_with_identity(matrix, total_scatter(X) / X.shape[0], amount)
+            self._finish(mixed, X, None, d, rng)  # without codes "auto" mixes nothing more
+            self.blend_ = amount
+            return
+        self._finish(matrix, X, None, d, rng)
+
+    @staticmethod
+    def _mean_eigenvalue(sums: PairSums) -> float:
+        """`Σ ‖Δ_p‖⁴ / (p(p + 1)/2)`: the mean eigenvalue of the kernel of the pairs in the space of M."""
+        p = sums.size
+        total = sum(float(np.square(np.square(delta).sum(axis=1)).sum()) for _, delta in sums.blocks())
+        return float(total / (p * (p + 1) / 2))

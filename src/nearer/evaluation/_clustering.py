@@ -1,0 +1,155 @@
+"""How well a grouping of the items agrees with their classes: NMI, AMI, purity and pairwise F1.
+
+Every score takes two groupings of the same n items, classes and clusters, whose names do not matter. All four
+depend on the counts n_ij of items of class i in cluster j only; for the empty and for trivial groupings each
+docstring says what is returned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer.evaluation._problem import class_codes
+from nearer.exceptions import ShapeError
+
+__all__ = ["ami", "nmi", "pairwise_f1", "purity"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """The table of classes and clusters, without its zeros."""
+
+    n: int
+    joint: Array  # (m,) int64: the entries n_ij > 0
+    rows: Array  # (m,) int64: i of each entry
+    columns: Array  # (m,) int64: j of each entry
+    classes: Array  # (c,) int64: items of each class
+    clusters: Array  # (k,) int64: items of each cluster
+
+
+def _count(labels: Any, clusters: Any) -> _Counts:
+    (mine,), _ = class_codes([labels], ["labels"], [None], unlabeled="class")
+    size = len(mine)
+    if size == 0:
+        raise ShapeError("`labels` must have at least one entry, got none. A score of nothing has no value.")
+    (theirs,), _ = class_codes([clusters], ["clusters"], [size], unlabeled="class")
+    width = int(theirs.max()) + 1
+    pairs, joint = np.unique(mine * width + theirs, return_counts=True)
+    rows, columns = np.divmod(pairs, width)
+    return _Counts(size, joint, rows, columns, np.bincount(mine), np.bincount(theirs))
+
+
+def _entropy(counts: Array, n: int) -> float:
+    share = counts / n
+    return float(-(share @ np.log(share)))
+
+
+def _information(counts: _Counts) -> float:
+    """I = Σ_ij n_ij/n · log(n·n_ij / (n_i·n_j)), in nats."""
+    share = counts.joint / counts.n
+    expected = np.log(counts.classes[counts.rows] / counts.n) + np.log(counts.clusters[counts.columns] / counts.n)
+    return max(float(share @ (np.log(share) - expected)), 0.0)
+
+
+def nmi(labels: Any, clusters: Any) -> float:
+    """Normalised mutual information, 2 I(classes; clusters) / (H(classes) + H(clusters)), in [0, 1].
+
+    `labels` and `clusters` have shape (n,). 1 when the groupings are the same up to names, and also when both are
+    a single group (0/0 := 1); 0 when one of them alone is a single group.
+
+    >>> nmi([0, 0, 1, 1], ["b", "b", "a", "a"])
+    1.0
+    >>> nmi([0, 0, 1, 1], [0, 1, 0, 1])
+    0.0
+    """
+    counts = _count(labels, clusters)
+    total = _entropy(counts.classes, counts.n) + _entropy(counts.clusters, counts.n)
+    return 1.0 if total == 0 else min(2 * _information(counts) / total, 1.0)
+
+
+def ami(labels: Any, clusters: Any) -> float:
+    """Mutual information adjusted for chance, (I − E[I]) / (½(H(classes) + H(clusters)) − E[I]), at most 1.
+
+    E[I] is the mean over all ways to deal the items that keep the sizes of the groups: 0 is what chance gives,
+    where NMI grows with the number of clusters. 1 for equal groupings, trivial ones included.
+
+    >>> ami([0, 0, 1, 1], ["b", "b", "a", "a"])
+    1.0
+    >>> round(ami([0, 0, 1, 1], [0, 1, 2, 3]), 6) + 0.0
+    0.0
+    """
+    counts = _count(labels, clusters)
+    if len(counts.joint) == len(counts.classes) == len(counts.clusters):
+        return 1.0
+    expected = _expected_information(counts)
+    mean = (_entropy(counts.classes, counts.n) + _entropy(counts.clusters, counts.n)) / 2
+    difference = mean - expected
+    # Zero in exact arithmetic for groupings of singletons; the sign is kept, the size is that of rounding.
+    if abs(difference) < np.finfo(np.float64).eps:
+        difference = np.copysign(np.finfo(np.float64).eps, difference)
+    return float((_information(counts) - expected) / difference)
+
+
+def _expected_information(counts: _Counts) -> float:
+    """E[I] for random groupings with these sizes (hypergeometric counts).
+
+    It depends on pairs of sizes only, and there are at most about √(2n) different sizes on each side.
+    """
+    from scipy.special import gammaln
+
+    n = counts.n
+    sizes_a, many_a = np.unique(counts.classes, return_counts=True)
+    sizes_b, many_b = np.unique(counts.clusters, return_counts=True)
+    log_factorial = gammaln(np.arange(n + 1) + 1.0)
+    total = 0.0
+    for a, times_a in zip(sizes_a.tolist(), many_a.tolist(), strict=True):
+        for b, times_b in zip(sizes_b.tolist(), many_b.tolist(), strict=True):
+            joint = np.arange(max(1, a + b - n), min(a, b) + 1)
+            log_probability = (
+                log_factorial[a]
+                + log_factorial[b]
+                + log_factorial[n - a]
+                + log_factorial[n - b]
+                - log_factorial[n]
+                - log_factorial[joint]
+                - log_factorial[a - joint]
+                - log_factorial[b - joint]
+                - log_factorial[n - a - b + joint]
+            )
+            # In logarithms: the product of two sizes may be larger than an integer holds.
+            value = joint / n * (np.log(joint) + np.log(n) - np.log(a) - np.log(b))
+            total += times_a * times_b * float(value @ np.exp(log_probability))
+    return total
+
+
+def purity(labels: Any, clusters: Any) -> float:
+    """The share of items that belong to the most frequent class of their cluster, Σ_j max_i n_ij / n.
+
+    1 when every cluster holds one class only, which n clusters of one item reach trivially.
+
+    >>> purity(["a", "a", "b", "b"], [0, 0, 0, 1])
+    0.75
+    """
+    counts = _count(labels, clusters)
+    largest = np.zeros(len(counts.clusters), dtype=np.int64)
+    np.maximum.at(largest, counts.columns, counts.joint)
+    return int(largest.sum()) / counts.n
+
+
+def pairwise_f1(labels: Any, clusters: Any) -> float:
+    """F1 of the pairs put together: 2·TP / (pairs in one class + pairs in one cluster).
+
+    TP counts the pairs of items that share both class and cluster. 1 when neither side has any pair.
+
+    >>> pairwise_f1([0, 0, 1, 1], [0, 0, 0, 1])
+    0.4
+    """
+    counts = _count(labels, clusters)
+    together = [int((sizes * (sizes - 1)).sum()) for sizes in (counts.joint, counts.classes, counts.clusters)]
+    return 2 * together[0] / (together[1] + together[2]) if together[1] + together[2] else 1.0

@@ -1,0 +1,199 @@
+"""Retrieval scores: how good the list of nearest items is.
+
+For a query of class y the database is sorted by similarity, largest first; equal similarities by index, smallest
+first. Items of class y are right. When a set is searched in itself a query does not find itself, by index: a
+duplicate of it is an item like any other. Queries without a right item in the database have no score and are left
+out. With R = the number of right items of a query, averaged over the queries:
+
+    recall@K       1 if one of the first K is right, else 0
+    precision@K    the share of right items among the first K
+    R-precision    precision@R
+    MAP@R          1/R · Σ_{i ≤ R} precision@i · [item i is right]
+    MRR            1 / the place of the first right item
+
+Only the order counts: no score changes when similarities go through an increasing function.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer._validation import check_choice, check_int
+from nearer.evaluation._problem import Problem, Similarity, Ties, Unlabeled, prepare
+from nearer.evaluation._ranking import rank
+from nearer.exceptions import LabelError, ParameterError
+
+__all__ = ["map_at_r", "mrr", "precision_at_k", "r_precision", "recall_at_k", "score_problem"]
+
+RETRIEVAL = ("recall@K", "precision@K", "map@r", "r-precision", "mrr")
+
+
+def recall_at_k(
+    embeddings: Any,
+    labels: Any,
+    database: Any = None,
+    database_labels: Any = None,
+    *,
+    k: int = 1,
+    similarity: Similarity = "cosine",
+    ties: Ties = "index",
+    unlabeled: Unlabeled = "error",
+) -> float:
+    """The share of queries with at least one item of their class among the K most similar.
+
+    `embeddings` (q, d) are searched in `database` (n, d), or in themselves when there is none. With K ≥ n every
+    query that has a right item finds it. Exact for every K, in blocks: no q × n array is made.
+
+    >>> recall_at_k([[1, 0], [2, 1], [0, 1], [1, 3]], ["a", "a", "b", "b"])
+    1.0
+    >>> recall_at_k([[1, 0], [1, 0], [1, 0], [1, 0]], ["a", "b", "a", "b"])  # collapsed: ties go by index
+    0.25
+    """
+    problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
+    return score_problem(problem, [f"recall@{check_int(k, 'k')}"], ties)[f"recall@{k}"]
+
+
+def precision_at_k(
+    embeddings: Any,
+    labels: Any,
+    database: Any = None,
+    database_labels: Any = None,
+    *,
+    k: int = 1,
+    similarity: Similarity = "cosine",
+    ties: Ties = "index",
+    unlabeled: Unlabeled = "error",
+) -> float:
+    """The mean share of items of the query's class among the K most similar.
+
+    Places beyond the end of the database count as wrong, so K ≥ n gives (right items) / K.
+
+    >>> precision_at_k([[1, 0], [2, 1], [0, 1], [1, 3]], ["a", "a", "b", "b"], k=2)
+    0.5
+    """
+    problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
+    return score_problem(problem, [f"precision@{check_int(k, 'k')}"], ties)[f"precision@{k}"]
+
+
+def map_at_r(
+    embeddings: Any,
+    labels: Any,
+    database: Any = None,
+    database_labels: Any = None,
+    *,
+    similarity: Similarity = "cosine",
+    ties: Ties = "index",
+    unlabeled: Unlabeled = "error",
+) -> float:
+    """Mean average precision at R: 1/R · Σ_{i ≤ R} precision@i · [item i is right], averaged over the queries.
+
+    1 exactly when the R right items of every query are its R nearest. Related: R-precision, which does not care
+    about the order within the first R; MAP@R is never larger.
+
+    >>> points = [[0.0], [1.0], [1.5], [5.0]]
+    >>> round(map_at_r(points, ["a", "a", "b", "a"], similarity="euclidean"), 4)  # (1/2 + 1/4 + 1/4) / 3
+    0.3333
+    """
+    problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
+    return score_problem(problem, ["map@r"], ties)["map@r"]
+
+
+def r_precision(
+    embeddings: Any,
+    labels: Any,
+    database: Any = None,
+    database_labels: Any = None,
+    *,
+    similarity: Similarity = "cosine",
+    ties: Ties = "index",
+    unlabeled: Unlabeled = "error",
+) -> float:
+    """The mean share of right items among the R most similar, R = the number of right items of the query.
+
+    >>> points = [[0.0], [1.0], [1.5], [5.0]]
+    >>> r_precision(points, ["a", "a", "b", "a"], similarity="euclidean")
+    0.5
+    """
+    problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
+    return score_problem(problem, ["r-precision"], ties)["r-precision"]
+
+
+def mrr(
+    embeddings: Any,
+    labels: Any,
+    database: Any = None,
+    database_labels: Any = None,
+    *,
+    similarity: Similarity = "cosine",
+    ties: Ties = "index",
+    unlabeled: Unlabeled = "error",
+) -> float:
+    """Mean reciprocal rank: 1 / the place of the first right item, averaged over the queries, at any depth.
+
+    >>> points = [[0.0], [1.0], [1.5], [5.0]]
+    >>> round(mrr(points, ["a", "a", "b", "a"], similarity="euclidean"), 4)  # (1 + 1/2 + 1/2) / 3
+    0.6667
+    """
+    problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
+    return score_problem(problem, ["mrr"], ties)["mrr"]
+
+
+def parse(name: str) -> tuple[str, int]:
+    """The kind of a score and its K, 0 where it has none; an error for a name that is not a retrieval score.
+
+    >>> parse("recall@8"), parse("mrr")
+    (('recall', 8), ('mrr', 0))
+    """
+    match = re.fullmatch(r"(recall|precision)@([1-9][0-9]*)", name)
+    if match:
+        return match[1], int(match[2])
+    return check_choice(name, "scores", RETRIEVAL[2:]), 0
+
+
+def score_problem(problem: Problem, names: Iterable[str], ties: Ties = "index") -> dict[str, float]:
+    """The named scores of a prepared problem, in one pass that looks at nothing they do not need."""
+    check_choice(ties, "ties", get_args(Ties))
+    wanted = {name: parse(name) for name in names}
+    if not wanted:
+        raise ParameterError(
+            f"`scores` must name at least one score, got none. Choose from {', '.join(RETRIEVAL)}."
+        )
+    if not problem.positives.any():
+        raise LabelError(
+            f"`labels` must give at least one query something to find: none of the {len(problem.queries)} queries "
+            f"has another item of its class in the database of {len(problem.database)}. Check that the labels are "
+            f"classes and not item numbers."
+        )
+    kinds = {kind for kind, _ in wanted.values()}
+    at_r = bool(kinds & {"map@r", "r-precision"})
+    listed = {k for kind, k in wanted.values() if kind == "precision"}
+    hit = {k for kind, k in wanted.values() if kind == "recall"}
+    # A hit can be read off a list that is kept anyway; otherwise counting is cheaper than keeping a list.
+    shallow = (at_r or bool(listed)) and max(hit, default=0) <= max(16, *listed, 0)
+    before = "mrr" in kinds or (bool(hit) and not shallow)
+    ks: Sequence[int] = sorted(listed if before else listed | hit)
+    ranks = rank(problem, ks=ks, at_r=at_r, before=before, ties=ties)
+    some, right = problem.answerable, problem.positives[problem.answerable]
+
+    def value(kind: str, k: int) -> float:
+        each: NDArray[Any]
+        if kind == "recall" and ranks.before is not None:
+            each = ranks.before[some] < k
+        elif kind == "recall":
+            each = ranks.profile.hits[k][some] > 0
+        elif kind == "precision":
+            each = ranks.profile.hits[k][some] / k
+        elif kind == "map@r":
+            each = ranks.profile.average[some]
+        elif kind == "r-precision":
+            each = ranks.profile.at_r[some] / right
+        else:
+            each = 1 / (np.asarray(ranks.before)[some] + 1)
+        return float(np.mean(each, dtype=np.float64))
+
+    return {name: value(kind, k) for name, (kind, k) in wanted.items()}

@@ -1,0 +1,67 @@
+"""Read back what `save` wrote. Only the classes listed here can come out of a folder; nothing else is imported."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from torch import nn
+
+from nearer._storage import read_folder
+from nearer.exceptions import CorruptFileError, NearerError
+from nearer.geometry._asymmetric import AsymmetricMap, TwoEncoders
+from nearer.geometry._encoders import MLP, Chain, ColorCNN, DigitsCNN
+from nearer.geometry._mahalanobis import Mahalanobis
+from nearer.geometry._orthogonal import OrthogonalMap
+from nearer.geometry._saving import FORMAT, VERSION
+from nearer.geometry._standardize import Standardize
+
+__all__ = ["build", "load"]
+
+_KINDS: tuple[type[nn.Module], ...] = (
+    AsymmetricMap,
+    Chain,
+    ColorCNN,
+    DigitsCNN,
+    MLP,
+    Mahalanobis,
+    OrthogonalMap,
+    Standardize,
+    TwoEncoders,
+)
+KNOWN = {kind.__name__: kind for kind in _KINDS}
+
+
+def load(path: str | os.PathLike[str]) -> nn.Module:
+    """The geometry or encoder that was saved in a folder, on the CPU, in its precision and in evaluation mode.
+
+    >>> import tempfile
+    >>> folder = Mahalanobis.from_factor([[1], [2]]).save(tempfile.mkdtemp() + "/metric")
+    >>> load(folder).factor.tolist()
+    [[1.0], [2.0]]
+    """
+    folder = read_folder(path, format=FORMAT, version=VERSION)
+    try:
+        # On the meta device nothing is allocated and no random number is drawn before the tensors come.
+        with torch.device("meta"):
+            module = build(folder.metadata)
+        module.load_state_dict(folder.tensors["parameters"], assign=True)
+    except (NearerError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        reason = " ".join(str(error).split()).rstrip(". ")
+        raise CorruptFileError(
+            f"`{os.fspath(path)}` must hold one of {', '.join(KNOWN)} with fitting parameters: {reason}. "
+            f"Save it again, or update nearer if a newer one wrote it."
+        ) from error
+    return module.eval()
+
+
+def build(description: dict[str, Any]) -> nn.Module:
+    """A module of a listed class from its name and settings; its parameters are not yet those that were saved."""
+    kind = KNOWN[description["class"]]
+    settings = description["settings"]
+    if kind is Chain:
+        return Chain(*(build(part) for part in settings["parts"]))
+    if kind is TwoEncoders:
+        return TwoEncoders(build(settings["query"]), build(settings["database"]))
+    return kind(**settings)

@@ -1,0 +1,87 @@
+"""The same computation in plain torch layers: for export, for other programs, for compilers.
+
+The modules of nearer check what comes in; checks look at values, which no exporter can follow. `to_sequential`
+leaves the arithmetic alone, and folds linear parts that follow each other into one `nn.Linear`.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from nearer.exceptions import ParameterError
+from nearer.geometry._encoders import MLP, Chain, ColorCNN, DigitsCNN
+from nearer.geometry._mahalanobis import Mahalanobis
+from nearer.geometry._orthogonal import OrthogonalMap
+from nearer.geometry._standardize import Standardize
+
+__all__ = ["UnitLength", "to_sequential"]
+
+
+class UnitLength(nn.Module):
+    """Rows divided by their length; a row of zeros stays as it is.
+
+    >>> UnitLength()(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    """
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return nn.functional.normalize(rows, dim=-1)
+
+
+@torch.no_grad()
+def to_sequential(module: nn.Module) -> nn.Sequential:
+    """A copy of a geometry or an encoder of nearer as plain layers, in evaluation mode.
+
+    >>> chain = Chain(Standardize.from_rows([[0.0], [2.0]]), Mahalanobis.from_factor([[3.0]]))
+    >>> to_sequential(chain)
+    Sequential(
+      (0): Linear(in_features=1, out_features=1, bias=True)
+    )
+    """
+    layers: list[nn.Module] = []
+    for layer in _layers(module):
+        last = layers[-1] if layers else None
+        if isinstance(last, nn.Linear) and isinstance(layer, nn.Linear):
+            layers[-1] = _linear(
+                layer.weight.double() @ last.weight.double(),
+                layer.weight.double() @ last.bias.double() + layer.bias.double(),
+                layer.weight.dtype,
+            )
+        else:
+            layers.append(layer)
+    return nn.Sequential(*layers).eval()
+
+
+def _layers(module: nn.Module) -> list[nn.Module]:
+    if isinstance(module, Chain):
+        return [layer for part in module.parts for layer in _layers(part)]
+    if isinstance(module, Standardize):
+        scale = 1 / module.scale.double()
+        return [_linear(scale.diag(), -module.mean.double() * scale, module.scale.dtype)]
+    if isinstance(module, Mahalanobis | OrthogonalMap):
+        weight = module.factor.t()
+        return [_linear(weight, weight.new_zeros(len(weight)), weight.dtype)]
+    if isinstance(module, MLP):
+        layers: list[nn.Module] = []
+        for layer in module.layers:
+            assert isinstance(layer, nn.Linear)
+            layers += [_linear(layer.weight, layer.bias, layer.weight.dtype), type(module.activation)()]
+        layers.pop()
+        return [*layers, UnitLength()] if module.settings["normalized"] else layers
+    if isinstance(module, DigitsCNN | ColorCNN):
+        copies = [copy.deepcopy(layer) for layer in module.layers]
+        return [*copies, UnitLength()] if module.settings["normalized"] else copies
+    raise ParameterError(
+        f"`module` must be a geometry or an encoder of nearer with one map, got {type(module).__name__}."
+    )
+
+
+def _linear(weight: Tensor, bias: Tensor, dtype: torch.dtype) -> nn.Linear:
+    layer = nn.Linear(weight.shape[1], weight.shape[0], dtype=dtype)
+    layer.weight.copy_(weight)
+    layer.bias.copy_(bias)
+    return layer

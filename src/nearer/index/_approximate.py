@@ -1,0 +1,228 @@
+"""The faiss structures behind approximate search, and how much they find.
+
+How many of the true neighbours an approximate structure finds depends on the data: the same settings can find all
+of them or half of them. So every build holds a sample out, searches with it before it goes in, compares with exact
+search, and reports the recall. (Items that are already inside would flatter a graph: it has edges to what they
+should find.)
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nearer.exceptions import CorruptFileError, NearerWarning
+from nearer.index._exact import Floats, Positions, Similarity, best_first, exact_search, load_faiss, similarities
+from nearer.index._kinds import HNSW, IVF, Recall
+
+__all__: list[str] = []
+
+# Below this size a structure costs more than it saves.
+SMALL = 1_000
+HELD_OUT = 100
+RECALL_K = 10
+# Rows that go into a structure at a time: bounds the copy that putting them in order makes.
+CHUNK = 1 << 16
+
+
+def recall_of(found: Floats, true: Floats) -> float:
+    """The share of found similarities (q, k) that reach the k-th true one: among equals, any will do.
+
+    >>> recall_of(np.array([[0.9, 0.3]]), np.array([[0.9, 0.5]]))
+    0.5
+    """
+    hits = (found >= true[:, -1:]).sum(axis=1) if true.size else np.empty(0)
+    return float(hits.sum()) / max(1, true.size)
+
+
+class Structure:
+    """A faiss index over some rows of a matrix, which it knows by their positions."""
+
+    def __init__(self, kind: HNSW | IVF, similarity: Similarity, faiss_index: Any, trained_on: int) -> None:
+        self.kind = kind
+        self.similarity: Similarity = similarity
+        self.faiss_index = faiss_index
+        self.trained_on = trained_on
+        self.positions: Positions = np.empty(0, dtype=np.int64)  # of the rows, in the order of the structure
+        self.recall: Recall | None = None
+
+    def add(self, vectors: Floats, positions: Positions, *, measure: bool) -> None:
+        """Put rows in, in a random order that is always the same; the last of them are queries first."""
+        order = np.random.default_rng(0).permutation(positions)
+        held_out = min(HELD_OUT, len(order) // 2) if measure else 0
+        self._insert(vectors, order[: len(order) - held_out])
+        if held_out:
+            self._measure(vectors, order[len(order) - held_out :])
+            self._insert(vectors, order[len(order) - held_out :])
+
+    def search(
+        self, queries: Floats, vectors: Floats, k: int, allowed: NDArray[np.bool_] | None = None
+    ) -> tuple[Floats, Positions]:
+        """About the k nearest allowed rows, best first: similarities and positions; −inf and −1 for none."""
+        faiss = load_faiss()
+        if isinstance(self.kind, HNSW):
+            settings = faiss.SearchParametersHNSW(efSearch=max(self.kind.search_width, k))
+        else:
+            settings = faiss.SearchParametersIVF(nprobe=min(self.kind.probes, self.faiss_index.nlist))
+        if allowed is not None:
+            # faiss keeps bare pointers: both names must stay until the search is over.
+            bits = np.packbits(allowed[self.positions], bitorder="little")
+            selector = faiss.IDSelectorBitmap(bits)
+            settings.sel = selector
+        # faiss.contrib.torch_utils, which other libraries import, puts a search without `params` in its place.
+        search = getattr(self.faiss_index, "search_numpy", self.faiss_index.search)
+        _, rows = search(np.ascontiguousarray(queries), k, params=settings)
+        positions = np.where(rows >= 0, self.positions[rows], -1)
+        values = similarities(queries, vectors, positions, similarity=self.similarity)
+        values[positions < 0] = -np.inf
+        return best_first(values, positions)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What is expensive to make again; the vectors themselves are stored once, by the index."""
+        faiss = load_faiss()
+        stored = {"positions": torch.from_numpy(self.positions)}
+        if isinstance(self.kind, IVF):
+            # With faiss.contrib.torch_utils this is a tensor, without it an array.
+            centers = np.asarray(self.faiss_index.quantizer.reconstruct_n(0, self.faiss_index.nlist))
+            return stored | {"centers": torch.from_numpy(centers)}
+        graph = self.faiss_index.hnsw
+        return stored | {
+            "levels": torch.from_numpy(faiss.vector_to_array(graph.levels)),
+            "offsets": torch.from_numpy(faiss.vector_to_array(graph.offsets).astype(np.int64)),
+            "neighbors": torch.from_numpy(faiss.vector_to_array(graph.neighbors)),
+            "entry": torch.tensor([graph.entry_point, graph.max_level]),
+        }
+
+    def _insert(self, vectors: Floats, positions: Positions) -> None:
+        for start in range(0, len(positions), CHUNK):
+            self.faiss_index.add(vectors[positions[start : start + CHUNK]])
+        self.positions = np.concatenate([self.positions, positions])
+
+    def _measure(self, vectors: Floats, held_out: Positions) -> None:
+        inside = len(self.positions)
+        k = min(RECALL_K, inside)
+        queries = vectors[held_out]
+        # Exact search sees all rows: ask for enough that k remain without those that are not in yet.
+        outside = np.ones(len(vectors), dtype=np.bool_)
+        outside[self.positions] = False
+        values, ranked = exact_search(queries, vectors, k + int(outside.sum()), similarity=self.similarity)
+        true = np.stack([row[~outside[places]][:k] for row, places in zip(values, ranked, strict=True)])
+        found, _ = self.search(queries, vectors, k)
+        self.recall = Recall(recall_of(found, true), k, len(held_out), inside)
+
+
+def warn_if_poor(kind: HNSW | IVF, recall: Recall | None) -> None:
+    """Say that a structure misses many neighbours on this data, and which setting to turn."""
+    if recall is not None and recall.value < 0.9:
+        turn = "search_width" if isinstance(kind, HNSW) else "probes"
+        warnings.warn(
+            f"{kind} finds {recall.value:.0%} of the {recall.k} nearest items on this data (measured with "
+            f"{recall.queries} held-out items). Raise `{turn}`, or use Exact().",
+            NearerWarning,
+            stacklevel=5,
+        )
+
+
+def build(kind: HNSW | IVF, vectors: Floats, *, similarity: Similarity) -> Structure:
+    """A structure over all rows of a matrix (n, d), with its recall measured."""
+    n, d = vectors.shape
+    if isinstance(kind, HNSW):
+        structure = _empty_graph(kind, similarity, d)
+    else:
+        cells = min(n, kind.cells) if kind.cells is not None else max(1, min(round(2 * n**0.5), n // 39))
+        faiss_index = _empty_cells(similarity, d, cells)
+        sample = np.random.default_rng(0).permutation(n)[: 256 * cells]
+        # The default warns on the standard error below 39 rows per cell; a small index is no mistake.
+        faiss_index.cp.min_points_per_centroid = 1
+        faiss_index.train(vectors[sample])
+        structure = Structure(kind, similarity, faiss_index, n)
+    structure.add(vectors, np.arange(n), measure=True)
+    return structure
+
+
+def restore(
+    kind: HNSW | IVF, vectors: Floats, tensors: dict[str, Tensor], *, similarity: Similarity, trained_on: int
+) -> Structure:
+    """A structure from its stored tensors. They are checked: a forged graph must not read outside of its arrays."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() != (name == "centers"):
+            raise CorruptFileError(f"`{name}` of the structure has the wrong type {tensor.dtype}.")
+    positions = tensors["positions"].numpy().astype(np.int64)
+    if not np.array_equal(np.sort(positions), np.arange(len(vectors))):
+        raise CorruptFileError(f"`positions` must hold each of the {len(vectors)} rows once.")
+    if isinstance(kind, IVF):
+        centers = np.ascontiguousarray(tensors["centers"].numpy())
+        if centers.ndim != 2 or centers.shape[1] != vectors.shape[1] or not np.isfinite(centers).all():
+            raise CorruptFileError(
+                f"`centers` must be finite rows of {vectors.shape[1]}, got shape {centers.shape}."
+            )
+        faiss_index = _empty_cells(similarity, vectors.shape[1], len(centers))
+        faiss_index.quantizer.add(centers)
+        faiss_index.is_trained = True
+        structure = Structure(kind, similarity, faiss_index, trained_on)
+        structure._insert(vectors, positions)
+        return structure
+    structure = _empty_graph(kind, similarity, vectors.shape[1])
+    _restore_graph(structure.faiss_index, vectors, positions, {k: v.numpy() for k, v in tensors.items()})
+    structure.positions = positions
+    return structure
+
+
+def _metric(similarity: Similarity) -> int:
+    faiss = load_faiss()
+    return int(faiss.METRIC_L2 if similarity == "euclidean" else faiss.METRIC_INNER_PRODUCT)
+
+
+def _empty_graph(kind: HNSW, similarity: Similarity, d: int) -> Structure:
+    faiss = load_faiss()
+    faiss_index = faiss.IndexHNSWFlat(d, kind.neighbors, _metric(similarity))
+    faiss_index.hnsw.efConstruction = kind.build_width
+    return Structure(kind, similarity, faiss_index, 0)
+
+
+def _empty_cells(similarity: Similarity, d: int, cells: int) -> Any:
+    faiss = load_faiss()
+    flat = faiss.IndexFlat(d, _metric(similarity))
+    return faiss.IndexIVFFlat(flat, d, cells, _metric(similarity))
+
+
+def _restore_graph(
+    faiss_index: Any, vectors: Floats, positions: Positions, arrays: dict[str, NDArray[Any]]
+) -> None:
+    faiss = load_faiss()
+    graph, n = faiss_index.hnsw, len(vectors)
+    levels, offsets, neighbors = arrays["levels"], arrays["offsets"], arrays["neighbors"]
+    slots = faiss.vector_to_array(graph.cum_nneighbor_per_level)  # edges of an item with levels 1, 2, …, summed
+    entry, top = arrays["entry"].tolist()
+    sound = (
+        levels.shape == (n,)
+        and offsets.shape == (n + 1,)
+        and neighbors.ndim == 1
+        and bool(((levels >= 1) & (levels < len(slots))).all())
+        and offsets[0] == 0
+        and np.array_equal(np.diff(offsets), slots[levels])
+        and offsets[-1] == len(neighbors)
+        and bool(((neighbors >= -1) & (neighbors < n)).all())
+        and 0 <= entry < n
+        and top == levels.max() - 1 == levels[entry] - 1
+    )
+    if sound:
+        # An edge above the ground must lead to an item that is there at that height.
+        for row in np.flatnonzero(levels > 1):
+            edges = neighbors[offsets[row] : offsets[row + 1]]
+            height = np.searchsorted(slots, np.arange(len(edges)), side="right") - 1
+            sound = sound and bool(((edges < 0) | (levels[edges] > height)).all())
+    if not sound:
+        raise CorruptFileError(f"The stored graph must be one over {n} items; its arrays do not fit together.")
+    for start in range(0, n, CHUNK):
+        faiss_index.storage.add(vectors[positions[start : start + CHUNK]])
+    faiss_index.ntotal = n
+    faiss.copy_array_to_vector(np.ascontiguousarray(levels, dtype=np.int32), graph.levels)
+    faiss.copy_array_to_vector(np.ascontiguousarray(offsets, dtype=np.uint64), graph.offsets)
+    faiss.copy_array_to_vector(np.ascontiguousarray(neighbors, dtype=np.int32), graph.neighbors)
+    graph.entry_point, graph.max_level = entry, top

@@ -1,0 +1,309 @@
+"""An index: embeddings with ids and metadata, searched exactly or approximately, saved as a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nearer._validation import as_matrix, check_choice, check_int
+from nearer.exceptions import NotFiniteError, ParameterError
+from nearer.index import _folder as folder
+from nearer.index._approximate import CHUNK, SMALL, Structure, build, recall_of, warn_if_poor
+from nearer.index._exact import Floats, Positions, Similarity, exact_search
+from nearer.index._items import Id, Items, Metadata
+from nearer.index._kinds import HNSW, IVF, Exact, Recall
+
+__all__ = ["Hit", "Index", "SearchResult"]
+
+# Squares of anything longer do not fit into single precision.
+LONGEST = 1e18
+# Share of removed items above which a structure is built again without them.
+STALE = 0.25
+
+
+class Hit(NamedTuple):
+    """One found item."""
+
+    id: Id
+    similarity: float
+    metadata: Metadata
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The found items, one row per query, best first: ids, similarities and metadata of shape (q, k).
+
+    `ids` is an array of int64, or of text (dtype object). `result[i]` is the list of hits of query i.
+    """
+
+    ids: NDArray[Any]
+    similarities: Floats
+    metadata: list[list[Metadata]]
+    similarity: Similarity
+
+    @property
+    def distances(self) -> Floats:
+        """Down = closer: the Euclidean distance, 1 − cosine, or minus the inner product."""
+        return 1 - self.similarities if self.similarity == "cosine" else -self.similarities
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, query: int) -> list[Hit]:
+        row = zip(self.ids[query].tolist(), self.similarities[query].tolist(), self.metadata[query], strict=True)
+        return [Hit(*one) for one in row]
+
+    def __iter__(self) -> Iterator[list[Hit]]:
+        return (self[query] for query in range(len(self)))
+
+
+class Index:
+    """Embeddings (n, dimension) with ids and metadata, and the search over them.
+
+    `similarity` is "cosine" (rows are kept at length one), "dot" or "euclidean" (minus the distance). Vectors are
+    kept in single precision. Adding and removing is for one thread at a time; searching for any number of them.
+
+    >>> index = Index(2)
+    >>> index.add([[1, 0], [0, 1], [1, 1]], ids=["east", "north", "between"])
+    ['east', 'north', 'between']
+    >>> index.search([[2, 1]], k=2).ids.tolist()
+    [['between', 'east']]
+    """
+
+    def __init__(
+        self, dimension: int, *, similarity: Similarity = "cosine", kind: Exact | HNSW | IVF | None = None
+    ) -> None:
+        self.dimension = check_int(dimension, "dimension")
+        check_choice(similarity, "similarity", ["cosine", "dot", "euclidean"])
+        self.similarity: Similarity = similarity
+        self.kind: Exact | HNSW | IVF = Exact() if kind is None else kind
+        if not isinstance(self.kind, Exact | HNSW | IVF):
+            raise ParameterError(f"`kind` must be Exact(), HNSW(...) or IVF(...), got {kind!r}.")
+        self._items = Items()
+        self._buffer: Floats = np.empty((0, self.dimension), dtype=np.float32)
+        self._alive: NDArray[np.bool_] = np.empty(0, dtype=np.bool_)
+        self._removed = 0
+        self._offset: Floats = np.zeros(self.dimension, dtype=np.float32)
+        self._longest = 0.0
+        self._structure: Structure | None = None
+
+    def __len__(self) -> int:
+        return len(self._items) - self._removed
+
+    def __contains__(self, one: object) -> bool:
+        return one in self._items.places
+
+    def __repr__(self) -> str:
+        measured = f", {self.recall}" if self.recall is not None else ""
+        return f"Index({len(self):,} × {self.dimension}, {self.similarity}, {self.kind}{measured})"
+
+    @property
+    def ids(self) -> list[Id]:
+        """The ids of all items, in order of insertion."""
+        return list(self._items.places)
+
+    @property
+    def recall(self) -> Recall | None:
+        """The recall of the approximate structure, measured with held-out items at its build; None if exact."""
+        return None if self._structure is None else self._structure.recall
+
+    def add(self, embeddings: Any, ids: Any = None, metadata: Any = None) -> list[Id]:
+        """Add rows (n, dimension) and return their ids; all of them or, on an error, none.
+
+        Without `ids` the items are numbered on. `metadata` is a list of JSON dictionaries, or a dictionary of
+        columns. No rows change nothing.
+
+        >>> Index(2).add([[3, 4]], metadata={"name": ["five"]})
+        [0]
+        """
+        rows = as_matrix(embeddings, "embeddings", columns=self.dimension, minimum_rows=0)
+        fresh, notes = self._items.checked(len(rows), ids, metadata)
+        if not fresh:
+            return []
+        numbers = self._numbers(rows, "embeddings", first=not len(self._items))
+        start, end = len(self._items), len(self._items) + len(fresh)
+        if end > len(self._buffer):
+            # Half as much again, so that adding one by one does not copy everything each time.
+            room = np.empty((end if not start else max(end, start + start // 2), self.dimension), dtype=np.float32)
+            room[:start] = self._buffer[:start]
+            self._buffer = room
+        self._buffer[start:end] = numbers
+        self._longest = max(self._longest, _longest(numbers))
+        self._alive = np.concatenate([self._alive, np.ones(len(fresh), dtype=np.bool_)])
+        self._items.append(fresh, notes)
+        self._extend_structure(start)
+        return fresh
+
+    def remove(self, ids: Any) -> int:
+        """Remove items by id and return how many; on an unknown id nothing is removed.
+
+        Pass many ids in one call: each call copies the vectors of an exact index.
+
+        >>> index = Index(1, similarity="dot")
+        >>> _ = index.add([[1], [2], [3]])
+        >>> index.remove([1]), index.ids
+        (1, [0, 2])
+        """
+        positions = sorted(set(self._items.find(ids)))
+        if not positions:
+            return 0
+        self._items.forget(positions)
+        self._alive[positions] = False
+        self._removed += len(positions)
+        if self._structure is None or self._removed > STALE * len(self._items):
+            self.rebuild()
+        return len(positions)
+
+    def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
+        """The k most similar items of each query (q, dimension), best first.
+
+        Equal similarities come in order of insertion. With fewer than k items the result has fewer columns, down
+        to none. `where` keeps only items with these metadata values. An approximate index computes the
+        similarities of what it found exactly, and falls back to exact search where it found fewer than k items or
+        where a condition leaves less than half of them.
+
+        >>> index = Index(1, similarity="euclidean")
+        >>> _ = index.add([[1], [5], [6]], metadata={"odd": [True, True, False]})
+        >>> index.search([[4]], k=9).distances.tolist(), index.search([[4]], where={"odd": False})[0]
+        ([[1.0, 2.0, 3.0]], [Hit(id=2, similarity=-2.0, metadata={'odd': False})])
+        """
+        k = check_int(k, "k")
+        rows = as_matrix(queries, "queries", columns=self.dimension, minimum_rows=0)
+        values, positions = self._search(self._numbers(rows, "queries"), k, where)
+        ids: NDArray[Any] = np.empty(positions.size, dtype=object if self._items.named else np.int64)
+        ids[:] = [self._items.ids[place] for place in positions.reshape(-1).tolist()]
+        notes = [[dict(self._items.metadata[place]) for place in row] for row in positions.tolist()]
+        return SearchResult(ids.reshape(positions.shape), values, notes, self.similarity)
+
+    def embeddings(self, ids: Any) -> Tensor:
+        """The stored vectors of some ids, in single precision and for "cosine" of length one: (n, dimension)."""
+        return torch.from_numpy(self._buffer[self._items.find(ids)] + self._offset)
+
+    def recall_estimate(self, queries: Any, *, k: int = 10) -> Recall:
+        """The share of the true k nearest that this index finds for given queries; 1 for an exact index.
+
+        Pass queries that are not in the index: a graph finds the neighbours of its own items more easily than
+        those of new ones.
+
+        >>> index = Index(1)
+        >>> _ = index.add([[1], [-1]])
+        >>> index.recall_estimate([[2]]).value
+        1.0
+        """
+        k = min(check_int(k, "k"), len(self))
+        numbers = self._numbers(as_matrix(queries, "queries", columns=self.dimension), "queries")
+        if k == 0:
+            raise ParameterError("The index must hold an item before its recall can be measured, it is empty.")
+        true, _ = self._search_exactly(numbers, k, self._alive)
+        return Recall(recall_of(self._search(numbers, k, None)[0], true), k, len(numbers), len(self))
+
+    def rebuild(self) -> None:
+        """Build the structure again from the items that are left, and measure its recall.
+
+        It happens by itself when a quarter of the items is gone; an exact index only closes its gaps.
+        """
+        if self._removed:
+            self._buffer = self._vectors[self._alive]
+            self._items.keep(self._alive)
+            self._alive = np.ones(len(self._items), dtype=np.bool_)
+            self._removed = 0
+        self._structure = None
+        if not isinstance(self.kind, Exact) and len(self) >= SMALL:
+            self._structure = build(self.kind, self._vectors, similarity=self.similarity)
+            warn_if_poor(self.kind, self._structure.recall)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a folder that `Index.load` reads. Removed items are not written."""
+        if self._removed:
+            self.rebuild()
+        return folder.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Index:
+        """Read an index from its folder; every byte is checked first.
+
+        >>> import tempfile
+        >>> index = Index(2)
+        >>> _ = index.add([[3, 4]], ids=["a"])
+        >>> Index.load(index.save(tempfile.mkdtemp() + "/index"))
+        Index(1 × 2, cosine, Exact())
+        """
+        return folder.load(cls, path)
+
+    @property
+    def _vectors(self) -> Floats:
+        return self._buffer[: len(self._items)]
+
+    def _numbers(self, rows: Tensor, name: str, *, first: bool = False) -> Floats:
+        """Checked rows as the index keeps them."""
+        given = rows.detach().cpu().numpy()
+        lengths = np.sqrt(np.einsum("nd,nd->n", given, given, dtype=np.float64))
+        if self.similarity == "cosine":
+            if bool((lengths == 0).any()):
+                raise ParameterError(
+                    f"`{name}` must not hold rows of zeros, which have no direction: row {int(lengths.argmin())}. "
+                    f"Drop them, or use similarity='euclidean'."
+                )
+        elif len(lengths) and not float(lengths.max()) < LONGEST:
+            raise NotFiniteError(
+                f"`{name}` must have lengths below {LONGEST:g} for single precision, got {float(lengths.max()):g}. "
+                f"Scale the features."
+            )
+        if first and self.similarity == "euclidean":
+            # Distances do not change under a shift, but far from the origin they lose their digits.
+            center = given.mean(axis=0, dtype=np.float64)
+            spread = float(np.square(lengths).mean() - center @ center)
+            if float(center @ center) > 100 * spread:
+                self._offset = center.astype(np.float32)
+        kept = np.empty(given.shape, dtype=np.float32)
+        for start in range(0, len(given), CHUNK):
+            part = slice(start, start + CHUNK)
+            wide = given[part].astype(np.float64)
+            kept[part] = wide / lengths[part, None] if self.similarity == "cosine" else wide - self._offset
+        return kept
+
+    def _search(self, queries: Floats, k: int, where: Mapping[str, Any] | None) -> tuple[Floats, Positions]:
+        allowed = self._alive if where is None else self._alive & self._items.where(where)
+        left = int(allowed.sum())
+        k = min(k, left)
+        if self._structure is None or 2 * left < len(self) or k == 0:
+            return self._search_exactly(queries, k, allowed)
+        every = None if left == len(allowed) else allowed
+        values, positions = self._structure.search(queries, self._vectors, k, every)
+        short = (positions < 0).any(axis=1)
+        if short.any():
+            values[short], positions[short] = self._search_exactly(queries[short], k, allowed)
+        return values, positions
+
+    def _search_exactly(self, queries: Floats, k: int, allowed: NDArray[np.bool_]) -> tuple[Floats, Positions]:
+        if bool(allowed.all()):
+            return exact_search(queries, self._vectors, k, similarity=self.similarity, longest=self._longest)
+        places = np.flatnonzero(allowed)
+        values, found = exact_search(
+            queries, self._vectors[places], k, similarity=self.similarity, longest=self._longest
+        )
+        return values, places[found]
+
+    def _extend_structure(self, start: int) -> None:
+        structure, n = self._structure, len(self._items)
+        if isinstance(self.kind, Exact) or (structure is None and n < SMALL):
+            return
+        if structure is None or (isinstance(self.kind, IVF) and n >= 4 * structure.trained_on):
+            self.rebuild()
+            return
+        due = n - start >= 100 and (structure.recall is None or n >= 2 * structure.recall.size)
+        structure.add(self._vectors, np.arange(start, n), measure=due)
+        if due:
+            warn_if_poor(self.kind, structure.recall)
+
+
+def _longest(numbers: Floats) -> float:
+    return float(np.sqrt(np.einsum("nd,nd->n", numbers, numbers, dtype=np.float64).max()))

@@ -1,0 +1,68 @@
+"""The kinds of search that an index can use, and the recall that is measured for the approximate ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nearer._validation import check_int
+
+__all__ = ["HNSW", "IVF", "Exact", "Recall"]
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Compare with every item: always right, nothing to build, and fast enough up to about 100,000 items."""
+
+
+@dataclass(frozen=True)
+class HNSW:
+    """A graph of near neighbours that is walked greedily: slow to build, fast to search, removal by marking.
+
+    `neighbors` are the edges per item, `build_width` and `search_width` how many candidates are kept while
+    building and searching. More of each finds more and takes longer.
+
+    >>> HNSW(search_width=128)
+    HNSW(neighbors=32, build_width=100, search_width=128)
+    """
+
+    neighbors: int = 32
+    build_width: int = 100
+    search_width: int = 64
+
+    def __post_init__(self) -> None:
+        check_int(self.neighbors, "neighbors", minimum=2, maximum=1024)
+        check_int(self.build_width, "build_width")
+        check_int(self.search_width, "search_width")
+
+
+@dataclass(frozen=True)
+class IVF:
+    """Cells around k-means centres, of which the nearest few are searched: fast to build, smaller than a graph.
+
+    `cells=None` takes about 2√n of them, and chooses again when the index has grown fourfold. More `probes` find
+    more and take longer.
+
+    >>> IVF(probes=8)
+    IVF(cells=None, probes=8)
+    """
+
+    cells: int | None = None
+    probes: int = 16
+
+    def __post_init__(self) -> None:
+        if self.cells is not None:
+            check_int(self.cells, "cells", maximum=1 << 20)
+        check_int(self.probes, "probes")
+
+
+@dataclass(frozen=True)
+class Recall:
+    """The share of the true k nearest that a search found, over some queries, in an index of `size` items."""
+
+    value: float
+    k: int
+    queries: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"recall@{self.k} {self.value:.3f} ({self.queries} queries, {self.size:,} items)"

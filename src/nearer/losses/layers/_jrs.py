@@ -1,0 +1,225 @@
+"""Joint representation similarity: items of different classes should not look alike in several layers at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from nearer._validation import as_labels, check_choice
+from nearer.exceptions import ParameterError, ShapeError
+from nearer.losses.layers._layer_kernels import Gaussian
+from nearer.losses.pairs._pair_loss import check_embeddings
+from nearer.losses.proxies._margin_softmax import AMSoftmaxLoss
+from nearer.pairwise._joint import joint_similarity
+
+__all__ = ["IntraClassPenalty", "JMMDLoss", "JRDLoss", "JRSLoss", "class_layer"]
+
+Combine = Literal["product", "sum", "concatenate"]
+
+
+class JRSLoss(nn.Module):
+    """The mean over ordered pairs of different classes of K_ij = Π_l k_l(x_i^l, x_j^l).
+
+    `kernels` has one kernel per layer (default: Gaussian mixtures of three, and of one for a third layer, the
+    cosines to the class vectors). `combine` "product" is JRS, "sum" the sum of the single similarities (MRD),
+    "concatenate" one kernel on the layers side by side. Bandwidths come from the batch and carry no gradient. One
+    class or one item gives 0.
+
+    >>> JRSLoss()([torch.zeros(2, 3), torch.zeros(2, 2)], torch.tensor([0, 1])).item()   # alike in every layer
+    1.0
+
+    Reference: Chu et al. 2020 (JRD), eqs. 6 and 7; N_pairs counts ordered pairs.
+    """
+
+    def __init__(self, *, kernels: Sequence[Any] | None = None, combine: Combine = "product") -> None:
+        super().__init__()
+        self.kernels = None if kernels is None else list(kernels)
+        self.combine = check_choice(combine, "combine", ["product", "sum", "concatenate"])
+
+    def forward(self, layers: Sequence[Tensor], labels: Any) -> Tensor:
+        """The similarity of `layers`, each (n, d_l), for class labels (n,)."""
+        rows, y = checked_layers(layers, labels)
+        if self.combine == "concatenate":
+            rows = [torch.cat(rows, dim=1)]
+        way: Literal["product", "sum"] = "sum" if self.combine == "sum" else "product"
+        return pair_mean(rows, self._kernels(len(rows)), y, way, "different")
+
+    def _kernels(self, count: int) -> list[Any]:
+        if self.kernels is None:
+            return [Gaussian(components=1 if place == 2 else 3) for place in range(count)]
+        if len(self.kernels) != count:
+            raise ParameterError(f"`kernels` must be one for each of the {count} layers, got {len(self.kernels)}.")
+        return self.kernels
+
+
+class JMMDLoss(JRSLoss):
+    """Minus the mean over pairs of classes of the squared joint mean discrepancy, to be minimised with a weight.
+
+    Σ_{I≠J} JMMD² = 2(C−1) Σ_I S(I,I) − 2 Σ_{I≠J} S(I,J) with S the mean joint similarity of two classes: it also
+    rewards classes for being compact. Classes are weighted by their pairs, i = j included in S(I,I).
+
+    >>> JMMDLoss()([torch.zeros(2, 3)], torch.tensor([0, 1])).item()
+    0.0
+    """
+
+    def forward(self, layers: Sequence[Tensor], labels: Any) -> Tensor:
+        """Minus the mean discrepancy of `layers`, each (n, d_l), for class labels (n,)."""
+        rows, y = checked_layers(layers, labels)
+        classes, codes = torch.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            return torch.stack([(row * 0).sum() for row in rows]).sum()
+        if self.combine == "concatenate":
+            rows = [torch.cat(rows, dim=1)]
+        share = torch.nn.functional.one_hot(codes).to(rows[0].dtype)
+        share = share / share.sum(0)
+        logs: list[Tensor] = []
+        for kernel, row in zip(self._kernels(len(rows)), rows, strict=True):
+            logs.append(_differentiable_log(kernel, row))
+        stacked = torch.stack(logs)
+        joint = stacked.exp().sum(0) if self.combine == "sum" else stacked.sum(0).exp()
+        between = share.t() @ joint @ share
+        c = len(classes)
+        inside = between.diagonal().sum()
+        outside = between.sum() - inside
+        return 2 * (outside - (c - 1) * inside) / (c * (c - 1))
+
+
+class IntraClassPenalty(nn.Module):
+    """−Σ_I mean_{i≠j∈I} e^{−½‖x_i − x_j‖²}: a reward for compact classes (eq. 5, with the sign that makes sense).
+
+    Classes of one item are left out.
+
+    >>> IntraClassPenalty()(torch.zeros(4, 2), torch.tensor([0, 0, 1, 1])).item()
+    -2.0
+    """
+
+    def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
+        """The penalty of embeddings (n, d) with class labels (n,)."""
+        (x,), y = checked_layers([embeddings], labels)
+        kernel = Gaussian(components=1, bandwidth=2.0)
+        total = (x * 0).sum()
+        for one in torch.unique(y):
+            members = x[y == one]
+            if len(members) > 1:
+                same = torch.zeros(len(members), dtype=torch.int64)
+                total = total - pair_mean([members], [kernel], same, "product", "same")
+        return total
+
+
+class JRDLoss(nn.Module):
+    """AMSoftmax + α · JRS: L = L_AM + α L_JRS / N_pairs.
+
+    The layers are the pooled features, the unit embedding, and the cosines to the class vectors; the last is formed
+    here, through a small factor of WᵀW when there are more classes than dimensions.
+
+    >>> loss = JRDLoss(AMSoftmaxLoss(3, 4))
+    >>> loss(torch.eye(4), torch.tensor([0, 1, 2, 0]), pooled=torch.rand(4, 6)).item() > 0
+    True
+    """
+
+    def __init__(self, softmax: AMSoftmaxLoss, *, alpha: float = 1.0, jrs: JRSLoss | None = None) -> None:
+        super().__init__()
+        self.softmax = softmax
+        self.alpha = alpha
+        self.jrs = jrs or JRSLoss()
+
+    def forward(self, embeddings: Tensor, labels: Any, *, pooled: Tensor | None = None) -> Tensor:
+        """The loss of embeddings (n, d) and, if given, the layer before them (n, p)."""
+        x, y = self.softmax.checked(embeddings, labels)
+        layers = [x, class_layer(x, self.softmax.vectors())]
+        if pooled is not None:
+            layers.insert(0, pooled)
+        similarity: Tensor = self.jrs(layers, y)
+        return self.softmax.compute(x, y, sharded=False) + self.alpha * similarity
+
+
+def class_layer(x: Tensor, vectors: Tensor) -> Tensor:
+    """Rows whose distances are those of the cosines XWᵀ: XWᵀ itself, or X times a square factor of WᵀW if narrower.
+
+    >>> x, w = torch.rand(4, 2), torch.rand(9, 2)
+    >>> near = torch.cdist(class_layer(x, w), class_layer(x, w))
+    >>> torch.allclose(near, torch.cdist(x @ w.t(), x @ w.t()), atol=1e-4)
+    True
+    """
+    if len(vectors) <= vectors.shape[1]:
+        return x @ vectors.t()
+    gram = vectors.t() @ vectors
+    # A little on the diagonal: few distinct proxies make it singular.
+    jitter = 1e-7 * gram.diagonal().mean().detach() * torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
+    factor: Tensor = torch.linalg.cholesky(gram + jitter)
+    return x @ factor
+
+
+def pair_mean(
+    layers: Sequence[Tensor],
+    kernels: Sequence[Any],
+    labels: Tensor,
+    combine: Literal["product", "sum"],
+    pairs: Literal["different", "same"],
+) -> Tensor:
+    """The mean of the joint similarity over ordered pairs of different (or of the same) classes."""
+    value: Tensor = _PairMean.apply(kernels, labels, combine, pairs, *layers)  # type: ignore[no-untyped-call]
+    return value
+
+
+class _PairMean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, kernels: Any, labels: Tensor, combine: Any, pairs: Any, *layers: Tensor) -> Tensor:
+        wide = [layer if layer.dtype == torch.float64 else layer.float() for layer in layers]
+        fitted = [kernel.fitted(layer) for kernel, layer in zip(kernels, wide, strict=True)]
+        wanted = any(ctx.needs_input_grad[4:])
+        value = joint_similarity(fitted, labels, combine=combine, pairs=pairs, gradient=wanted)
+        if wanted:
+            saved = [kernel.gradient().to(layer.dtype) for kernel, layer in zip(fitted, layers, strict=True)]
+            ctx.save_for_backward(*saved)
+        return value.to(layers[0].dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        # A loss that is minimised as it is has the factor 1: no pass over the gradients is needed for it.
+        if gradients[0].item() == 1.0:
+            return (None, None, None, None, *ctx.saved_tensors)
+        return (None, None, None, None, *(saved * gradients[0] for saved in ctx.saved_tensors))
+
+
+class _KernelLog(torch.autograd.Function):
+    """log k over all pairs of a batch with the kernel's own derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, kernel: Any, x: Tensor) -> Tensor:
+        ctx.kernel = kernel.fitted(x)
+        tile = ctx.kernel.tile(slice(None), slice(None))
+        ctx.save_for_backward(x.new_ones(()) if tile.slope is None else tile.slope)
+        # A pair too far for single precision counts as the farthest that is not.
+        log: Tensor = (
+            tile.value.clamp_min(torch.finfo(x.dtype).tiny).log() if tile.log is None else tile.log.clone()
+        )
+        return log + math.log(tile.constant)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
+        (slope,) = ctx.saved_tensors
+        weights = gradients[0] * slope
+        # All ordered pairs are in one tile, and K is symmetric: both roles of an item.
+        ctx.kernel.pull(weights + weights.t(), slice(None), slice(None), mirrored=False)
+        return None, ctx.kernel.gradient()
+
+
+def _differentiable_log(kernel: Any, x: Tensor) -> Tensor:
+    log: Tensor = _KernelLog.apply(kernel, x)  # type: ignore[no-untyped-call]
+    return log
+
+
+def checked_layers(layers: Sequence[Tensor], labels: Any) -> tuple[list[Tensor], Tensor]:
+    """Layers of one length and labels for them."""
+    rows = [check_embeddings(layer, f"layers[{place}]") for place, layer in enumerate(layers)]
+    if not rows:
+        raise ParameterError("`layers` must be one layer or more, got none.")
+    lengths = {len(row) for row in rows}
+    if len(lengths) > 1:
+        raise ShapeError(f"`layers` must have the same number of rows, got {sorted(lengths)}.")
+    return rows, as_labels(labels, "labels", n=len(rows[0])).to(rows[0].device)

@@ -1,0 +1,173 @@
+"""Kernels on one layer of representations: Gaussian mixture, Laplace, polynomial, moment-generating."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nearer._validation import check_int, check_number
+from nearer.exceptions import NotFiniteError
+from nearer.pairwise._joint import KernelTile
+
+__all__ = ["Gaussian", "Laplace", "MomentGenerating", "Polynomial", "mean_squared_distance"]
+
+# exp of more does not fit into single precision.
+LARGEST = 80.0
+
+
+def mean_squared_distance(x: Tensor) -> Tensor:
+    """b = 2(m Σ‖x‖² − ‖Σx‖²)/(m(m−1)): the mean of ‖x_i − x_j‖² over i ≠ j, without any pair.
+
+    >>> mean_squared_distance(torch.tensor([[0.0], [2.0], [4.0]])).item()
+    8.0
+    """
+    # Centred first: the difference of two large sums would lose digits.
+    return x.new_tensor(_mean_of_pairs((x - x.mean(0)).square().sum(1)))
+
+
+def _mean_of_pairs(lengths: Tensor) -> float:
+    """The mean squared distance of m rows from their squared distances to their mean, (m,)."""
+    m = len(lengths)
+    return max(2 * float(lengths.sum()) / (m - 1), 1e-12) if m > 1 else 1.0
+
+
+class Gaussian:
+    """k = (1/K) Σ_u e^{−D²/σ_u²}, σ_u² = b·2^{u−⌊K/2⌋}, b the mean squared distance of the batch, or fixed.
+
+    >>> kernel = Gaussian(components=1, bandwidth=2.0).fitted(torch.tensor([[0.0], [1.0]]))
+    >>> kernel.tile(slice(0, 1), slice(1, 2)).value.log()
+    tensor([[-0.5000]])
+    """
+
+    def __init__(self, *, components: int = 3, bandwidth: float | None = None) -> None:
+        self.components = check_int(components, "components")
+        self.bandwidth = None if bandwidth is None else check_number(bandwidth, "bandwidth", above=0.0)
+
+    def fitted(self, x: Tensor) -> _FittedGaussian:
+        """With the bandwidth of this batch, which carries no gradient."""
+        return _FittedGaussian(x.detach(), self.bandwidth, self.components)
+
+
+class _FittedGaussian:
+    """The widest term is e = e^q, q = −r D²; the next has half its σ², so it is the square of the one before."""
+
+    def __init__(self, x: Tensor, bandwidth: float | None, components: int) -> None:
+        self.components = components
+        # Distances do not feel a shift, and about the mean they keep their digits.
+        self.x = x - x.mean(0) if len(x) else x
+        lengths = torch.linalg.vector_norm(self.x, dim=1).square_()
+        b = _mean_of_pairs(lengths) if bandwidth is None else bandwidth
+        self.rate = 2.0 ** (components // 2 - components + 1) / b
+        self._lengths = lengths.mul_(-self.rate)
+        self._total = torch.zeros_like(x)
+        self._sums = torch.zeros_like(lengths)
+
+    def tile(self, rows: slice, columns: slice) -> KernelTile:
+        q = torch.addmm(self._lengths[columns], self.x[rows], self.x[columns].t(), alpha=2 * self.rate)
+        # Rounding may make the distance of equal rows a little negative.
+        e = q.add_(self._lengths[rows, None]).clamp_(max=0).exp_()
+        if self.components == 1:
+            return KernelTile(e)
+        # K k = e (1 + e + e³ + e⁷ + …): the slope is a quotient that stands when every term underflows.
+        factor, slope = e + 1, torch.add(e.new_ones(()), e, alpha=2)
+        power, term, step = e, e, 2.0
+        for _ in range(self.components - 2):
+            power, step = power * power, 2 * step
+            term = term * power
+            factor += term
+            slope.add_(term, alpha=step)
+        slope.div_(factor)
+        return KernelTile(factor.mul_(e), slope=slope, constant=1 / self.components)
+
+    def pull(self, weights: Tensor, rows: slice, columns: slice, *, mirrored: bool) -> None:
+        # ∂q_ij/∂x_i = −2r(x_i − x_j): the part with x_i itself waits until all sums are known.
+        self._sums[rows].add_(weights.sum(1))
+        self._total[rows].addmm_(weights, self.x[columns], alpha=2 * self.rate)
+        if mirrored:
+            self._sums[columns].add_(weights.sum(0))
+            self._total[columns].addmm_(weights.t(), self.x[rows], alpha=2 * self.rate)
+
+    def gradient(self) -> Tensor:
+        return self._total.addcmul_(self._sums[:, None], self.x, value=-2 * self.rate)
+
+
+class Laplace:
+    """k = e^{−‖x − y‖₁/σ}, σ the mean L1 distance of the batch, or fixed. No matrix product does it."""
+
+    def __init__(self, *, bandwidth: float | None = None) -> None:
+        self.bandwidth = None if bandwidth is None else check_number(bandwidth, "bandwidth", above=0.0)
+
+    def fitted(self, x: Tensor) -> _FittedLaplace:
+        """With the bandwidth of this batch: the mean over i ≠ j, one coordinate at a time by sorting."""
+        if self.bandwidth is not None or len(x) < 2:
+            return _FittedLaplace(x, self.bandwidth or 1.0)
+        m = len(x)
+        ranks = 2 * torch.arange(m, dtype=x.dtype, device=x.device) - (m - 1)
+        total = 2 * (x.detach().sort(0).values * ranks[:, None]).sum() / (m * (m - 1))
+        return _FittedLaplace(x, float(total.clamp_min(1e-12)))
+
+
+class _FittedLaplace:
+    def __init__(self, x: Tensor, bandwidth: float) -> None:
+        self.x, self.rate = x, 1 / bandwidth
+        self._total = torch.zeros_like(x)
+
+    def tile(self, rows: slice, columns: slice) -> KernelTile:
+        return KernelTile(torch.cdist(self.x[rows], self.x[columns], p=1.0).mul_(-self.rate).exp_())
+
+    def pull(self, weights: Tensor, rows: slice, columns: slice, *, mirrored: bool) -> None:
+        # One coordinate at a time: (a, b) memory, never (a, b, d).
+        for place in range(self.x.shape[1]):
+            signed = torch.sign(self.x[rows, place, None] - self.x[None, columns, place]).mul_(weights)
+            self._total[rows, place] += signed.sum(1)
+            if mirrored:
+                self._total[columns, place] -= signed.sum(0)
+
+    def gradient(self) -> Tensor:
+        return self._total.mul_(-self.rate)
+
+
+class Polynomial:
+    """k = (xᵀy + 1)^p; unbounded, so keep its weight small. A negative base counts as 0."""
+
+    def __init__(self, *, degree: int = 2) -> None:
+        self.degree = check_int(degree, "degree")
+
+    def fitted(self, x: Tensor) -> _FittedProduct:
+        """Nothing depends on the batch."""
+        return _FittedProduct(x, self.degree)
+
+
+class MomentGenerating:
+    """k = e^{xᵀy}; unbounded: long rows are an error, normalise such a layer first."""
+
+    def fitted(self, x: Tensor) -> _FittedProduct:
+        """Refuse a batch on which it would overflow."""
+        longest = float(x.detach().square().sum(1).max()) if len(x) else 0.0
+        if longest > LARGEST:
+            raise NotFiniteError(
+                f"The moment-generating kernel must have rows of squared length up to {LARGEST:g}, got "
+                f"{longest:.3g}: e^x would overflow. Normalise this layer, or use a Gaussian."
+            )
+        return _FittedProduct(x, None)
+
+
+class _FittedProduct:
+    def __init__(self, x: Tensor, degree: int | None) -> None:
+        self.x, self.degree = x, degree
+        self._total = torch.zeros_like(x)
+
+    def tile(self, rows: slice, columns: slice) -> KernelTile:
+        s = self.x[rows] @ self.x[columns].t()
+        if self.degree is None:
+            return KernelTile(None, log=s)
+        base = (s + 1).clamp_min(1e-12)
+        return KernelTile(None, log=self.degree * base.log(), slope=self.degree / base * (s > -1))
+
+    def pull(self, weights: Tensor, rows: slice, columns: slice, *, mirrored: bool) -> None:
+        self._total[rows].addmm_(weights, self.x[columns])
+        if mirrored:
+            self._total[columns].addmm_(weights.t(), self.x[rows])
+
+    def gradient(self) -> Tensor:
+        return self._total

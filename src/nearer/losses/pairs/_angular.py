@@ -1,0 +1,224 @@
+"""Angular losses: the angle at the negative of a triplet is kept below α."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+
+import torch
+from torch import Tensor
+
+from nearer._validation import check_choice, check_number
+from nearer.exceptions import ParameterError
+from nearer.losses.pairs._pair_loss import PairLoss, as_function
+from nearer.losses.pairs._row_loss import sortable_labels
+from nearer.losses.pairs._softmax import divide
+from nearer.pairwise._angles import angular_by_tiles
+from nearer.pairwise._masked import masked_logsumexp, soft_rows_with_zero, softplus
+from nearer.pairwise._panels import AllSum, Gradient, Miner, Pairing, Panel, forced_tile, iterate_panels
+from nearer.relations import Triplets
+
+__all__ = ["AngularLoss", "AngularTripletLoss", "angular", "angular_triplet"]
+
+_CHUNK = 1 << 20
+
+
+class _PositivePairLoss(PairLoss):
+    """Losses of f_apn = 4t²(s_an + s_pn) − 2(1+t²)s_ap, t = tan α, over the negatives of each positive pair (a, p).
+
+    s_an + s_pn = (z_a + z_p)·z_n: a positive pair is one query against the batch, so memory is O(chunk·n).
+    """
+
+    reductions = ("tuples", "mean", "sum")
+
+    def __init__(self, *, alpha: float, reduction: str, miner: Miner | None) -> None:
+        super().__init__(reduction=reduction, miner=miner)
+        # Beyond 70° the exponents of float32 would need a running maximum, and nobody has used such angles.
+        self.alpha = check_number(alpha, "alpha", above=0.0, maximum=70.0)
+        tangent = math.tan(math.radians(self.alpha)) ** 2
+        self.push, self.pull = 4 * tangent, 2 * (1 + tangent)
+
+    @abstractmethod
+    def terms(self, f: Tensor, negative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Of the pairs' rows f (m, n): value (m,), slope ∂value/∂f (m, n), number of terms (m,)."""
+
+    @abstractmethod
+    def term_formula(self, f: Tensor, negative: Tensor) -> tuple[Tensor, int]:
+        """The sum over pairs and their negatives by the printed formula, and how many terms there are."""
+
+    def formula(self, panel: Panel) -> Tensor:
+        s = panel.similarity
+        if s.shape[0] != s.shape[1]:
+            raise ParameterError(_NO_DATABASE)
+        a, p = panel.positive.nonzero(as_tuple=True)
+        f = self.push * (s[a] + s[p]) - self.pull * s[a, p][:, None]
+        total, count = self.term_formula(f, panel.negative[a])
+        return divide(total, self.reduction, count, len(s))
+
+    def weigh(self, panel: Panel) -> Tensor:
+        s = panel.similarity
+        if s.shape[0] != s.shape[1]:
+            raise ParameterError(_NO_DATABASE)
+        a, p = panel.positive.nonzero(as_tuple=True)
+        f = self.push * (s[a] + s[p]) - self.pull * s[a, p][:, None]
+        _, slope, count = self.terms(f, panel.negative[a])
+        g = torch.zeros_like(s)
+        g.index_add_(0, a, self.push * slope).index_add_(0, p, self.push * slope)
+        g.index_put_((a, p), -self.pull * slope.sum(1), accumulate=True)
+        return divide(g, self.reduction, int(count.sum()), len(s))
+
+    def program(
+        self,
+        pairing: Pairing,
+        anchor_values: Tensor | None,
+        gradient: bool,
+        *,
+        total_anchors: int | None = None,
+        all_sum: AllSum | None = None,
+    ) -> Gradient:
+        """Positive pairs in chunks, each a query against the batch."""
+        if not pairing.shared:
+            raise ParameterError(_NO_DATABASE)
+        z = pairing.queries
+        select = None if self.miner is None else self.miner.prepare(pairing)
+        total, count = z.new_zeros((2,), dtype=torch.float64)
+        d_z = torch.zeros_like(z)
+        step = max(1, (forced_tile() or _CHUNK // max(len(z), 1)))
+        for panel in iterate_panels(pairing, select=select):
+            rows, columns = panel.positive.nonzero(as_tuple=True)
+            for part in range(0, len(rows), step):
+                row, p = rows[part : part + step], columns[part : part + step]
+                a = row + panel.anchors.start
+                query = z[a] + z[p]
+                s_ap = panel.similarity[row, p]
+                f = (query @ z.T).mul_(self.push).sub_(self.pull * s_ap[:, None])
+                value, slope, n = self.terms(f, panel.negative[row])
+                total += value.sum()
+                count += n.sum()
+                if gradient:
+                    towards = -self.pull * slope.sum(1, keepdim=True)
+                    slope *= self.push
+                    d_query = slope @ z
+                    d_z += slope.T @ query
+                    d_z.index_add_(0, a, d_query + towards * z[p])
+                    d_z.index_add_(0, p, d_query + towards * z[a])
+        scale = float(divide(torch.ones((), dtype=torch.float64), self.reduction, int(count), len(z)))
+        return Gradient((total * scale).to(z.dtype), d_z.mul_(scale) if gradient else None)
+
+
+class AngularLoss(_PositivePairLoss):
+    """N-pair angular loss: mean over positive pairs (a, p) of log(1 + Σ_N e^{f_apn}).
+
+    f_apn = 4tan²α·(s_an + s_pn) − 2(1 + tan²α)·s_ap on unit vectors, α in degrees. Both orders of a pair count.
+    Positive pairs without a negative add 0 and are counted.
+
+    >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> round(AngularLoss(alpha=45)(z, torch.tensor([0, 0, 1])).item(), 4)  # log(1 + e^-4)
+    0.0181
+
+    Often added to `NPairsLoss` with weight 2. Reference: Wang et al. 2017.
+    """
+
+    def __init__(self, *, alpha: float = 45.0, reduction: str = "tuples", miner: Miner | None = None) -> None:
+        super().__init__(alpha=alpha, reduction=reduction, miner=miner)
+
+    def term_formula(self, f: Tensor, negative: Tensor) -> tuple[Tensor, int]:
+        return softplus(masked_logsumexp(f, negative)).sum(), len(f)
+
+    def terms(self, f: Tensor, negative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        value, slope = soft_rows_with_zero(f, negative)
+        return value, slope, torch.ones_like(value)
+
+    def program(
+        self,
+        pairing: Pairing,
+        anchor_values: Tensor | None,
+        gradient: bool,
+        *,
+        total_anchors: int | None = None,
+        all_sum: AllSum | None = None,
+    ) -> Gradient:
+        """For class labels of equal sizes e^{f} factors over tiles; otherwise by positive pairs."""
+        labels = sortable_labels(pairing, self.miner, small=24)
+        if labels is not None:
+            found = angular_by_tiles(pairing.queries, labels, self.push, self.pull, self.reduction, gradient)
+            if found is not None:
+                return found
+        return super().program(pairing, anchor_values, gradient, total_anchors=total_anchors, all_sum=all_sum)
+
+
+class AngularTripletLoss(_PositivePairLoss):
+    """Triplet form: cost(m) with m = ‖a − p‖² − 4tan²α·‖n − (a + p)/2‖², cost a hinge or softplus.
+
+    On unit vectors m = 2 − 6tan²α + f_apn. Over all triplets of the labels, or over exactly those of
+    `relations.Triplets`; mean over triplets. Identical embeddings give m = 0: log 2 each, and no gradient.
+
+    >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> AngularTripletLoss(alpha=45, cost="hinge")(z, torch.tensor([0, 0, 1])).item()  # [0 − 4·2]₊
+    0.0
+
+    The semi-supervised method adds an orthogonal L. Reference: Wang et al. 2017; Dutta et al. 2021.
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 45.0,
+        cost: str = "softplus",
+        reduction: str = "tuples",
+        miner: Miner | None = None,
+    ) -> None:
+        super().__init__(alpha=alpha, reduction=reduction, miner=miner)
+        self.cost = check_choice(cost, "cost", ["softplus", "hinge"])
+        self.shift = 2 - 1.5 * self.push
+
+    def term_formula(self, f: Tensor, negative: Tensor) -> tuple[Tensor, int]:
+        m = (f + self.shift)[negative]
+        return (softplus(m) if self.cost == "softplus" else m.clamp(min=0)).sum(), m.numel()
+
+    def terms(self, f: Tensor, negative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        m = f + self.shift
+        if self.cost == "softplus":
+            value, slope = softplus(m), torch.sigmoid(m)
+        else:
+            value, slope = m.clamp(min=0), (m > 0).to(m.dtype)
+        return (value * negative).sum(1), slope.mul_(negative), negative.sum(1)
+
+    def program(
+        self,
+        pairing: Pairing,
+        anchor_values: Tensor | None,
+        gradient: bool,
+        *,
+        total_anchors: int | None = None,
+        all_sum: AllSum | None = None,
+    ) -> Gradient:
+        """Listed triplets are gathered; labels go by positive pairs."""
+        if isinstance(pairing.relation, Triplets) and self.miner is None:
+            return self._listed(pairing.queries, pairing.relation.triplets, gradient)
+        return super().program(pairing, anchor_values, gradient, total_anchors=total_anchors, all_sum=all_sum)
+
+    def _listed(self, z: Tensor, triplets: Tensor, gradient: bool) -> Gradient:
+        """O(triplets·d): each listed triplet once, no crossing of positives with other negatives."""
+        a, p, n = (z[column] for column in triplets.to(z.device).T)
+        query = a + p
+        f = self.push * (query * n).sum(1) - self.pull * (a * p).sum(1)
+        value, slope, _ = self.terms(f[:, None], torch.ones_like(f, dtype=torch.bool)[:, None])
+        scale = float(divide(torch.ones((), dtype=torch.float64), self.reduction, len(f), len(z)))
+        if not gradient:
+            return Gradient(value.sum() * scale, None)
+        d_z = torch.zeros_like(z)
+        d_query = self.push * slope * n
+        for column, d in zip(
+            triplets.to(z.device).T,
+            (d_query - self.pull * slope * p, d_query - self.pull * slope * a, self.push * slope * query),
+            strict=True,
+        ):
+            d_z.index_add_(0, column, d * scale)
+        return Gradient(value.sum() * scale, d_z)
+
+
+_NO_DATABASE = "angular losses need the row of the positive too, so they take no `database`. Use TripletLoss."
+
+angular = as_function(AngularLoss, "angular")
+angular_triplet = as_function(AngularTripletLoss, "angular_triplet")

@@ -1,0 +1,265 @@
+"""What every pair loss shares: the call, the dense twin, the public weights, and the sharded form."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from nearer._validation import as_tensor, check_choice, check_finite
+from nearer.exceptions import ParameterError, ShapeError
+from nearer.pairwise._distributed import Shards
+from nearer.pairwise._function import differentiate, normalize_rows
+from nearer.pairwise._panels import AllSum, Gradient, Miner, Pairing, Panel, Reduction, Select
+from nearer.relations import Relation, relate
+
+__all__ = ["PairLoss", "ShardedLoss", "as_function", "check_embeddings"]
+
+
+class PairLoss(nn.Module, ABC):
+    """A loss on pairs: `loss(embeddings, labels)`, or against a database of other items.
+
+    `labels` are integers (classes) or any relation of `nearer.relations`. The result is a scalar on the graph;
+    a batch without a valid pair gives 0 with a zero gradient.
+    """
+
+    distance: bool = False  # panels must hold squared distances
+    rowwise: bool = False  # each anchor's part needs only its own row, so the work can be sharded by anchors
+    reductions: tuple[Reduction, ...] = ("mean", "sum")
+
+    def __init__(self, *, reduction: str, miner: Miner | None = None, normalize: bool = True) -> None:
+        super().__init__()
+        if miner is not None and not callable(getattr(miner, "prepare", None)):
+            raise ParameterError(f"`miner` must be a miner of nearer.mining, got {miner!r}.")
+        self.reduction = cast(Reduction, check_choice(reduction, "reduction", self.reductions))
+        self.miner = miner
+        self.normalize = normalize
+
+    @abstractmethod
+    def formula(self, panel: Panel) -> Tensor:
+        """The loss as printed, on the whole dense matrix; differentiable by autograd. The reference."""
+
+    @abstractmethod
+    def program(
+        self,
+        pairing: Pairing,
+        anchor_values: Tensor | None,
+        gradient: bool,
+        *,
+        total_anchors: int | None = None,
+        all_sum: AllSum | None = None,
+    ) -> Gradient:
+        """Value and gradient by the engine that fits; the last two belong to the sharded form."""
+
+    @abstractmethod
+    def weigh(self, panel: Panel) -> Tensor:
+        """The weight ∂L/∂s of each pair of the whole dense matrix, in closed form."""
+
+    def anchor_values(self, relation: Relation) -> Tensor | None:
+        """One learned number per anchor, for the losses that have one."""
+        return None
+
+    def penalty(self) -> Tensor | None:
+        """What is added to the loss and does not come from pairs."""
+        return None
+
+    def forward(
+        self, embeddings: Tensor, labels: Any, *, database: Tensor | None = None, database_labels: Any = None
+    ) -> Tensor:
+        """The loss of `embeddings` (n, d) among themselves, or as queries against `database` (m, d)."""
+        queries, database, relation = check_call(embeddings, labels, database, database_labels)
+
+        def program(
+            q: Tensor, d: Tensor | None, values: Tensor | None, layer: Relation, gradient: bool
+        ) -> Gradient:
+            return self.program(make_pairing(q, d, layer, unit=self.normalize), values, gradient)
+
+        return run(self, program, queries, database, relation)
+
+    def dense(
+        self, embeddings: Tensor, labels: Any, *, database: Tensor | None = None, database_labels: Any = None
+    ) -> Tensor:
+        """The same loss by the printed formula and plain autograd, with the whole matrix in memory."""
+        queries, database, relation = check_call(embeddings, labels, database, database_labels)
+        q = normalize_rows(queries)[0] if self.normalize else queries
+        d = None if database is None else normalize_rows(database)[0] if self.normalize else database
+        total = q.new_zeros(())
+        for share, layer in relation.layers():
+            pairing = make_pairing(q, d, layer, unit=self.normalize)
+            with torch.no_grad():
+                select = None if self.miner is None else self.miner.prepare(pairing)
+            value = self.formula(whole_panel(pairing, self.distance, select, self.anchor_values(layer)))
+            total = total + (value if share == 1 else share * value)
+        extra = self.penalty()
+        return total if extra is None else total + extra
+
+    def weights(self, similarity: Any, relation: Any) -> Tensor:
+        """The weight G = ∂L/∂S that each pair gets, (q, n) like `similarity`; what is not mined gets 0.
+
+        `relation` is class labels or a relation. A square matrix is a batch against itself: its diagonal is
+        nobody's pair. For a loss of distances the weight is still by similarity, on unit vectors (D² = 2 − 2s).
+        """
+        s = as_tensor(similarity, "similarity")
+        if s.ndim != 2:
+            raise ShapeError(f"`similarity` must have shape (q, n), got {tuple(s.shape)}.")
+        s = s.detach() if s.dtype in (torch.float32, torch.float64) else s.detach().float()
+        check_finite(s, "similarity")
+        related = relation if isinstance(relation, Relation) else relate(relation, n=s.shape[0])
+        if (related.n_queries, related.n_database) != tuple(s.shape):
+            raise ShapeError(
+                f"`relation` must fit the shape {tuple(s.shape)} of `similarity`, got "
+                f"({related.n_queries}, {related.n_database})."
+            )
+        shared = [(share, self._layer_weights(s, layer)) for share, layer in related.layers()]
+        if len(shared) == 1:
+            return shared[0][1]
+        return torch.stack([share * weight for share, weight in shared]).sum(0)
+
+    def _layer_weights(self, s: Tensor, relation: Relation) -> Tensor:
+        # S = S·I: the rows of S against unit vectors are embeddings with exactly these similarities.
+        unit = torch.eye(s.shape[1], dtype=s.dtype)
+        pairing = Pairing(s, unit, relation, 0 if s.shape[0] == s.shape[1] else None)
+        select = None if self.miner is None else self.miner.prepare(pairing)
+        values = self.anchor_values(relation)
+        panel = whole_panel(pairing, False, select, None if values is None else values.detach())
+        if not self.distance:
+            return self.weigh(panel)
+        return -2 * self.weigh(replace(panel, squared=(2 - 2 * s).clamp(min=0)))
+
+
+class ShardedLoss(nn.Module):
+    """A pair loss over the joint batch of all `torch.distributed` processes, exact in value and gradient.
+
+    Each process passes its own embeddings and labels. Every process returns the loss of the joint batch; the
+    gradient by the own embeddings is that of the joint loss. With `averaged` (the default) it is multiplied by
+    the number of processes, because DistributedDataParallel averages the gradients of the encoder.
+    Losses that are made of rows share the work; the others (histogram, quadruplet, angular, original lifted)
+    repeat it in every process.
+    """
+
+    def __init__(self, loss: PairLoss, *, averaged: bool = True) -> None:
+        super().__init__()
+        if not isinstance(loss, PairLoss):
+            raise ParameterError(f"`loss` must be a pair loss of nearer.losses, got {type(loss).__name__}.")
+        self.loss = loss
+        self.averaged = averaged
+
+    def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
+        """The loss of the joint batch; `embeddings` (n, d) and `labels` are this process's shard."""
+        queries, _, relation = check_call(embeddings, labels, None, None)
+        loss = self.loss
+
+        def program(
+            q: Tensor, d: Tensor | None, values: Tensor | None, layer: Relation, gradient: bool
+        ) -> Gradient:
+            shards = Shards(len(q), q.device, averaged=self.averaged)
+            if loss.rowwise:
+                pairing = shards.pairing(q, layer, unit=loss.normalize)
+                found = loss.program(pairing, values, gradient, total_anchors=shards.total, all_sum=shards.all_sum)
+                return shards.collect(found)
+            values = None if values is None else shards.gather(values)
+            return shards.own_part(loss.program(shards.joint(q, layer, unit=loss.normalize), values, gradient))
+
+        return run(loss, program, queries, None, relation)
+
+
+# As `Program`, for one layer of a relation.
+LayerProgram = Callable[[Tensor, Tensor | None, Tensor | None, Relation, bool], Gradient]
+
+
+def run(
+    loss: PairLoss, program: LayerProgram, queries: Tensor, database: Tensor | None, relation: Relation
+) -> Tensor:
+    """Hand a program to autograd, once for each layer of a soft relation, and add what does not come from pairs."""
+    total: Tensor | None = None
+    for share, layer in relation.layers():
+
+        def of_layer(
+            q: Tensor, d: Tensor | None, values: Tensor | None, gradient: bool, layer: Relation = layer
+        ) -> Gradient:
+            return program(q, d, values, layer, gradient)
+
+        value = differentiate(of_layer, queries, database, loss.anchor_values(layer), normalize=loss.normalize)
+        value = value if share == 1 else share * value
+        total = value if total is None else total + value
+    if total is None:
+        raise TypeError(f"{type(relation).__name__} has no layers.")
+    extra = loss.penalty()
+    return total if extra is None else total + extra
+
+
+def check_call(
+    embeddings: Any, labels: Any, database: Any, database_labels: Any
+) -> tuple[Tensor, Tensor | None, Relation]:
+    """Embeddings, database and their relation, checked."""
+    queries = check_embeddings(embeddings, "embeddings")
+    n_database = None
+    if database is not None:
+        database = check_embeddings(database, "database")
+        if database.shape[1] != queries.shape[1]:
+            raise ShapeError(
+                f"`database` must have {queries.shape[1]} columns like the embeddings, got {database.shape[1]}."
+            )
+        n_database = len(database)
+    if (database is None) != (database_labels is None) and not isinstance(labels, Relation):
+        raise ParameterError("`database` and `database_labels` must be given together.")
+    return queries, database, relate(labels, database_labels, n=len(queries), n_database=n_database)
+
+
+def check_embeddings(value: Any, name: str) -> Tensor:
+    """Finite floating-point embeddings (n, d), kept in their dtype and on their graph."""
+    tensor = as_tensor(value, name)
+    if tensor.ndim != 2 or tensor.shape[1] == 0:
+        raise ShapeError(f"`{name}` must have shape (n, d), got {tuple(tensor.shape)}.")
+    if not tensor.is_floating_point():
+        tensor = tensor.to(torch.float32)
+    check_finite(tensor, name)
+    return tensor
+
+
+def make_pairing(queries: Tensor, database: Tensor | None, relation: Relation, *, unit: bool) -> Pairing:
+    """Items among themselves, or against a database of other things."""
+    if database is None:
+        return Pairing(queries, queries, relation, 0, unit)
+    return Pairing(queries, database, relation, None, unit)
+
+
+def whole_panel(pairing: Pairing, distance: bool, select: Select | None, anchor_values: Tensor | None) -> Panel:
+    """The whole batch as one panel, on the graph of its embeddings."""
+    q, d = pairing.queries, pairing.database
+    positive, negative = pairing.relation.masks()
+    if pairing.offset is not None:
+        positive.diagonal(pairing.offset).fill_(False)
+        negative.diagonal(pairing.offset).fill_(False)
+    squared = (q[:, None] - d[None]).square().sum(2) if distance else None
+    panel = Panel(q @ d.T, positive, negative, slice(0, len(q)), squared, anchor_values, relation=pairing.relation)
+    if select is None:
+        return panel
+    with torch.no_grad():
+        positive, negative = select(panel)
+    return replace(panel, positive=positive, negative=negative)
+
+
+def as_function(loss: type[PairLoss], name: str) -> Callable[..., Tensor]:
+    """The functional face of a loss: `name(embeddings, labels, *, database, database_labels, <settings>)`."""
+
+    @functools.wraps(loss.forward)
+    def function(
+        embeddings: Tensor, labels: Any, *, database: Any = None, database_labels: Any = None, **settings: Any
+    ) -> Tensor:
+        module = loss(**settings)
+        result: Tensor = module(embeddings, labels, database=database, database_labels=database_labels)
+        return result
+
+    settings = list(inspect.signature(loss).parameters.values())
+    call = list(inspect.signature(loss.forward).parameters.values())[1:]
+    function.__signature__ = inspect.Signature([*call, *settings], return_annotation=Tensor)  # type: ignore[attr-defined]
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`{loss.__name__}` as a function.\n\n{inspect.getdoc(loss)}"
+    return function

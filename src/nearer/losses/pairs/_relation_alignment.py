@@ -1,0 +1,184 @@
+"""Relation alignment: squared distances that equal what a relation asks for, pair by pair."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nearer._validation import check_choice, check_number
+from nearer.exceptions import NearerWarning
+from nearer.losses.pairs._pair_loss import as_function
+from nearer.losses.pairs._row_loss import RowLoss
+from nearer.pairwise._panels import AllSum, Gradient, Miner, Pairing, Panel, Rows, Select, by_panels, iterate_panels
+from nearer.relations import Relation
+
+__all__ = ["RelationAlignmentLoss", "relation_alignment", "unit_of"]
+
+REACH = 4.0  # the largest squared distance of two unit vectors
+
+
+class RelationAlignmentLoss(RowLoss):
+    """Mean over the known pairs of (D² − g)², D² = 2 − 2s on the unit sphere, g = c·(1 − degree).
+
+    `labels` are classes or any relation: label sets, distributions, numbers, listed pairs. `scale` sets c:
+    "attainable" (default) the largest that unit vectors can meet for the relation, "none" the relation function as
+    printed, "max" 4, a number times the function as printed. "affine" compares `aD² + b` with g instead, with the
+    best b and the best a ≥ 1 for the batch, so that D² may be a smaller and shifted copy. A c above 4 is out of
+    reach, and said so once.
+
+    Weights: −4(D² − g) per pair. Reductions: "tuples" (default, the mean over pairs), "mean" over anchors, "sum".
+    `miner=LargestErrors(0.5)` keeps the pairs that are worst. No pair: 0.
+
+    >>> z = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> RelationAlignmentLoss()(z, torch.tensor([0, 1, 1])).item()  # orthogonal classes are what is asked for
+    0.0
+
+    Related: with classes, a regression to similarity 1 or 0. Reference: Zhu et al. 2018; Gu, HRAML, eq 5 without
+    the factor ¼.
+    """
+
+    reductions = ("tuples", "mean", "sum")
+
+    def __init__(
+        self, *, scale: float | str = "attainable", reduction: str = "tuples", miner: Miner | None = None
+    ) -> None:
+        super().__init__(reduction=reduction, miner=miner)
+        if isinstance(scale, str):
+            self.scale: float | str = check_choice(scale, "scale", ["attainable", "none", "max", "affine"])
+        else:
+            self.scale = check_number(scale, "scale", above=0.0)
+        self._warned = False
+
+    def formula(self, panel: Panel) -> Tensor:
+        squared, target, pairs = self._compared(panel)
+        line = best_line(moments(squared.detach(), target, pairs)) if self.scale == "affine" else Line()
+        errors = (line.slope * squared + line.offset - target).square() * pairs
+        divisor = {"sum": 1.0, "mean": float(max(len(squared), 1))}.get(
+            self.reduction, float(pairs.sum().clamp(min=1))
+        )
+        return errors.sum() / divisor
+
+    def rows(self, panel: Panel) -> Rows:
+        # A panel that is the whole batch, as in `weights`: the line is that of the panel.
+        squared, target, pairs = self._compared(panel)
+        line = best_line(moments(squared, target, pairs)) if self.scale == "affine" else Line()
+        return _rows(squared, target, pairs, line)
+
+    def program(
+        self,
+        pairing: Pairing,
+        anchor_values: Tensor | None,
+        gradient: bool,
+        *,
+        total_anchors: int | None = None,
+        all_sum: AllSum | None = None,
+    ) -> Gradient:
+        line = Line()
+        miner: Miner | None = self.miner
+        if self.scale == "affine":
+            # The line must be known before the first weight is used: one pass only for its moments.
+            select = None if miner is None else miner.prepare(pairing)
+            sums = torch.zeros(5, dtype=torch.float64, device=pairing.queries.device)
+            for panel in iterate_panels(pairing, select=select):
+                sums += moments(*self._compared(panel))
+            line = best_line(sums if all_sum is None else all_sum(sums))
+            miner = None if select is None else _Chosen(select)
+        return by_panels(
+            _Rule(self, line),
+            pairing,
+            reduction=self.reduction,
+            miner=miner,
+            gradient=gradient,
+            total_anchors=total_anchors,
+            all_sum=all_sum,
+        )
+
+    def _compared(self, panel: Panel) -> tuple[Tensor, Tensor, Tensor]:
+        """(D², g, which pairs count) of a panel."""
+        s, relation = panel.similarity, panel.relation
+        pairs = panel.positive | panel.negative
+        unit = unit_of(relation, self.scale)
+        if unit > REACH + 1e-6 and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"the squared distance of unit vectors is at most {REACH:g}, and the relation asks for {unit:g}: "
+                f"these targets cannot be met. Use scale='attainable'.",
+                NearerWarning,
+                stacklevel=2,
+            )
+        if relation is None:
+            apart = panel.negative.to(s.dtype)
+        else:
+            apart = 1 - relation.degrees(panel.anchors)[0].to(device=s.device, dtype=s.dtype)
+        return 2 - 2 * s, apart * unit, pairs
+
+
+def unit_of(relation: Relation | None, scale: float | str) -> float:
+    """The squared distance that degree 0 asks for.
+
+    >>> unit_of(None, "attainable"), unit_of(None, 0.5)
+    (2.0, 1.0)
+    """
+    largest, farthest = (2.0, 2.0) if relation is None else (relation.largest, relation.farthest)
+    if isinstance(scale, str):
+        return {"none": largest, "max": REACH}.get(scale, farthest)
+    return scale * largest
+
+
+@dataclass(frozen=True)
+class Line:
+    """`slope·D² + offset` is compared with g."""
+
+    slope: float = 1.0
+    offset: float = 0.0
+
+
+def moments(squared: Tensor, target: Tensor, pairs: Tensor) -> Tensor:
+    """Σ1, ΣD², Σg, ΣD⁴, ΣD²g over the pairs, in float64."""
+    d, g = squared[pairs].double(), target[pairs].double()
+    return torch.stack([torch.ones_like(d).sum(), d.sum(), g.sum(), d.square().sum(), (d * g).sum()])
+
+
+def best_line(sums: Tensor) -> Line:
+    """The least-squares line from D² to g whose slope is at least 1.
+
+    >>> best_line(moments(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 3.0]), torch.tensor([True, True])))
+    Line(slope=2.0, offset=1.0)
+    """
+    count, d, g, dd, dg = (float(x) for x in sums)
+    if count == 0:
+        return Line()
+    variance = dd - d * d / count
+    slope = max((dg - d * g / count) / variance, 1.0) if variance > 1e-12 * max(dd, 1e-300) else 1.0
+    return Line(slope, (g - slope * d) / count)
+
+
+@dataclass(frozen=True)
+class _Rule:
+    loss: RelationAlignmentLoss
+    line: Line
+    distance: bool = False
+
+    def rows(self, panel: Panel) -> Rows:
+        return _rows(*self.loss._compared(panel), self.line)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """A choice that has been prepared already, so that random miners draw once."""
+
+    select: Select
+
+    def prepare(self, pairing: Pairing) -> Select:
+        return self.select
+
+
+def _rows(squared: Tensor, target: Tensor, pairs: Tensor, line: Line) -> Rows:
+    error = (line.slope * squared).add_(line.offset).sub_(target).mul_(pairs)
+    return Rows(error.square().sum(1), error.mul_(-4 * line.slope), valid=pairs.sum(1))
+
+
+relation_alignment = as_function(RelationAlignmentLoss, "relation_alignment")

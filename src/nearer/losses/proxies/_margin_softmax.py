@@ -1,0 +1,124 @@
+"""Softmax over class vectors with a margin on the own class: normalised softmax, AMSoftmax (CosFace), ArcFace."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from nearer._validation import check_number
+from nearer.losses.proxies._proxy_loss import ProxyLoss
+from nearer.pairwise._classes import VectorSimilarity, class_softmax
+
+__all__ = ["AMSoftmaxLoss", "ArcFaceLoss", "NormalizedSoftmaxLoss"]
+
+
+class _MarginSoftmax(ProxyLoss):
+    """−mean log softmax of scale · cos, the cosine of the own class replaced by what `target` says."""
+
+    def __init__(
+        self, classes: int, dimension: int, *, scale: float, margin: float, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__(classes, dimension, generator=generator)
+        self.scale = check_number(scale, "scale", above=0.0)
+        self.margin = check_number(margin, "margin", minimum=0.0)
+
+    def target(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+        """The exponent of the own class and its derivative by the cosine."""
+        raise NotImplementedError
+
+    def compute(self, x: Tensor, labels: Tensor, *, sharded: bool) -> Tensor:
+        return class_softmax(
+            x,
+            self.proxies,
+            labels,
+            similarity=VectorSimilarity(),
+            scale=self.scale,
+            target=self.target,
+            sharded=sharded,
+        )
+
+
+class AMSoftmaxLoss(_MarginSoftmax):
+    """−mean log e^{s(cos_y − m)} / (e^{s(cos_y − m)} + Σ_{c≠y} e^{s cos_c}), also called CosFace.
+
+    Weights: ∂L/∂cos_c = s(p_c − 1[c = y])/n. One class alone gives 0.
+
+    >>> loss = AMSoftmaxLoss(2, 2, scale=1.0, margin=0.0)
+    >>> _ = loss.proxies.data.copy_(torch.eye(2))
+    >>> round(loss(torch.eye(2), torch.tensor([0, 1])).item(), 4)   # log(1 + e^-1)
+    0.3133
+
+    Related: margin 0 is `NormalizedSoftmaxLoss`. Reference: Wang et al. 2018, eq. 6.
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        dimension: int,
+        *,
+        scale: float = 20.0,
+        margin: float = 0.1,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(classes, dimension, scale=scale, margin=margin, generator=generator)
+
+    def target(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+        return self.scale * (cosine - self.margin), torch.full_like(cosine, self.scale)
+
+
+class NormalizedSoftmaxLoss(_MarginSoftmax):
+    """−mean log softmax of cos/τ over the class vectors.
+
+    >>> round(NormalizedSoftmaxLoss(1, 2)(torch.eye(2), torch.tensor([0, 0])).item(), 4)
+    0.0
+
+    Reference: Zhai and Wu 2019, eq. 3.
+    """
+
+    def __init__(
+        self, classes: int, dimension: int, *, temperature: float = 0.05, generator: torch.Generator | None = None
+    ) -> None:
+        scale = 1 / check_number(temperature, "temperature", above=0.0)
+        super().__init__(classes, dimension, scale=scale, margin=0.0, generator=generator)
+
+    def target(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+        return self.scale * cosine, torch.full_like(cosine, self.scale)
+
+
+class ArcFaceLoss(_MarginSoftmax):
+    """−mean log softmax with cos(θ_y + m) for the own class, θ the angle to its vector; m in degrees.
+
+    Beyond θ = π − m the cosine would rise again; there cos θ − m sin m takes over, which goes on falling.
+
+    >>> loss = ArcFaceLoss(2, 2, scale=1.0, margin=60.0)
+    >>> _ = loss.proxies.data.copy_(torch.eye(2))
+    >>> round(loss(torch.eye(2)[:1], torch.tensor([0])).item(), 4)   # log(1 + e^(0 - cos 60))
+    0.4741
+
+    Reference: Deng et al. 2019, eq. 3.
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        dimension: int,
+        *,
+        scale: float = 64.0,
+        margin: float = 28.6,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(classes, dimension, scale=scale, margin=margin, generator=generator)
+        check_number(margin, "margin", minimum=0.0, maximum=90.0)
+
+    def target(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+        m = math.radians(self.margin)
+        c = cosine.clamp(-1, 1)
+        # At θ = 0 the sine has no slope; a floor keeps the derivative finite.
+        sine = (1 - c * c).clamp_min(1e-12).sqrt()
+        turned = c * math.cos(m) - sine * math.sin(m)
+        slope = math.cos(m) + math.sin(m) * c / sine.clamp_min(1e-4)
+        beyond = c < -math.cos(m)
+        value = torch.where(beyond, c - m * math.sin(m), turned)
+        return self.scale * value, self.scale * torch.where(beyond, torch.ones_like(slope), slope)

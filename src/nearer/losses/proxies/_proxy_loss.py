@@ -1,0 +1,80 @@
+"""What losses with class vectors share: the vectors, the check of labels, and the form for many processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nearer._validation import as_labels, check_int
+from nearer.exceptions import LabelError, ShapeError
+from nearer.geometry import normalize
+from nearer.losses.pairs._pair_loss import check_embeddings
+
+__all__ = ["ProxyLoss", "ShardedProxies"]
+
+
+class ProxyLoss(nn.Module):
+    """A loss of embeddings against learnt class vectors, `proxies` of shape (classes · width, dimension).
+
+    Give the proxies to the optimiser as well, usually with a far larger rate than the encoder
+    (`parameter_groups`). `sharded()` is the form for the joint batch of many processes.
+    """
+
+    width = 1
+
+    def __init__(
+        self, classes: int, dimension: int, *, width: int = 1, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        self.classes = check_int(classes, "classes")
+        self.dimension = check_int(dimension, "dimension")
+        self.width = check_int(width, "width")
+        start = torch.randn(self.classes * self.width, self.dimension, generator=generator)
+        self.proxies = nn.Parameter(nn.functional.normalize(start, dim=1))
+
+    def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
+        """The loss of embeddings (n, d) with classes (n,) in 0..classes−1; no item gives 0."""
+        return self.compute(*self.checked(embeddings, labels), sharded=False)
+
+    def compute(self, x: Tensor, labels: Tensor, *, sharded: bool) -> Tensor:
+        """The loss of unit rows and checked labels."""
+        raise NotImplementedError
+
+    def sharded(self) -> ShardedProxies:
+        """The same loss over the joint batch of all processes, each with its part of the classes."""
+        return ShardedProxies(self)
+
+    def checked(self, embeddings: Tensor, labels: Any) -> tuple[Tensor, Tensor]:
+        """Unit rows and classes within their range."""
+        x = check_embeddings(embeddings, "embeddings")
+        if x.shape[1] != self.dimension:
+            raise ShapeError(f"`embeddings` must have {self.dimension} columns like the proxies, got {x.shape[1]}.")
+        y = as_labels(labels, "labels", n=len(x)).to(x.device)
+        if len(y) and (int(y.min()) < 0 or int(y.max()) >= self.classes):
+            raise LabelError(
+                f"`labels` must lie in 0..{self.classes - 1}, one number for each proxy, got {int(y.min())} to "
+                f"{int(y.max())}. Leave out rows without a label."
+            )
+        return normalize(x), y
+
+    def vectors(self) -> Tensor:
+        """The proxies at length one."""
+        return normalize(self.proxies)
+
+
+class ShardedProxies(nn.Module):
+    """A proxy loss over the joint batch of all `torch.distributed` processes, exact in value and gradient.
+
+    Every process has all vectors but computes the similarities to its part of the classes alone; gradients are
+    multiplied by the number of processes, because they are averaged afterwards.
+    """
+
+    def __init__(self, loss: ProxyLoss) -> None:
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
+        """The loss of the joint batch; `embeddings` (n, d) and `labels` are this process's share."""
+        return self.loss.compute(*self.loss.checked(embeddings, labels), sharded=True)

@@ -1,0 +1,53 @@
+"""Proxy-NCA: neighbourhood components with one proxy per class."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nearer._validation import check_number
+from nearer.losses.proxies._proxy_loss import ProxyLoss
+from nearer.pairwise._classes import VectorSimilarity, class_softmax
+
+__all__ = ["ProxyNCALoss"]
+
+
+class ProxyNCALoss(ProxyLoss):
+    """mean d_y + log Σ_{c≠y} e^{−d_c} with d = σ‖x − p‖² of unit vectors; may be negative.
+
+    Weights by distance: 1 on the own proxy, −softmax_{c≠y}(−d) on the others. `own_in_denominator` keeps c = y in
+    the sum, which makes it the cross-entropy of −d: another loss, and the common variant. One class alone gives 0.
+
+    >>> loss = ProxyNCALoss(2, 2, scale=1.0)
+    >>> _ = loss.proxies.data.copy_(torch.eye(2))
+    >>> loss(torch.eye(2), torch.tensor([0, 1])).item()   # 0 + log e^-2
+    -2.0
+
+    Reference: Movshovitz-Attias et al. 2017, eq. 6.
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        dimension: int,
+        *,
+        scale: float = 8.0,
+        own_in_denominator: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(classes, dimension, generator=generator)
+        self.scale = check_number(scale, "scale", above=0.0)
+        self.own_in_denominator = own_in_denominator
+
+    def compute(self, x: Tensor, labels: Tensor, *, sharded: bool) -> Tensor:
+        # −d = 2σs − 2σ, and the constant is the same in both parts of the quotient.
+        return class_softmax(
+            x,
+            self.proxies,
+            labels,
+            similarity=VectorSimilarity(),
+            scale=2 * self.scale,
+            target=lambda s: (2 * self.scale * s, torch.full_like(s, 2 * self.scale)),
+            included=self.own_in_denominator,
+            sharded=sharded,
+        )

@@ -1,0 +1,60 @@
+"""SoftTriple: several centres per class, the nearest ones counting most."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nearer._validation import check_int, check_number
+from nearer.losses.proxies._proxy_loss import ProxyLoss
+from nearer.pairwise._classes import CenterSimilarity, class_softmax
+
+__all__ = ["SoftTripleLoss"]
+
+
+class SoftTripleLoss(ProxyLoss):
+    """Cross-entropy of λ(S_c − δ·1[c = y]), S_c = Σ_k softmax_k(s_ck/γ) s_ck over K centres of each class,
+    plus τ Σ_c Σ_{t<u} √(2 + 1e−5 − 2w_ct·w_cu) / (C·K(K−1)), which merges centres that are not needed.
+
+    >>> SoftTripleLoss(5, 4, centers=3)(torch.eye(4), torch.tensor([0, 1, 2, 4])).item() > 0
+    True
+
+    Related: one centre makes it `AMSoftmaxLoss`. Reference: Qian et al. 2019, eqs. 6 to 8.
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        dimension: int,
+        *,
+        centers: int = 10,
+        scale: float = 20.0,
+        temperature: float = 0.1,
+        margin: float = 0.01,
+        merging: float = 0.2,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(classes, dimension, width=check_int(centers, "centers"), generator=generator)
+        self.scale = check_number(scale, "scale", above=0.0)
+        self.temperature = check_number(temperature, "temperature", above=0.0)
+        self.margin = check_number(margin, "margin", minimum=0.0)
+        self.merging = check_number(merging, "merging", minimum=0.0)
+
+    def compute(self, x: Tensor, labels: Tensor, *, sharded: bool) -> Tensor:
+        value = class_softmax(
+            x,
+            self.proxies,
+            labels,
+            similarity=CenterSimilarity(self.width, self.temperature),
+            scale=self.scale,
+            target=lambda s: (self.scale * (s - self.margin), torch.full_like(s, self.scale)),
+            sharded=sharded,
+        )
+        return value + self.merging * self._spread(self.vectors()) if self.merging and self.width > 1 else value
+
+    def _spread(self, vectors: Tensor) -> Tensor:
+        k = self.width
+        centers = vectors.reshape(self.classes, k, -1)
+        upper = torch.triu_indices(k, k, offset=1, device=vectors.device)
+        cosines = torch.bmm(centers, centers.transpose(1, 2))[:, upper[0], upper[1]]
+        return (2 + 1e-5 - 2 * cosines).clamp_min(0).sqrt().sum() / (self.classes * k * (k - 1))

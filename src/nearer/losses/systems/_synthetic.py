@@ -1,0 +1,81 @@
+"""Synthetic samples (SUML): made-up constraints about random triplets, and the entropy of believing them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from nearer._validation import check_choice, check_int, check_number
+from nearer.geometry import orthogonality_penalty
+from nearer.losses.pairs._angular_triplets import tangent_weight
+
+__all__ = ["SyntheticLoss"]
+
+
+def _angular(a: Tensor, p: Tensor, n: Tensor, weight: float) -> Tensor:
+    return (a - p).square().sum(dim=1) - weight * (n - (a + p) / 2).square().sum(dim=1)
+
+
+class SyntheticLoss(nn.Module):
+    """`−Σ_i Σ_c p_c log p_c + λ‖LᵀL − I‖²` over five hypotheses about every random triplet; learns S and L.
+
+    Samples are made of two embeddings, `s = Sᵀ[x; x']`, S (2d, d). Hypotheses 1 to 3 say of which two of (a, p,
+    n) the first is the friend, with cost `softplus(f^s) + softplus(f^m)`: f^m is the angular margin of `Lᵀs`, f^s
+    the negative one of s itself. Hypotheses 4 and 5 say that [a; p] and [a; n] are alike or not, with cost
+    ∓(δ²(s, s⁺) − δ²(Lᵀs, Lᵀs⁺)). `belief` is "softmax", p = softmax(−costs), or "as_printed",
+    `p_c = 1/(1 + e^{cost})`, whose five numbers do not sum to one although the paper says so.
+
+    >>> loss = SyntheticLoss(4, 2)
+    >>> loss(torch.rand(6, 4), torch.tensor([[0, 1, 2], [3, 4, 5]])).shape
+    torch.Size([])
+
+    Reference: Dutta, Harandi, Sekhar (2020), without the division by max(f) of the released demo, which flips
+    signs.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        *,
+        alpha: float = 40.0,
+        penalty: float = 0.5,
+        belief: str = "softmax",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        d, l = check_int(in_features, "in_features"), check_int(out_features, "out_features")
+        self.weight = tangent_weight(alpha)
+        # Without the penalty L = 0 would be believed in everything.
+        self.penalty = check_number(penalty, "penalty", above=0.0)
+        self.belief = check_choice(belief, "belief", ["softmax", "as_printed"])
+        self.synthesis = nn.Parameter(torch.randn(2 * d, d, generator=generator) / (2 * d) ** 0.5)
+        start = torch.linalg.qr(torch.randn(d, min(l, d), generator=generator)).Q
+        self.factor = nn.Parameter(start.clone())
+
+    def costs(self, embeddings: Tensor, triplets: Tensor) -> Tensor:
+        """The cost of every hypothesis about every triplet, (m, 5)."""
+        a, p, n = (embeddings[column] for column in triplets.T)
+
+        def made(x: Tensor, y: Tensor) -> Tensor:
+            return torch.cat([x, y], dim=1) @ self.synthesis
+
+        found = []
+        for first, friend, stranger in ((a, p, n), (a, n, p), (p, n, a)):
+            s, near, far = made(first, first), made(first, friend), made(first, stranger)
+            mapped = _angular(s @ self.factor, near @ self.factor, far @ self.factor, self.weight)
+            found.append(softplus(-_angular(s, near, far, self.weight)) + softplus(mapped))
+        one, two = made(a, p), made(a, n)
+        apart = ((one - two) @ self.factor).square().sum(dim=1) - (one - two).square().sum(dim=1)
+        return torch.stack([*found, apart, -apart], dim=1)
+
+    def forward(self, embeddings: Tensor, triplets: Tensor) -> Tensor:
+        """The mean entropy over triplets (m, 3) of embeddings (n, d), and the penalty."""
+        costs = self.costs(embeddings, triplets)
+        if self.belief == "softmax":
+            entropy = -(torch.softmax(-costs, dim=1) * torch.log_softmax(-costs, dim=1)).sum(dim=1)
+        else:
+            # p log p with log p = −softplus(cost), which no cost sends to −∞ · 0.
+            entropy = (torch.sigmoid(-costs) * softplus(costs)).sum(dim=1)
+        return entropy.mean() + self.penalty * orthogonality_penalty(self.factor)

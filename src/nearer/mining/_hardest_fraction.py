@@ -1,0 +1,86 @@
+"""The hardest fraction of the batch's pairs: the least similar positives, the most similar negatives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from nearer._validation import check_number
+from nearer.pairwise._panels import Pairing, Panel, Select, iterate_panels
+
+__all__ = ["HardestFraction", "threshold"]
+
+_BUCKETS = 1 << 14
+
+
+class HardestFraction:
+    """Keep ⌈fraction·count⌉ of all positive pairs and of all negative pairs, at least one of each, the hardest.
+
+    Pairs that tie with the last one kept, to the precision of the product, are kept too. Histograms narrow the
+    thresholds down in
+    passes over the batch, so no list of all pairs is made.
+
+    >>> HardestFraction(0.5)
+    HardestFraction(0.5)
+
+    Reference: the cascade of HDC (Yuan et al. 2017), one level; OHEM.
+    """
+
+    def __init__(self, fraction: float, *, positive_fraction: float | None = None) -> None:
+        self.fraction = check_number(fraction, "fraction", above=0.0, maximum=1.0)
+        self.positive_fraction = (
+            self.fraction
+            if positive_fraction is None
+            else check_number(positive_fraction, "positive_fraction", above=0.0, maximum=1.0)
+        )
+
+    def prepare(self, pairing: Pairing) -> Select:
+        """Find the two thresholds."""
+        whole = pairing.joint()
+        highest = -_threshold(whole, self.positive_fraction, positive=True)
+        lowest = _threshold(whole, self.fraction, positive=False)
+
+        def select(panel: Panel) -> tuple[Tensor, Tensor]:
+            s = panel.similarity
+            return panel.positive & (s <= highest), panel.negative & (s >= lowest)
+
+        return select
+
+    def __repr__(self) -> str:
+        return f"HardestFraction({self.fraction})"
+
+
+def _threshold(pairing: Pairing, fraction: float, *, positive: bool) -> float:
+    """The hardness of the ⌈fraction·count⌉-th hardest pair on one side."""
+
+    def hardness() -> Iterator[Tensor]:
+        for panel in iterate_panels(pairing):
+            yield -panel.similarity[panel.positive] if positive else panel.similarity[panel.negative]
+
+    bound = float(pairing.queries.norm(dim=1).max() * pairing.database.norm(dim=1).max()) * (1 + 1e-5) + 1e-12
+    return threshold(hardness, bound, fraction, pairing.queries.dtype)
+
+
+def threshold(values: Callable[[], Iterator[Tensor]], bound: float, fraction: float, dtype: torch.dtype) -> float:
+    """The ⌈fraction·count⌉-th largest of values in ±bound that come in parts, twice the same; ∞ for none."""
+
+    def bucket(part: Tensor) -> Tensor:
+        return ((part + bound) * (_BUCKETS / (2 * bound))).to(torch.int64).clamp_(0, _BUCKETS - 1)
+
+    histogram = torch.zeros(_BUCKETS, dtype=torch.int64)
+    for part in values():
+        histogram += torch.bincount(bucket(part), minlength=_BUCKETS).cpu()
+    total = int(histogram.sum())
+    if total == 0:
+        return math.inf
+    wanted = max(1, math.ceil(fraction * total - 1e-9))
+    at_least = histogram.flip(0).cumsum(0).flip(0)
+    last = int((at_least >= wanted).nonzero()[-1])
+    before = int(at_least[last + 1]) if last + 1 < _BUCKETS else 0
+    inside = [part[bucket(part) == last] for part in values()]
+    # The same pair may differ in its last digits when the batch is cut in another way.
+    slack = 16 * torch.finfo(dtype).eps * bound
+    return float(torch.cat(inside).sort(descending=True)[0][wanted - before - 1]) - slack

@@ -1,0 +1,81 @@
+"""Triplets inside neighbourhoods: the half of the neighbours with the larger affinity against the other half."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nearer._validation import as_tensor, check_finite, check_int
+from nearer.exceptions import ShapeError
+from nearer.graph import Neighbors
+
+__all__ = ["mine_neighborhood", "mine_signed"]
+
+
+def mine_neighborhood(neighbors: Neighbors, affinity: Any, *, anchors: Any = None) -> Tensor:
+    """Triplets (anchor, positive, negative) of row numbers from affinities (n, k) of the edges: (m, 3).
+
+    The neighbours of an anchor are put in the order of falling affinity, equal ones by distance, then by index;
+    with h = ⌊k/2⌋ the r-th of the first h goes with the r-th of the last h. An odd k leaves its middle neighbour
+    out. `anchors` are row numbers, such as `find_modes(neighbors)`; all rows by default. h triplets per anchor.
+
+    >>> near = Neighbors(torch.tensor([[1, 2], [0, 2], [1, 0]]), torch.ones(3, 2))
+    >>> mine_neighborhood(near, [[0.1, 0.9], [0.5, 0.5], [0.7, 0.2]]).tolist()
+    [[0, 2, 1], [1, 0, 2], [2, 1, 0]]
+
+    Reference: Dutta, Harandi, Sekhar (2021), whose text calls both halves positives.
+    """
+    weight = as_tensor(affinity, "affinity")
+    if tuple(weight.shape) != (neighbors.n, neighbors.k):
+        raise ShapeError(
+            f"`affinity` must have the shape {(neighbors.n, neighbors.k)} of the neighbours, got "
+            f"{tuple(weight.shape)}."
+        )
+    check_finite(weight, "affinity")
+    if anchors is None:
+        chosen = torch.arange(neighbors.n)
+    else:
+        chosen = as_tensor(anchors, "anchors").to(torch.int64)
+        if chosen.ndim != 1 or (len(chosen) and (chosen.min() < 0 or chosen.max() >= neighbors.n)):
+            raise ShapeError(f"`anchors` must be row numbers between 0 and {neighbors.n - 1}.")
+    # The columns stand in the order of distance and index, and a stable sort keeps that among equals.
+    order = weight[chosen].sort(dim=1, descending=True, stable=True).indices
+    near = neighbors.indices[chosen].gather(1, order)
+    half = neighbors.k // 2
+    positive, negative = near[:, :half], near[:, neighbors.k - half :]
+    return torch.stack([chosen[:, None].expand_as(positive), positive, negative], dim=2).reshape(-1, 3)
+
+
+def mine_signed(
+    distance: Tensor,
+    affinity: Tensor,
+    *,
+    threshold: float = 0.3,
+    per_anchor: int = 5,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Triplets of a batch from the sign of affinities: friends above `threshold` against the nearest strangers.
+
+    `distance` and `affinity` (n, n). For every anchor up to `per_anchor` random friends, the farthest first, go
+    with its nearest strangers (affinity below 0), the nearest first: (m, 3). Unlike halves of a neighbourhood, a
+    friend is never taken for a stranger because all neighbours are friends.
+
+    >>> affinity = torch.tensor([[1.0, 1.0, -1.0], [1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]])
+    >>> mine_signed(torch.ones(3, 3), affinity, per_anchor=1).tolist()
+    [[0, 1, 2], [1, 0, 2]]
+    """
+    n = len(distance)
+    h = min(check_int(per_anchor, "per_anchor"), n)
+    own = torch.eye(n, dtype=torch.bool)
+    friend, stranger = (affinity > threshold) & ~own, (affinity < 0) & ~own
+    drawn, positive = torch.rand(n, n, generator=generator).masked_fill(~friend, -1.0).topk(h, dim=1)
+    # Absent friends are drawn as -1 and must stay behind those that are there.
+    far = distance.gather(1, positive).masked_fill(drawn < 0, -1.0)
+    order = far.argsort(dim=1, descending=True, stable=True)
+    positive, valid = positive.gather(1, order), far.gather(1, order) >= 0
+    near, negative = distance.masked_fill(~stranger, torch.inf).topk(h, dim=1, largest=False)
+    valid &= torch.isfinite(near)
+    anchor = torch.arange(n)[:, None].expand(n, h)
+    return torch.stack([anchor[valid], positive[valid], negative[valid]], dim=1)

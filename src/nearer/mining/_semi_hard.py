@@ -1,0 +1,83 @@
+"""Semi-hard mining, in both readings: by the other side's extreme, and by triplets."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from nearer._validation import check_number
+from nearer.pairwise._counting import count_row_triplets
+from nearer.pairwise._panels import Pairing, Panel, Select
+
+__all__ = ["SemiHard", "SemiHardTriplets", "mine_semi_hard", "mine_semi_hard_triplets"]
+
+
+def mine_semi_hard(similarity: Tensor, positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
+    """Negatives below the easiest positive, positives above the easiest negative; no margin.
+
+    >>> s = torch.tensor([[0.0, 0.9, 0.4, 0.95, 0.1]])
+    >>> p = torch.tensor([[False, True, True, False, False]])
+    >>> n = torch.tensor([[False, False, False, True, True]])
+    >>> [mask.int().tolist() for mask in mine_semi_hard(s, p, n)]
+    [[[0, 1, 1, 0, 0]], [[0, 0, 0, 0, 1]]]
+    """
+    best = similarity.masked_fill(~positive, -math.inf).amax(1, keepdim=True)
+    worst = similarity.masked_fill(~negative, math.inf).amin(1, keepdim=True)
+    return positive & (similarity > worst), negative & (similarity < best)
+
+
+def mine_semi_hard_triplets(
+    similarity: Tensor, positive: Tensor, negative: Tensor, *, margin: float = 0.1
+) -> tuple[Tensor, Tensor]:
+    """The pairs of all triplets with s_ip − λ < s_in < s_ip.
+
+    >>> s = torch.tensor([[0.0, 0.9, 0.4, 0.85, 0.1]])
+    >>> p = torch.tensor([[False, True, True, False, False]])
+    >>> n = torch.tensor([[False, False, False, True, True]])
+    >>> [mask.int().tolist() for mask in mine_semi_hard_triplets(s, p, n, margin=0.1)]
+    [[[0, 1, 0, 0, 0]], [[0, 0, 0, 1, 0]]]
+    """
+    counts, _, _ = count_row_triplets(similarity, positive, negative, margin, True)
+    return positive & (counts < 0), negative & (counts > 0)
+
+
+class SemiHard:
+    """Ñ = {s_in < max_P s}, P̃ = {s_ip > min_N s}: the form released with the pair-weighting paper.
+
+    >>> SemiHard()
+    SemiHard()
+    """
+
+    def prepare(self, pairing: Pairing) -> Select:
+        """Row by row; nothing to know in advance."""
+        return _by_extremes
+
+    def __repr__(self) -> str:
+        return "SemiHard()"
+
+
+def _by_extremes(panel: Panel) -> tuple[Tensor, Tensor]:
+    return mine_semi_hard(panel.similarity, panel.positive, panel.negative)
+
+
+class SemiHardTriplets:
+    """The pairs that occur in a triplet with s_ip − λ < s_in < s_ip.
+
+    >>> SemiHardTriplets(margin=0.2)
+    SemiHardTriplets(margin=0.2)
+    """
+
+    def __init__(self, *, margin: float = 0.1) -> None:
+        self.margin = check_number(margin, "margin", above=0.0)
+
+    def prepare(self, pairing: Pairing) -> Select:
+        """Row by row; nothing to know in advance."""
+
+        def select(panel: Panel) -> tuple[Tensor, Tensor]:
+            return mine_semi_hard_triplets(panel.similarity, panel.positive, panel.negative, margin=self.margin)
+
+        return select
+
+    def __repr__(self) -> str:
+        return f"SemiHardTriplets(margin={self.margin})"

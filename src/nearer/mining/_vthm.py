@@ -1,0 +1,57 @@
+"""Valid-triplet hard mining: exactly the pairs that occur in a triplet with a positive hinge."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from nearer._validation import check_number
+from nearer.pairwise._masked import hardest
+from nearer.pairwise._panels import Pairing, Panel, Select
+
+__all__ = ["VTHM", "mine_valid_triplets"]
+
+
+def mine_valid_triplets(
+    similarity: Tensor, positive: Tensor, negative: Tensor, *, margin: float = 0.1
+) -> tuple[Tensor, Tensor]:
+    """Positives below max_N s + λ and negatives above min_P s − λ, row by row; masks (q, n) in, masks out.
+
+    Both are empty together: an anchor without a positive, without a negative, or without a violated triplet
+    keeps nothing.
+
+    >>> s = torch.tensor([[0.0, 0.9, 0.4, 0.5, 0.1]])
+    >>> p = torch.tensor([[False, True, True, False, False]])
+    >>> n = torch.tensor([[False, False, False, True, True]])
+    >>> [mask.int().tolist() for mask in mine_valid_triplets(s, p, n, margin=0.1)]
+    [[[0, 0, 1, 0, 0]], [[0, 0, 0, 1, 0]]]
+    """
+    low, _, high, _ = hardest(similarity, positive, negative)
+    kept = negative & (similarity > (low - margin)[:, None])
+    active = kept.any(1, keepdim=True)
+    # The hardest positive belongs to every active anchor, whatever the last digit of high + margin.
+    below = (similarity < (high + margin)[:, None]) | (similarity <= low[:, None])
+    return positive & active & below, kept
+
+
+class VTHM:
+    """Keep the pairs that occur in at least one violated triplet of the batch: P̃ = {s_ip < max_N s + λ},
+    Ñ = {s_in > min_P s − λ}.
+
+    Related: with RAW this is the multi-similarity miner. Reference: section 3.3 of the pair-weighting paper.
+
+    >>> VTHM(margin=0.1).margin
+    0.1
+    """
+
+    def __init__(self, *, margin: float = 0.1) -> None:
+        self.margin = check_number(margin, "margin")
+
+    def prepare(self, pairing: Pairing) -> Select:
+        """Row by row; nothing to know in advance."""
+        return self._select
+
+    def _select(self, panel: Panel) -> tuple[Tensor, Tensor]:
+        return mine_valid_triplets(panel.similarity, panel.positive, panel.negative, margin=self.margin)
+
+    def __repr__(self) -> str:
+        return f"VTHM(margin={self.margin})"

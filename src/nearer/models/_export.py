@@ -1,0 +1,85 @@
+"""Models for programs that do not have nearer: ONNX, or plain torch layers and their state dictionary."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import warnings
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from nearer._storage import write_file
+from nearer.exceptions import ParameterError
+from nearer.geometry import to_sequential
+from nearer.models._model import Model
+
+__all__ = ["export_onnx", "export_state", "plain"]
+
+
+def plain(model: Model) -> nn.Sequential:
+    """The model as plain torch layers, from raw items to embeddings.
+
+    >>> from nearer.geometry import Mahalanobis
+    >>> from nearer.models import Inputs
+    >>> plain(Model(Mahalanobis.from_factor([[2.0]]), Inputs("features", size=(1,)), method="by hand"))
+    Sequential(
+      (0): Linear(in_features=1, out_features=1, bias=True)
+    )
+    """
+    return to_sequential(model.encoder)
+
+
+def export_state(model: Model, path: str | os.PathLike[str]) -> Path:
+    """Write the state dictionary of `plain(model)` as one safetensors file."""
+    from safetensors.torch import save
+
+    place = _with_suffix(path, ".safetensors")
+    layers = plain(model)
+    about = {"layers": str(layers).replace("\n", " "), "method": model.method}
+    return write_file(place, save(dict(layers.state_dict()), metadata=about))
+
+
+def export_onnx(model: Model, path: str | os.PathLike[str]) -> Path:
+    """Write the model as ONNX with inputs `items` (n, ...) and outputs `embeddings` (n, d), n free.
+
+    Needs `pip install 'nearer[onnx]'`.
+    """
+    place = _with_suffix(path, ".onnx")
+    try:
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise ParameterError("ONNX needs two more packages: pip install 'nearer[onnx]'.") from error
+    example = torch.zeros(2, *model.inputs.size)
+    batch = torch.export.Dim("n", min=1)
+    chatter = logging.getLogger("torch.onnx")
+    level = chatter.level
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        # The exporter tells of its own internals (a missing torchvision, say), which concern nobody here.
+        warnings.simplefilter("ignore")
+        chatter.setLevel(logging.ERROR)
+        program = torch.onnx.export(
+            plain(model),
+            (example,),
+            input_names=["items"],
+            output_names=["embeddings"],
+            dynamic_shapes=({0: batch},),
+            verbose=False,
+        )
+        assert program is not None
+        file = Path(folder) / "model.onnx"
+        program.save(str(file), external_data=False)
+        chatter.setLevel(level)
+        return write_file(place, file.read_bytes())
+
+
+def _with_suffix(path: str | os.PathLike[str], suffix: str) -> Path:
+    place = Path(path)
+    if place.suffix != suffix:
+        raise ParameterError(f"`path` must end in {suffix}, got {place.name!r}.")
+    if place.is_dir():
+        raise ParameterError(f"`path` must be a file, `{place}` is a folder.")
+    return place

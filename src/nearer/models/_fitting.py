@@ -1,0 +1,222 @@
+"""From a data set to a model: choose a method, learn, score it beside the raw features on held-out rows."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from nearer import estimators
+from nearer.datasets import Dataset
+from nearer.estimators._optimize import Follow
+from nearer.evaluation import Comparison, compare
+from nearer.exceptions import NearerError, ParameterError, StoppedEarlyWarning
+from nearer.geometry import Chain, Mahalanobis, Standardize
+from nearer.models._methods import Method, check_fits, choose_method, method_named
+from nearer.models._model import Model
+from nearer.models._networks import train_network
+from nearer.models._problem import Problem
+from nearer.models._scoring import Encode, evaluate_problem, main_score
+from nearer.models._settings import FitSettings
+from nearer.training import Callback, History
+
+__all__ = ["Fitted", "Trial", "fit_model"]
+
+Say = Callable[[str], None]
+# What `auto` tries, cheap first.
+CANDIDATES = (
+    *("kissme", "gmml", "lrml", "ldml", "triplet-svm", "semi-supervised", "lmnn", "nca", "raw"),
+    *("alignment", "raml-krr"),
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One method that `auto` tried: its score on validation rows, its time, or why it has no score."""
+
+    method: str
+    score: float | None
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A model, its scores beside the raw features, and how it came about."""
+
+    model: Model
+    comparison: Comparison
+    rule: str
+    seconds: float
+    problem: Problem
+    raw: Encode
+    """The features that the learned metric is compared with."""
+    history: History | None = None
+    trials: Sequence[Trial] = ()
+    notes: Sequence[str] = ()
+    """Warnings of the method, such as that it stopped before it converged."""
+
+    @property
+    def verdict(self) -> str:
+        """One sentence; plain when nothing was gained."""
+        return self.comparison.verdict
+
+
+def fit_model(
+    data: Dataset,
+    settings: FitSettings | None = None,
+    *,
+    folder: Path | None = None,
+    callbacks: Sequence[Callback] = (),
+    say: Say | None = None,
+    follow: Follow | None = None,
+) -> Fitted:
+    """Learn a model from a data set. `folder` is where a network keeps its checkpoints and logs while it trains.
+
+    `callbacks` hear of the training of a network, `follow` of the iterations of a linear learner.
+
+    >>> from nearer.datasets import load_wine
+    >>> fitted = fit_model(load_wine(), FitSettings(method="kissme"))
+    >>> fitted.model.method, fitted.model.transform(load_wine().all.x).shape
+    ('kissme', (178, 13))
+    """
+    begin = time.perf_counter()
+    settings = settings or FitSettings()
+    tell = say or (lambda text: None)
+    if settings.method not in ("auto", "choose"):
+        method_named(settings.method)
+    problem = Problem.from_data(data, held_out=settings.held_out, split=settings.split, seed=settings.seed)
+    method, rule, trials = _method(problem, settings, tell)
+    tell(rule)
+    with warnings.catch_warnings(record=True) as raised, estimators.follow_iterations(follow):
+        warnings.simplefilter("always", StoppedEarlyWarning)
+        encoder, history = _learn(problem, method, settings, folder=folder, callbacks=callbacks)
+    notes = [str(one.message) for one in raised]
+    for note in notes:
+        tell(f"Note: {note}")
+    model = Model(
+        encoder,
+        problem.inputs,
+        method.name,
+        settings.to_dict(),
+        problem.classes,
+        {"name": data.name, "fingerprint": data.fingerprint(), **problem.counts, "split": problem.split},
+    )
+    raw = raw_features(problem, standardize=settings.standardize)
+    comparison = compare(evaluate_problem(problem, raw), evaluate_problem(problem, model.transform))
+    model.scores = comparison.to_dict()
+    seconds = time.perf_counter() - begin
+    return Fitted(model, comparison, rule, seconds, problem, raw, history, trials, notes)
+
+
+def raw_features(problem: Problem, *, standardize: bool) -> Encode:
+    """What a learned metric has to beat: the features as they are, standardised if the model standardises."""
+    if not standardize or problem.images:
+        return lambda items: items.reshape(len(items), -1)
+    scale = Standardize.from_rows(problem.items[problem.train])
+    return lambda items: scale(items).numpy()
+
+
+def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method, str, Sequence[Trial]]:
+    if settings.method == "choose":
+        method, rule = choose_method(problem.supervision, n=problem.labeled, images=problem.images)
+        return method, f"Rule: {rule}.", ()
+    if settings.method != "auto":
+        method = method_named(settings.method)
+        check_fits(method, problem.supervision)
+        if problem.images and method.kind == "linear":
+            raise ParameterError(f"`method` must be a network for images, got {method.name!r}. Try raw.")
+        return method, f"Method {method.name}, as asked.", ()
+    trials = _try_all(problem, settings, tell)
+    scored = [trial for trial in trials if trial.score is not None]
+    best = max(scored, key=lambda trial: trial.score or 0.0)
+    spent = sum(trial.seconds for trial in trials)
+    told = f"Tried {len(scored)} methods in {spent:.0f} s; best on validation rows: {best.method}."
+    if best.method == "euclidean":
+        told += " Nothing beats the raw features."
+    return method_named(best.method), told, trials
+
+
+def _try_all(problem: Problem, settings: FitSettings, tell: Say) -> list[Trial]:
+    """Every candidate that fits, cheap first, as long as the budget lasts; the raw features are the first."""
+    inner = problem.inner(share=0.25, seed=settings.seed + 2)
+    start = time.perf_counter()
+    trials = []
+    names = [name for name in CANDIDATES if _can(method_named(name), problem)]
+    for name in ["euclidean", *names]:
+        left = settings.budget - (time.perf_counter() - start)
+        # The raw features are always scored: they are what there is to beat.
+        if left <= 0 and name != "euclidean":
+            trials.append(Trial(name, None, 0.0, "no time left"))
+            continue
+        begin = time.perf_counter()
+        try:
+            if name == "euclidean":
+                encode = raw_features(inner, standardize=settings.standardize)
+            else:
+                quick = replace(settings, epochs=min(settings.epochs, 20), method=name)
+                stop = _out_of_time(time.perf_counter() + left)
+                with warnings.catch_warnings():
+                    # A candidate that stops early has the score it has.
+                    warnings.simplefilter("ignore", StoppedEarlyWarning)
+                    encoder, _ = _learn(inner, method_named(name), quick, folder=None, callbacks=[stop])
+                encode = Model(encoder, problem.inputs, name).transform
+            score = main_score(evaluate_problem(inner, encode, quick=True))
+            trial = Trial(name, score, time.perf_counter() - begin)
+        except (NearerError, TimeoutError) as error:
+            trial = Trial(name, None, time.perf_counter() - begin, str(error))
+        trials.append(trial)
+        shown = f"{trial.score:.4f}" if trial.score is not None else trial.reason
+        tell(f"  {name}: {shown} ({trial.seconds:.1f} s)")
+    return trials
+
+
+def _out_of_time(deadline: float) -> Callback:
+    def callback(moment: Any) -> None:
+        if time.perf_counter() > deadline:
+            raise TimeoutError("no time left")
+
+    return callback
+
+
+def _can(method: Method, problem: Problem) -> bool:
+    if problem.images:
+        return method.kind == "encoder" and method.name != "alignment"
+    n, wanted = problem.labeled, problem.supervision
+    if (method.name == "nca" and n > 5_000) or (method.name == "lmnn" and n > 20_000):
+        return False
+    if wanted == "few labels":
+        return "classes" in method.supervision and "label sets" not in method.supervision
+    return method.supervision[0] == wanted or (wanted == "distributions" and wanted in method.supervision)
+
+
+def _learn(
+    problem: Problem, method: Method, settings: FitSettings, *, folder: Path | None, callbacks: Sequence[Callback]
+) -> tuple[nn.Module, History | None]:
+    if method.kind == "encoder":
+        return train_network(problem, method, settings, folder=folder, callbacks=callbacks)
+    return _learn_linear(problem, method, settings), None
+
+
+def _learn_linear(problem: Problem, method: Method, settings: FitSettings) -> nn.Module:
+    kind = getattr(estimators, method.target)
+    wanted: dict[str, Any] = {"n_components": settings.components}
+    if "random_state" in kind().get_params():
+        wanted["random_state"] = settings.seed
+    learner = kind(**wanted)
+    rows, labels = problem.items[problem.train], problem.labels[problem.train]
+    if labels.ndim == 1 and "few labels" not in method.supervision:
+        rows, labels = rows[labels >= 0], labels[labels >= 0]
+    parts: list[nn.Module] = []
+    if settings.standardize:
+        parts.append(Standardize.from_rows(rows))
+        rows = parts[0](rows).numpy()
+    learner.fit(rows, labels)
+    parts.append(Mahalanobis.from_factor(np.ascontiguousarray(learner.components_.T, dtype=np.float32)))
+    return Chain(*parts).eval()

@@ -1,0 +1,140 @@
+"""Networks under `nearer fit`: an encoder for the data, a loss by name, batches, validation, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nearer import losses
+from nearer.evaluation import recall_at_k
+from nearer.geometry import MLP, Chain, ColorCNN, DigitsCNN, Standardize, embed
+from nearer.mining import VTHM
+from nearer.models._methods import Method
+from nearer.models._problem import Problem
+from nearer.models._scoring import evaluate_problem, main_score
+from nearer.models._settings import FitSettings
+from nearer.relations import relation_of
+from nearer.training import (
+    Callback,
+    Checkpoints,
+    ClassSampler,
+    CSVLog,
+    EncoderStep,
+    History,
+    JSONLinesLog,
+    Sampler,
+    TensorBatches,
+    UniformSampler,
+    cosine,
+    train,
+)
+
+__all__ = ["train_network"]
+
+VALIDATION = 0.15
+PER_CLASS = 4
+DIMENSIONS = 64
+# Training rows that validation searches in; more would only cost time.
+SEARCHED = 10_000
+
+
+class _RelatedBatches(TensorBatches):
+    """Label sets or distributions reach the loss as a relation between the items of the batch."""
+
+    def labels(self, rows: Tensor) -> Any:
+        return relation_of(super().labels(rows).numpy())
+
+
+def train_network(
+    problem: Problem,
+    method: Method,
+    settings: FitSettings,
+    *,
+    folder: Path | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> tuple[nn.Module, History]:
+    """Train on the training rows but a few, which choose the best epoch; checkpoints and logs go to `folder`."""
+    torch.manual_seed(settings.seed)
+    inner = problem.inner(share=VALIDATION, seed=settings.seed + 1)
+    encoder = _encoder(problem, settings)
+    loss = _loss(method)
+    rows = inner.train
+    table = problem.labels.ndim == 2
+    batches = _RelatedBatches if table else TensorBatches
+    data = batches(torch.from_numpy(problem.items[rows]), torch.from_numpy(problem.labels[rows]))
+    sampler = _sampler(problem.labels[rows], settings)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *loss.parameters()], lr=settings.rate)
+    step = EncoderStep(
+        encoder,
+        loss,
+        optimizer,
+        data,
+        schedule=cosine(settings.epochs * len(sampler)),
+        precision=settings.precision,  # type: ignore[arg-type]
+        chunk=settings.chunk,
+    )
+
+    def validate() -> Mapping[str, float]:
+        if not table:
+            held_out = inner.held_out
+            found = embed(encoder, torch.from_numpy(problem.items[held_out]))
+            if inner.split == "disjoint":
+                return {"recall@1": recall_at_k(found, problem.labels[held_out], k=1, similarity="euclidean")}
+            known = rows[problem.labels[rows] >= 0][:SEARCHED]
+            database = embed(encoder, torch.from_numpy(problem.items[known]))
+            score = recall_at_k(
+                found, problem.labels[held_out], database, problem.labels[known], k=1, similarity="euclidean"
+            )
+            return {"recall@1": score}
+        scores = evaluate_problem(inner, lambda items: embed(encoder, torch.from_numpy(items)).numpy(), quick=True)
+        return {"validation": main_score(scores)}
+
+    logs: list[Callback] = []
+    checkpoints = None
+    if folder is not None:
+        logs = [JSONLinesLog(folder / "log.jsonl"), CSVLog(folder / "log.csv")]
+        checkpoints = Checkpoints(folder / "checkpoints")
+    history = train(
+        step,
+        sampler,
+        epochs=settings.epochs,
+        validate=validate,
+        patience=settings.patience,
+        callbacks=[*logs, *callbacks],
+        checkpoints=checkpoints,
+    )
+    return encoder.eval(), history
+
+
+def _encoder(problem: Problem, settings: FitSettings) -> nn.Module:
+    generator = torch.Generator().manual_seed(settings.seed)
+    if problem.images:
+        if problem.inputs.size[0] == 1:
+            return DigitsCNN(settings.components or 128, batch_norm=True, generator=generator)
+        return ColorCNN(batch_norm=True, generator=generator)
+    width = problem.inputs.size[0]
+    network = MLP(width, settings.components or DIMENSIONS, hidden=settings.hidden, generator=generator)
+    if not settings.standardize:
+        return Chain(network)
+    return Chain(Standardize.from_rows(problem.items[problem.train]), network)
+
+
+def _loss(method: Method) -> nn.Module:
+    kind = getattr(losses, method.target)
+    made: nn.Module = kind(miner=VTHM()) if method.name == "raw" else kind()
+    return made
+
+
+def _sampler(labels: np.ndarray[Any, Any], settings: FitSettings) -> Sampler:
+    if labels.ndim == 2:
+        return UniformSampler(len(labels), batch_size=min(settings.batch_size, len(labels)), seed=settings.seed)
+    names, counts = np.unique(labels[labels >= 0], return_counts=True)
+    # With few classes all of them are in a batch, with more items each.
+    classes = min(len(names), max(2, settings.batch_size // PER_CLASS))
+    per_class = max(2, min(settings.batch_size // classes, int(np.median(counts))))
+    return ClassSampler(labels, classes=classes, per_class=per_class, seed=settings.seed)

@@ -1,0 +1,152 @@
+"""A data set as a learning problem: what the labels are, which rows train, which rows are kept for the scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer.datasets import Dataset, class_disjoint_split, stratified_split
+from nearer.exceptions import LabelError
+from nearer.models._methods import Supervision
+from nearer.models._model import Inputs
+
+__all__ = ["MOST_HELD_OUT", "Problem"]
+
+Rows = NDArray[np.int64]
+# Enough for two digits of every score; more would only cost time.
+MOST_HELD_OUT = 5_000
+# Grey and colour images are brought to the size of the small network for them.
+GRAY, COLOR = (1, 28, 28), (3, 32, 32)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Items (n, ...), labels (n,) or (n, c), the rows to train on and the rows that are held out."""
+
+    items: NDArray[np.float32]
+    labels: NDArray[Any]
+    supervision: Supervision
+    train: Rows
+    held_out: Rows
+    split: str
+    inputs: Inputs
+    classes: tuple[str, ...]
+
+    @property
+    def images(self) -> bool:
+        return self.inputs.kind == "images"
+
+    @property
+    def labeled(self) -> int:
+        """How many rows to train on have a label."""
+        if self.labels.ndim == 2:
+            return len(self.train)
+        return int((self.labels[self.train] >= 0).sum())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        found = {"rows": len(self.items), "train": len(self.train), "labeled": self.labeled}
+        return {**found, "held out": len(self.held_out), "classes": self.n_classes}
+
+    @property
+    def n_classes(self) -> int:
+        if self.labels.ndim == 2:
+            return int(self.labels.shape[1])
+        return len(np.unique(self.labels[self.labels >= 0]))
+
+    @classmethod
+    def from_data(cls, data: Dataset, *, held_out: float, split: str, seed: int) -> Problem:
+        """Look at the labels, choose the split, and keep the held-out rows aside."""
+        everything = data.all
+        inputs = inputs_of(data)
+        labels = everything.y
+        supervision = supervision_of(labels)
+        parts = list(data.parts)
+        if "train" in parts and "test" in parts and split == "auto":
+            # A published split is taken as it is; `all` has the parts one after the other.
+            starts = np.cumsum([0, *(len(data[part]) for part in parts)])
+            rows = {part: np.arange(a, b) for part, a, b in zip(parts, starts, starts[1:], strict=False)}
+            test = rows["test"] if labels.ndim == 2 else rows["test"][labels[rows["test"]] >= 0]
+            train = np.concatenate([rows[part] for part in parts if part != "test"])
+            if len(test) < 2:
+                raise LabelError("The part 'test' must hold at least two labelled rows.")
+            return cls(inputs.of(data), labels, supervision, train, test, "given", inputs, data.class_names)
+        train, test, chosen = _split(labels, held_out, split, seed)
+        return cls(inputs.of(data), labels, supervision, train, test, chosen, inputs, data.class_names)
+
+    def inner(self, *, share: float, seed: int) -> Problem:
+        """The training rows as a problem of their own, so that methods are compared without the held-out rows."""
+        labels = self.labels[self.train]
+        split = "disjoint" if self.split == "disjoint" else "stratified"
+        train, test, _ = _split(labels, share, split, seed)
+        return replace(self, train=self.train[train], held_out=self.train[test], split=split)
+
+
+def inputs_of(data: Dataset) -> Inputs:
+    """What a model of this data will take."""
+    x = data.all.x
+    if x.dtype.kind == "U":
+        first = data.all.take([0]).images()
+        return Inputs("images", size=GRAY if _is_gray(first) else COLOR)
+    if x.ndim == 4 or (x.ndim == 3 and x.shape[1:] == GRAY[1:]):
+        size = (x.shape[3], *x.shape[1:3]) if x.ndim == 4 else (1, *x.shape[1:])
+        if size in (GRAY, COLOR):
+            return Inputs("images", size=size)
+    width = int(np.prod(x.shape[1:]))
+    return Inputs("features", data.feature_names if len(data.feature_names) == width else (), (width,))
+
+
+def _is_gray(images: NDArray[np.float32]) -> bool:
+    return images.shape[1] == 1 or bool(np.ptp(images, axis=1).max() < 1e-6)
+
+
+def supervision_of(labels: NDArray[Any]) -> Supervision:
+    """What the labels are; none at all, or one class only, is an error."""
+    if labels.ndim == 2:
+        return "distributions" if labels.dtype.kind == "f" else "label sets"
+    known = labels[labels >= 0]
+    if not len(known):
+        raise LabelError(
+            "The data must have labels for some rows, got none. Name their column with --label; a metric cannot be "
+            "learned from nothing."
+        )
+    if len(np.unique(known)) < 2:
+        raise LabelError(f"The labels must name at least two classes, got one on all {len(known)} labelled rows.")
+    return "few labels" if 2 * len(known) < len(labels) else "classes"
+
+
+def _split(labels: NDArray[Any], share: float, split: str, seed: int) -> tuple[Rows, Rows, str]:
+    n = len(labels)
+    if labels.ndim == 2:
+        order = np.random.default_rng(seed).permutation(n)
+        count = min(max(2, round(share * n)), MOST_HELD_OUT)
+        if n < 10:
+            raise LabelError(f"The data must have at least ten rows to hold some out, got {n}.")
+        return np.sort(order[count:]), np.sort(order[:count]), "random"
+    known = np.flatnonzero(labels >= 0)
+    names, counts = np.unique(labels[known], return_counts=True)
+    if split == "auto":
+        # Classes of a few rows each cannot give some of them away: retrieval of classes never seen is what counts.
+        split = "disjoint" if np.median(counts) < 5 and len(names) >= 10 else "stratified"
+    if split == "disjoint":
+        if len(names) < 4:
+            raise LabelError(f"A disjoint split must have at least four classes, got {len(names)}. Use stratified.")
+        keep = len(names) - max(2, round(share * len(names)))
+        inside, test = class_disjoint_split(labels[known], train_classes=keep, seed=seed)
+        unlabeled = np.flatnonzero(labels < 0)
+        rows = known[test]
+        if len(rows) > MOST_HELD_OUT:
+            rows = np.sort(np.random.default_rng(seed).permutation(rows)[:MOST_HELD_OUT])
+        return np.sort(np.concatenate([known[inside], unlabeled])), rows, split
+    # Two of each class where there are: a row alone in its class has nothing to find.
+    count = min(max(2 * len(names), round(share * len(known))), MOST_HELD_OUT, int((counts - 1).sum()))
+    if count < 2:
+        raise LabelError(
+            f"The classes must have rows to hold out, got {len(known)} labelled rows in {len(names)} classes. "
+            f"Label at least two rows of two classes."
+        )
+    train, test = stratified_split(labels, test=count, seed=seed)
+    return train, test, split

@@ -1,0 +1,95 @@
+"""Every choice that makes a run, in one place: the flags of `nearer fit` and the keys of its config file."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nearer._validation import check_choice, check_int, check_number
+from nearer.exceptions import ParameterError
+
+__all__ = ["FitSettings"]
+
+
+def _said(default: Any, about: str) -> Any:
+    return field(default=default, metadata={"about": about})
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """How to learn; the defaults are those of the command line.
+
+    >>> FitSettings(method="lmnn").seed
+    0
+    >>> FitSettings.from_dict({"metod": "lmnn"})
+    Traceback (most recent call last):
+    ...
+    nearer.exceptions.ParameterError: `metod` is no setting. Did you mean `method`?
+    """
+
+    method: str = _said("choose", "a name from `nearer methods`, 'choose' (by rule) or 'auto' (try several)")
+    components: int | None = _said(None, "dimensions of the embedding; none keeps all (a network: 64)")
+    standardize: bool = _said(True, "bring every feature to mean 0 and deviation 1 first")
+    held_out: float = _said(0.2, "share of the labelled rows (5,000 at most) kept for the scores alone")
+    split: str = _said("auto", "'stratified' holds out rows of every class, 'disjoint' whole classes")
+    seed: int = _said(0, "chooses the split, the start and the batches")
+    budget: float = _said(60.0, "seconds that the method 'auto' may take")
+    epochs: int = _said(50, "passes over the data (networks)")
+    batch_size: int = _said(128, "items in a batch (networks)")
+    rate: float = _said(1e-3, "learning rate (networks)")
+    patience: int = _said(10, "epochs without a better validation score before it stops (networks)")
+    hidden: tuple[int, ...] = _said((512,), "widths of the hidden layers (networks on features)")
+    precision: str = _said("float32", "float32, bfloat16 or float16 (networks)")
+    chunk: int | None = _said(None, "encode so many items at a time; the loss stays that of the batch (networks)")
+    pictures: bool = _said(True, "draw a map of the held-out items for the model card")
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.method, str):
+            raise ParameterError(f"`method` must be a name, got {self.method!r}.")
+        if self.components is not None:
+            check_int(self.components, "components")
+        check_number(self.held_out, "held_out", above=0.0, maximum=0.9)
+        check_choice(self.split, "split", ["auto", "stratified", "disjoint"])
+        check_int(self.seed, "seed", minimum=0, maximum=2**32 - 1)
+        check_number(self.budget, "budget", above=0.0)
+        check_int(self.epochs, "epochs")
+        check_int(self.batch_size, "batch_size", minimum=4)
+        check_number(self.rate, "rate", above=0.0)
+        check_int(self.patience, "patience")
+        object.__setattr__(self, "hidden", tuple(check_int(width, "hidden") for width in self.hidden))
+        check_choice(self.precision, "precision", ["float32", "bfloat16", "float16"])
+        if self.chunk is not None:
+            check_int(self.chunk, "chunk")
+        for name in ("standardize", "pictures"):
+            if not isinstance(getattr(self, name), bool):
+                raise ParameterError(f"`{name}` must be true or false, got {getattr(self, name)!r}.")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> FitSettings:
+        """Settings from a config; a misspelt key is an error that suggests the near one."""
+        check_keys(values, [one.name for one in dataclasses.fields(cls)])
+        fixed = dict(values)
+        if isinstance(fixed.get("hidden"), list):
+            fixed["hidden"] = tuple(fixed["hidden"])
+        return cls(**fixed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as they stand in a config."""
+        return {**dataclasses.asdict(self), "hidden": list(self.hidden)}
+
+    @classmethod
+    def described(cls) -> dict[str, tuple[Any, str]]:
+        """The default and the meaning of every setting."""
+        return {one.name: (one.default, str(one.metadata["about"])) for one in dataclasses.fields(cls)}
+
+
+def check_keys(values: Mapping[str, Any], known: list[str]) -> None:
+    """Refuse a key that is none of the known ones."""
+    for name in values:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, n=1)
+            hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(known)}."
+            raise ParameterError(f"`{name}` is no setting. {hint}")

@@ -1,0 +1,251 @@
+"""Items against class vectors: the softmax over C classes in tiles, so that B × C is never held.
+
+Pass 1 reduces each row to its log-sum-exp, pass 2 forms the weights G = ∂L/∂s tile by tile and gathers both
+gradients at once; nothing is kept for a backward pass but those gradients. With many processes each has some of the
+classes: rows are gathered, the row statistics are reduced over the processes, and every gradient is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from nearer.pairwise._distributed import Shards
+
+__all__ = ["CenterSimilarity", "ClassSimilarity", "VectorSimilarity", "class_softmax", "class_tiles", "own_classes"]
+
+# Entries of a tile: 1 MB of float32, which stays in cache while it is worked on.
+TILE = 1 << 18
+LOG2E = 1.4426950408889634
+# e^(−2 · scale), the smallest term there can be, must still be a number in single precision.
+BOUNDED = 40.0
+
+
+class ClassSimilarity(Protocol):
+    """How near items (q, d) are to a stretch of classes, and what a weight on that does to both."""
+
+    def tile(self, x: Tensor, vectors: Tensor) -> tuple[Tensor, Any]:
+        """Similarities (q, t) to the classes whose vectors are given, and what the gradient needs again."""
+
+    def gradient(self, x: Tensor, vectors: Tensor, weights: Tensor, saved: Any) -> tuple[Tensor, Tensor]:
+        """From weights (q, t): the gradients by the items (q, d) and by the vectors."""
+
+
+class VectorSimilarity:
+    """One vector per class: s = xᵀw."""
+
+    width = 1
+
+    def tile(self, x: Tensor, vectors: Tensor) -> tuple[Tensor, Any]:
+        return x @ vectors.t(), None
+
+    def gradient(self, x: Tensor, vectors: Tensor, weights: Tensor, saved: Any) -> tuple[Tensor, Tensor]:
+        return weights @ vectors, weights.t() @ x
+
+
+class CenterSimilarity:
+    """Several centres per class: S = Σ_k q_k s_k with q = softmax_k(s_k/γ); dS/ds_k = q_k(1 + (s_k − S)/γ)."""
+
+    def __init__(self, centers: int, temperature: float) -> None:
+        self.width = centers
+        self.temperature = temperature
+
+    def tile(self, x: Tensor, vectors: Tensor) -> tuple[Tensor, Any]:
+        # One matrix (q, t) for each centre: sums over the centres then run along the memory.
+        centers = vectors.reshape(-1, self.width, vectors.shape[1])
+        s = torch.stack([x @ centers[:, place].t() for place in range(self.width)])
+        share = torch.softmax(s / self.temperature, dim=0)
+        total = (share * s).sum(0)
+        return total, (s.sub_(total).div_(self.temperature).add_(1)).mul_(share)
+
+    def gradient(self, x: Tensor, vectors: Tensor, weights: Tensor, saved: Any) -> tuple[Tensor, Tensor]:
+        flat = saved.mul_(weights)
+        centers = vectors.reshape(-1, self.width, vectors.shape[1])
+        by_x = torch.zeros_like(x)
+        by_centers = torch.empty_like(centers)
+        for place in range(self.width):
+            by_x.addmm_(flat[place], centers[:, place])
+            by_centers[:, place] = flat[place].t() @ x
+        return by_x, by_centers.reshape(vectors.shape)
+
+
+def class_tiles(n: int, classes: int, width: int, first: int = 0) -> list[tuple[int, int]]:
+    """Stretches of classes whose tile has about 2¹⁸ entries.
+
+    >>> class_tiles(1 << 17, 5, 1)
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    step = max(1, TILE // max(1, n * width))
+    return [(start, min(start + step, first + classes)) for start in range(first, first + classes, step)]
+
+
+def class_softmax(
+    x: Tensor,
+    vectors: Tensor,
+    labels: Tensor,
+    *,
+    similarity: Any,
+    scale: float,
+    target: Callable[[Tensor], tuple[Tensor, Tensor]],
+    included: bool = True,
+    sharded: bool = False,
+) -> Tensor:
+    """mean_i { log Σ_c exp(z_ic) − z_iy }, z = scale · s but for the own class, whose z_iy = target(s_iy).
+
+    `x` (q, d) of unit length; `vectors` (C · width, d) of any length, brought to one tile by tile; `labels` (q,) in
+    0..C−1. `included` says whether the own class is in the sum. `sharded` takes the joint batch of all processes,
+    each with its part of the classes.
+    """
+    value: Tensor = _ClassSoftmax.apply(  # type: ignore[no-untyped-call]
+        x, vectors, labels, similarity, scale, target, included, sharded
+    )
+    return value
+
+
+class _ClassSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        vectors: Tensor,
+        labels: Tensor,
+        similarity: Any,
+        scale: float,
+        target: Callable[[Tensor], tuple[Tensor, Tensor]],
+        included: bool,
+        sharded: bool,
+    ) -> Tensor:
+        width = similarity.width
+        total = len(vectors) // width
+        shards = Shards(len(x), x.device, averaged=True) if sharded else None
+        rows, owners = (x, labels) if shards is None else (shards.gather(x), shards.gather(labels))
+        first, count = own_classes(total, sharded)
+        work = torch.float64 if x.dtype == torch.float64 else torch.float32
+        rows, table = rows.to(work), vectors.detach().to(work)
+        reciprocals = inverse_lengths(table)
+
+        def unit(part: slice) -> Tensor:
+            return table[part] * reciprocals[part, None]
+
+        n = len(rows)
+        tiles = class_tiles(n, count, width, first)
+        top = rows.new_full((n,), -torch.inf)
+        mass = rows.new_zeros(n)
+        own = rows.new_zeros(n)
+        bounded = isinstance(similarity, VectorSimilarity) and scale <= BOUNDED
+        # Cosines are at most 1, so the largest exponent is known before any is: no running maximum is needed, and
+        # scale, shift and the base of the exponential all go into the product.
+        factor = rows * (scale * LOG2E) if bounded else rows
+        for start, stop in tiles if bounded else ():
+            z = torch.addmm(ceiling(rows, scale), factor, unit(slice(start, stop)).t())
+            inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
+            place = owners[inside] - start
+            own[inside] = (rows[inside] * table[owners[inside]]).sum(1) * reciprocals[owners[inside]]
+            z[inside, place] = -torch.inf
+            mass += z.exp2_().sum(1)
+        if bounded:
+            top = torch.where(mass > 0, scale, -torch.inf).to(work)
+        for start, stop in () if bounded else tiles:
+            s, _ = similarity.tile(rows, unit(slice(start * width, stop * width)))
+            inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
+            place = owners[inside] - start
+            own[inside] = s[inside, place]
+            z = s.mul_(scale)
+            z[inside, place] = -torch.inf
+            higher = torch.maximum(top, z.amax(1))
+            # A row whose only class so far is its own has no maximum yet.
+            safe = torch.where(higher.isfinite(), higher, 0.0)
+            mass = mass * (top - safe).exp() + z.sub_(safe[:, None]).exp_().sum(1)
+            top = higher
+        if sharded:
+            top, mass, own = _joined(top, mass, own)
+        others = top + mass.log()
+        logit, slope = target(own)
+        whole = torch.logaddexp(others, logit) if included else others
+        usable = whole.isfinite()
+        value = torch.where(usable, whole - logit, 0.0).sum() / max(n, 1)
+        if not any(ctx.needs_input_grad[:2]):
+            return value.to(x.dtype)
+        share = usable.to(work) / max(n, 1)
+        safe = torch.where(usable, whole, 0.0)
+        # Classes of other processes get no gradient here.
+        dx, dw = torch.zeros_like(rows), torch.zeros_like(table) if sharded else torch.empty_like(table)
+        at_target = ((logit - safe).exp() if included else torch.zeros_like(logit)) - 1
+        shift = (torch.log2(scale * share) - LOG2E * safe)[:, None]
+        for start, stop in tiles:
+            part = slice(start * width, stop * width)
+            directions = unit(part)
+            inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
+            place = owners[inside] - start
+            if bounded:
+                saved = None
+                g = torch.addmm(shift, factor, directions.t()).exp2_()
+            else:
+                s, saved = similarity.tile(rows, directions)
+                g = s.mul_(scale).sub_(safe[:, None]).exp_().mul_((scale * share)[:, None])
+            g[inside, place] = (at_target * slope * share)[inside]
+            by_rows, by_vectors = similarity.gradient(rows, directions, g, saved)
+            dx += by_rows
+            # A vector of any length: what points along it changes nothing.
+            along = (by_vectors * directions).sum(1, keepdim=True)
+            torch.mul(by_vectors.addcmul_(along, directions, value=-1), reciprocals[part, None], out=dw[part])
+        if shards is not None:
+            dist.all_reduce(dx)
+            dx, dw = dx[shards.own] * shards.scale, dw.mul_(shards.scale)
+        ctx.save_for_backward(dx.to(x.dtype), dw.to(vectors.dtype))
+        return value.to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        dx, dw = ctx.saved_tensors
+        # A loss that is minimised as it is has the factor 1, and a table of 10⁶ classes need not be copied.
+        if gradients[0].item() != 1.0:
+            dx, dw = dx * gradients[0], dw * gradients[0]
+        return dx, dw, None, None, None, None, None, None
+
+
+def inverse_lengths(vectors: Tensor) -> Tensor:
+    """1/‖w‖ of each row, and 0 for a row of zeros, which then has no direction and no gradient.
+
+    >>> inverse_lengths(torch.tensor([[0.0, 4.0], [0.0, 0.0]]))
+    tensor([0.2500, 0.0000])
+    """
+    lengths = torch.linalg.vector_norm(vectors, dim=1)
+    smallest, largest = (float(one) for one in torch.aminmax(lengths)) if len(lengths) else (1.0, 1.0)
+    if not (smallest > 1e-15 and largest < 1e15):
+        lengths = torch.linalg.vector_norm(vectors, dim=1, dtype=torch.float64)
+    return torch.where(lengths > 0, 1 / lengths, 0.0).to(vectors.dtype)
+
+
+def ceiling(rows: Tensor, scale: float) -> Tensor:
+    """Minus the largest exponent that unit rows can have, in base 2."""
+    return rows.new_full((1,), -scale * LOG2E)
+
+
+def own_classes(total: int, sharded: bool) -> tuple[int, int]:
+    """The first class of this process and how many it has; all of them when it is alone.
+
+    >>> own_classes(7, sharded=False)
+    (0, 7)
+    """
+    if not sharded:
+        return 0, total
+    bounds = [total * rank // dist.get_world_size() for rank in range(dist.get_world_size() + 1)]
+    first = bounds[dist.get_rank()]
+    return first, bounds[dist.get_rank() + 1] - first
+
+
+def _joined(top: Tensor, mass: Tensor, own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Row statistics of all classes from those of each process's classes."""
+    highest = top.clone()
+    dist.all_reduce(highest, op=dist.ReduceOp.MAX)
+    safe = torch.where(highest.isfinite(), highest, 0.0)
+    mass = mass * torch.where(top.isfinite(), (top - safe).exp(), 0.0)
+    dist.all_reduce(mass)
+    # Each row's own class lives in one process; the others have a zero there.
+    dist.all_reduce(own)
+    return highest, mass, own

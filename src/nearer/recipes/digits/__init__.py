@@ -1,0 +1,1 @@
+"""The demo: handwritten digits from ten labels per class."""

@@ -1,0 +1,1 @@
+"""The experiments of joint representation diversification."""

@@ -1,0 +1,1 @@
+"""The experiments of relation alignment: classes, label sets, distributions."""

@@ -1,0 +1,1 @@
+"""The experiments with a few labels among many unlabelled images."""

@@ -1,0 +1,282 @@
+"""The methods of the semi-supervised tables, each as one run: a start from the labels, training, scores.
+
+All methods have the same network (with batch normalisation), Adam, augmentation and start: training from the
+labelled images alone with the angular loss. The model is the best of all epochs on validation images. `literal`
+is the paper's own setting instead: no batch normalisation, no augmentation, no start from labels (but for
+CIFAR-10), SGD, triplets in neighbourhoods with ν = 1.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nearer.estimators import DeepAPIT, DeepAPLLR, DeepISDML, DeepLRML, DeepSERAPH
+from nearer.evaluation import evaluate, kmeans
+from nearer.geometry import OrthogonalMap, embed
+from nearer.losses import AngularLoss, SemiHardTripletLoss, SyntheticLoss
+from nearer.recipes.semi_supervised._few_label_images import FewLabelImages
+from nearer.training import (
+    BelievedAngular,
+    ClassSampler,
+    DeepClusterStep,
+    EncoderStep,
+    ExemplarStep,
+    History,
+    InstanceStep,
+    NeighborhoodAngular,
+    Plan,
+    RotNetStep,
+    SyntheticStep,
+    TensorBatches,
+    UniformSampler,
+    alternate,
+    cosine,
+    train,
+)
+
+__all__ = ["BASELINES", "UNSUPERVISED", "Length", "Run", "run_method", "start_from_labels"]
+
+SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "nmi")
+RATE, DECAY = 1e-3, 1e-4
+PER_CLASS = 12
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long: steps from the labels alone, then partitions × epochs over `unlabeled` images and all labels."""
+
+    start_steps: int = 150
+    partitions: int = 3
+    epochs: int = 2
+    unlabeled: int = 9000
+    free_steps: int = 150
+    """Steps of the methods without labels, and of those with nothing but labels."""
+
+
+@dataclass(eq=False)
+class Run:
+    """A trained network with its projection, its scores on test images, and how it came about."""
+
+    encoder: nn.Module
+    metric: nn.Module | None
+    scores: dict[str, float]
+    history: list[dict[str, float]]
+    seconds: float
+
+    def embed(self, images: Tensor) -> Tensor:
+        """Where images are compared."""
+        return _mapped(self.encoder, self.metric, images)
+
+
+BASELINES: dict[str, Callable[[int], Any]] = {
+    "Deep-LRML": DeepLRML,
+    "Deep-SERAPH": DeepSERAPH,
+    "Deep-ISDML": DeepISDML,
+    "Deep-APLLR": DeepAPLLR,
+    "Deep-APIT": DeepAPIT,
+}
+UNSUPERVISED = ("Exemplar", "RotNet", "NCE", "DeepCluster", "Synthetic")
+
+
+@torch.no_grad()
+def _mapped(encoder: nn.Module, metric: nn.Module | None, images: Tensor) -> Tensor:
+    z = embed(encoder, images)
+    if metric is None:
+        return z
+    found: Tensor = metric(z)
+    return found
+
+
+def _scored(encoder: nn.Module, metric: nn.Module | None, data: FewLabelImages, seed: int) -> dict[str, float]:
+    images, y = data.test
+    found = evaluate(_mapped(encoder, metric, images), y, scores=SCORES, similarity="euclidean", seed=seed)
+    return {name: 100 * found[name] for name in SCORES}
+
+
+def start_from_labels(data: FewLabelImages, seed: int, length: Length, *, alpha: float = 40.0) -> Run:
+    """The angular loss with a projection on the labelled images alone: the start of every method, and a row."""
+    begin = time.perf_counter()
+    torch.manual_seed(seed)
+    encoder = data.encoder(seed)
+    learner = BelievedAngular(data.width, data.width // 2, alpha=alpha, believed=1.0)
+    labeled = int((data.labels != -1).sum())
+    steps_per_epoch = max(1, labeled // (10 * PER_CLASS))
+    epochs = max(1, length.start_steps // steps_per_epoch)
+    plan = Plan(1, epochs, unlabeled=0, batch_size=10 * PER_CLASS, seed=seed)
+    adam = torch.optim.Adam(encoder.parameters(), lr=RATE, weight_decay=DECAY)
+    history = alternate(encoder, learner, adam, data.items, data.labels, plan=plan, transform=data.moved)
+    scores = _scored(encoder, learner.module, data, seed)
+    return Run(encoder, learner.module, scores, history.epochs, time.perf_counter() - begin)
+
+
+def run_method(
+    method: str, data: FewLabelImages, seed: int, length: Length, start: Run, *, alpha: float = 40.0
+) -> Run:
+    """One run of a method by its name; the rows of the tables are such names."""
+    begin = time.perf_counter()
+    torch.manual_seed(seed + 1)
+    if method == "Initial":
+        encoder = data.encoder(seed)
+        return Run(encoder, None, _scored(encoder, None, data, seed), [], time.perf_counter() - begin)
+    if method == "labels alone":
+        return start
+    if method in UNSUPERVISED:
+        encoder, metric, history = _without_labels(method, data, seed, length)
+    elif method in ("Triplet", "Angular"):
+        encoder, metric, history = _with_labels_only(method, data, seed, length)
+    elif method == "literal":
+        encoder, metric, history = _literal(data, seed, length)
+    else:
+        encoder, metric, history = _in_turn(method, data, seed, length, start, alpha)
+    scores = _scored(encoder, metric, data, seed)
+    return Run(encoder, metric, scores, history.epochs, time.perf_counter() - begin)
+
+
+def _validation(data: FewLabelImages, encoder: nn.Module, metric: Any) -> Callable[[], dict[str, float]]:
+    images, y = data.validation
+
+    def validate() -> dict[str, float]:
+        found = evaluate(_mapped(encoder, metric, images), y, scores=("recall@1",), similarity="euclidean")
+        return {"recall@1": found["recall@1"]}
+
+    return validate
+
+
+def _in_turn(
+    method: str, data: FewLabelImages, seed: int, length: Length, start: Run, alpha: float
+) -> tuple[nn.Module, Any, History]:
+    """Ours and the five deep baselines, from the same start."""
+    encoder = copy.deepcopy(start.encoder)
+    d = data.width
+    batch = 10 * PER_CLASS
+    if method in ("ours", "ours, not orthogonal"):
+        believed = 0.5 if data.name == "cifar10" else 0.9
+        learner: Any = BelievedAngular(d, d // 2, alpha=alpha, believed=believed, orthogonal=method == "ours")
+        learner.module.load_state_dict(start.metric.state_dict())  # type: ignore[union-attr]
+    else:
+        learner = BASELINES[method](d)
+    plan = Plan(length.partitions, length.epochs, unlabeled=length.unlabeled, batch_size=batch, seed=seed)
+    adam = torch.optim.Adam(encoder.parameters(), lr=RATE, weight_decay=DECAY)
+    items = int((data.labels != -1).sum()) + min(length.unlabeled, int((data.labels == -1).sum()))
+    steps = max(1, plan.total * -(-items // batch))
+    history = alternate(
+        encoder,
+        learner,
+        adam,
+        data.items,
+        data.labels,
+        plan=plan,
+        transform=data.moved,
+        schedule=cosine(steps),
+        validate=_validation(data, encoder, learner.module),
+    )
+    return encoder, learner.module, history
+
+
+def _literal(data: FewLabelImages, seed: int, length: Length) -> tuple[nn.Module, Any, History]:
+    """The method as printed, for as many triplets as the others see images."""
+    d = data.width
+    encoder = data.encoder(seed, batch_norm=False)
+    if data.name == "cifar10":
+        _softmax_start(encoder, data, length)
+    learner = NeighborhoodAngular(d, d // 2, literal=True, generator=torch.Generator().manual_seed(seed))
+    # An epoch of the paper is five triplets for every image; it is cut to a fifth by fewer images.
+    plan = Plan(length.partitions, 1, unlabeled=length.unlabeled // 5, batch_size=100, seed=seed)
+    sgd = torch.optim.SGD(encoder.parameters(), lr=1e-4, momentum=0.9, weight_decay=5e-4)
+    history = alternate(
+        encoder,
+        learner,
+        sgd,
+        data.items,
+        data.labels,
+        plan=plan,
+        validate=_validation(data, encoder, learner.module),
+    )
+    return encoder, learner.module, history
+
+
+def _softmax_start(encoder: nn.Module, data: FewLabelImages, length: Length) -> None:
+    """A softmax head on the labelled images, as the paper starts its CIFAR-10 network."""
+    head = nn.Linear(data.width, 10)
+    adam = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=RATE)
+    rows = (data.labels != -1).nonzero()[:, 0]
+    encoder.train()
+    for _ in range(length.start_steps):
+        chosen = rows[torch.randint(len(rows), (100,))]
+        # Unit embeddings need a scale before a softmax.
+        value = nn.functional.cross_entropy(10 * head(encoder(data.items[chosen])), data.labels[chosen])
+        adam.zero_grad()
+        value.backward()  # type: ignore[no-untyped-call]
+        adam.step()
+
+
+def _with_labels_only(
+    method: str, data: FewLabelImages, seed: int, length: Length
+) -> tuple[nn.Module, None, History]:
+    encoder = data.encoder(seed)
+    loss: nn.Module = SemiHardTripletLoss(margin=0.2) if method == "Triplet" else AngularLoss(alpha=40.0)
+    adam = torch.optim.Adam(encoder.parameters(), lr=RATE, weight_decay=DECAY)
+    rows = (data.labels != -1).nonzero()[:, 0]
+    batches = TensorBatches(data.items[rows], data.labels[rows], transform=data.moved)
+    step = EncoderStep(encoder, loss, adam, batches)
+    each = min(50, length.free_steps)
+    sampler = ClassSampler(data.labels[rows], classes=10, per_class=PER_CLASS, batches=each, seed=seed)
+    epochs = max(1, length.free_steps // each)
+    return encoder, None, train(step, sampler, epochs=epochs, validate=_validation(data, encoder, None))
+
+
+def _without_labels(method: str, data: FewLabelImages, seed: int, length: Length) -> tuple[nn.Module, Any, History]:
+    encoder = data.encoder(seed)
+    d, n = data.width, min(length.unlabeled, len(data.items))
+    images, pixels = data.items[:n], data.pixels[:n]
+    adam = torch.optim.Adam(encoder.parameters(), lr=RATE, weight_decay=DECAY)
+    metric: Any = None
+    if method == "Exemplar":
+        step: Any = ExemplarStep(encoder, adam, pixels, d)
+    elif method == "RotNet":
+        step = RotNetStep(encoder, adam, images, d)
+    elif method == "NCE":
+        step = InstanceStep(encoder, adam, images, d, negatives=1024, views=data.moved)
+    elif method == "DeepCluster":
+        step = DeepClusterStep(encoder, adam, images, d, cluster=_clusters, every=max(1, length.free_steps // 3))
+    else:
+        loss = SyntheticLoss(d, d // 2)
+        step = SyntheticStep(encoder, adam, images, loss)
+    batches = UniformSampler(n, batch_size=min(n, 10 * PER_CLASS), drop_last=True, seed=seed)
+    history = train(_First(step, length.free_steps), batches, epochs=-(-length.free_steps // len(batches)))
+    if method == "Synthetic":
+        metric = OrthogonalMap.from_factor(torch.linalg.qr(step.head.factor.detach()).Q)
+    return encoder, metric, history
+
+
+def _clusters(features: Tensor) -> Any:
+    return kmeans(features, min(100, len(features) // 4)).assignments
+
+
+class _First:
+    """A step that does nothing more after so many calls, so that methods compare at equal length."""
+
+    def __init__(self, step: Any, most: int) -> None:
+        self.step, self.left, self.module = step, most, step.module
+
+    def __call__(self, rows: Tensor) -> float:
+        if self.left <= 0:
+            return 0.0
+        self.left -= 1
+        return float(self.step(rows))
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the step itself has."""
+        return {"step": self.step.state_dict(), "left": self.left}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put it back."""
+        self.step.load_state_dict(state["step"])
+        self.left = int(state["left"])

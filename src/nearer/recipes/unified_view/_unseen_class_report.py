@@ -1,0 +1,187 @@
+"""From rows to an outcome: run the tables that are asked for, and show means, errors and what was printed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nearer._validation import check_choice
+from nearer.recipes._recipe import Outcome, Request
+from nearer.recipes.unified_view._unseen_class_data import (
+    DATASETS,
+    FOLDERS,
+    PROTOCOLS,
+    Protocol,
+    load_unseen_classes,
+)
+from nearer.recipes.unified_view._unseen_class_networks import Backbone
+from nearer.recipes.unified_view._unseen_classes import Row, Run, run_row, summarize, untrained
+from nearer.reports import Picture, Section, Table, training_curve
+from nearer.reports._style import ACCENT, MUTED, house_style, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["START", "describe", "recall_chart", "reproduce_tables", "summary_table"]
+
+START = "untrained"
+QUICK: dict[str, Any] = {"epochs": 2, "steps": 12}
+QUICK_TEST = 1500
+
+
+def reproduce_tables(
+    title: str,
+    tables: Mapping[str, Sequence[Row]],
+    titles: Mapping[str, str],
+    request: Request,
+    *,
+    backbone: Backbone | None = None,
+    protocol: Protocol | None = None,
+) -> Outcome:
+    """Every row of the tables on every data set that `only` names, with every seed."""
+    known = {row.name: row for rows in tables.values() for row in rows}
+    for name in request.only:
+        check_choice(name, "only", [*DATASETS, *FOLDERS, *tables, *known])
+    sets = [name for name in (*DATASETS, *FOLDERS) if name in request.only]
+    # Without a word about data: those that are small enough for a quick look, or all that need no photos.
+    sets = sets or (["omniglot", "cars196_features"] if request.quick else list(DATASETS))
+    chosen = {
+        table: [row for row in rows if row.name in request.only or table in request.only]
+        for table, rows in tables.items()
+    }
+    if not any(chosen.values()):
+        chosen = {table: list(rows) for table, rows in tables.items()}
+    wanted = list({row.name: row for rows in chosen.values() for row in rows}.values())
+    seeds = 1 if request.quick else request.seeds
+    records: list[dict[str, Any]] = []
+    curves: dict[str, list[dict[str, float]]] = {}
+    total = len(sets) * seeds * (len(wanted) + 1)
+    for name in sets:
+        for seed in range(seeds):
+            plan = protocol or PROTOCOLS.get(name)
+            if request.quick and plan is not None:
+                plan = dataclasses.replace(plan, **QUICK)
+            limit = QUICK_TEST if request.quick else None
+            data = load_unseen_classes(name, seed, protocol=plan, backbone=backbone, limit=limit)
+            for row in (None, *wanted):
+                called = START if row is None else row.name
+                request.progress(f"{name}, seed {seed}: {called}", len(records) / total)
+                run = untrained(data, seed) if row is None else run_row(row, data, seed)
+                records.append(describe(name, called, seed, run))
+                if run.history and seed == 0:
+                    curves[name] = run.history
+    request.progress("done", 1.0)
+    return Outcome(
+        title,
+        _sections(sets, chosen, titles, records, curves, request.quick, seeds),
+        {
+            "quick": request.quick,
+            "seeds": seeds,
+            "protocols": {
+                name: dataclasses.asdict(protocol or PROTOCOLS[name]) for name in sets if name in PROTOCOLS
+            },
+            "rows": records,
+            "summary": summarize(records),
+        },
+    )
+
+
+def describe(data: str, row: str, seed: int, run: Run) -> dict[str, Any]:
+    """A run as plain numbers."""
+    return {
+        "data": data,
+        "row": row,
+        "seed": seed,
+        "scores": run.scores,
+        "validation": run.validation,
+        "best": run.best,
+        "seconds": round(run.seconds, 1),
+    }
+
+
+def _sections(
+    sets: Sequence[str],
+    chosen: Mapping[str, Sequence[Row]],
+    titles: Mapping[str, str],
+    records: Sequence[Mapping[str, Any]],
+    curves: Mapping[str, Sequence[Mapping[str, float]]],
+    quick: bool,
+    seeds: int,
+) -> list[Section]:
+    lines = summarize(records)
+    length = (
+        "the quick protocol, a few steps, far below what the whole one gives" if quick else "the whole protocol"
+    )
+    account = (
+        f"{', '.join(sets)} with {length}; {seeds} seed{'s' if seeds > 1 else ''}, mean ± standard error. All "
+        f"rows share network, optimiser, batch and length; the epoch is chosen on validation classes taken from "
+        f"the seen ones, scores are of classes that nothing has seen. Printed numbers are Recall@1 of the papers, "
+        f"with other networks and data."
+    )
+    sections = [Section("What was run", [account])]
+    for name in sets:
+        for table, rows in chosen.items():
+            if rows:
+                names = [START, *(row.name for row in rows)]
+                mine = [line for line in lines if line["data"] == name and line["row"] in names]
+                body = summary_table(mine, {row.name: row.printed for row in rows})
+                picture = Picture(recall_chart(mine, f"{name}: {table}"), "Recall@1 of every row with its error.")
+                sections.append(Section(f"{titles[table]}: {name}", [body, picture]))
+        if name in curves:
+            history = {key: [one.get(key) for one in curves[name]] for key in ("loss", "recall@1")}
+            picture = Picture(
+                training_curve(history), "The loss and Recall@1 on validation classes of the last row, by epoch."
+            )
+            sections.append(Section(f"How it learnt: {name}", [picture]))
+    return sections
+
+
+def summary_table(lines: Sequence[Mapping[str, Any]], printed: Mapping[str, Mapping[str, float] | None]) -> Table:
+    """Scores with their errors, one line per row, and the printed Recall@1."""
+    names = [key for key in lines[0] if f"{key} error" in lines[0]]
+    papers = {"cub200": "CUB", "cars196": "Cars", "sop": "SOP", "inshop": "In-shop"}
+
+    def cell(line: Mapping[str, Any], key: str) -> str:
+        digits = 2 if key == "discrepancy" else 1
+        spread = f" ± {line[f'{key} error']:.{digits}f}" if line["seeds"] > 1 else ""
+        return f"{line[key]:.{digits}f}{spread}"
+
+    def there(row: str) -> str:
+        numbers = printed.get(row) or {}
+        return ", ".join(f"{papers[key]} {value:g}" for key, value in numbers.items()) or "–"
+
+    shown = {"map@r": "MAP@R", "lambda": "λ", "discrepancy": "d̂"}
+    header = ["row", *(shown.get(name, name.replace("recall", "R")) for name in names), "printed R@1"]
+    body = [[line["row"], *(cell(line, name) for name in names), there(line["row"])] for line in lines]
+    best = max(range(len(lines)), key=lambda place: float(lines[place]["recall@1"]))
+    return Table(header, body, emphasis=(best,))
+
+
+def recall_chart(lines: Sequence[Mapping[str, Any]], title: str) -> Figure:
+    """Recall@1 as a dot with its standard error, the best row on top."""
+    order = sorted(lines, key=lambda line: float(line["recall@1"]))
+    best = order[-1]["row"]
+    with house_style():
+        figure = new_figure(7.0, 0.9 + 0.28 * len(order))
+        axis = figure.subplots()
+        for place, line in enumerate(order):
+            color = ACCENT if line["row"] == best else MUTED
+            axis.errorbar(
+                line["recall@1"], place, xerr=line["recall@1 error"], fmt="o", color=color, markersize=5, capsize=3
+            )
+            axis.annotate(
+                f"{line['recall@1']:.1f}",
+                (line["recall@1"] + line["recall@1 error"], place),
+                xytext=(7, 0),
+                textcoords="offset points",
+                va="center",
+                color=color,
+                size=8.5,
+            )
+        axis.set_yticks(range(len(order)), [line["row"] for line in order])
+        axis.set_xlabel("Recall@1 on unseen classes, %")
+        axis.set_title(title)
+        axis.grid(axis="x")
+        axis.margins(x=0.12)
+    return figure

@@ -1,0 +1,36 @@
+"""Class labels: near if and only if the class is the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from nearer._validation import as_labels
+from nearer.relations._relation import ALL, TableRelation, all_known, set_table
+
+__all__ = ["ClassLabels"]
+
+
+class ClassLabels(TableRelation):
+    """Degree 1 for two items of one class, 0 otherwise; every pair is known. Any integers are classes.
+
+    >>> positive, negative = ClassLabels([3, 3, 7]).masks()
+    >>> positive.int().tolist()
+    [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+    """
+
+    def __init__(self, labels: Any, database_labels: Any = None) -> None:
+        database = None if database_labels is None else as_labels(database_labels, "database_labels")
+        set_table(self, as_labels(labels, "labels"), database, "columns")
+
+    def between(self, queries: Tensor, database: Tensor) -> ClassLabels:
+        return ClassLabels(queries, database)
+
+    def degrees(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
+        degree = (self.queries[queries, None] == self.database[None, database]).float()
+        return degree, all_known(degree)
+
+    def masks(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
+        positive = self.queries[queries, None] == self.database[None, database]
+        return positive, ~positive

@@ -1,0 +1,39 @@
+"""Partial labels: class labels of which some are unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from nearer._validation import as_labels, check_int
+from nearer.relations._relation import ALL, TableRelation, set_table
+
+__all__ = ["PartialLabels"]
+
+
+class PartialLabels(TableRelation):
+    """As `ClassLabels`, but a pair is known only if both labels are; the label `unknown` (−1) marks the others.
+
+    >>> positive, negative = PartialLabels([0, 0, 1, -1]).masks()
+    >>> positive.int().tolist()[0], negative.int().tolist()[0]
+    ([1, 1, 0, 0], [0, 0, 1, 0])
+    """
+
+    def __init__(self, labels: Any, database_labels: Any = None, *, unknown: int = -1) -> None:
+        self.unknown = check_int(unknown, "unknown", minimum=-(2**62))
+        database = None if database_labels is None else as_labels(database_labels, "database_labels")
+        set_table(self, as_labels(labels, "labels"), database, "columns")
+
+    def between(self, queries: Tensor, database: Tensor) -> PartialLabels:
+        return PartialLabels(queries, database, unknown=self.unknown)
+
+    def degrees(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
+        rows, columns = self.queries[queries, None], self.database[None, database]
+        return (rows == columns).float(), (rows != self.unknown) & (columns != self.unknown)
+
+    def masks(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
+        rows, columns = self.queries[queries, None], self.database[None, database]
+        same = rows == columns
+        known = (rows != self.unknown) & (columns != self.unknown)
+        return same & known, ~same & known

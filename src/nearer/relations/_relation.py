@@ -1,0 +1,101 @@
+"""What a relation is: how near two items should be, and whether that is known, asked for one tile at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nearer.exceptions import LabelError, ShapeError
+from nearer.relations._difference import Difference
+
+__all__ = ["Relation"]
+
+ALL = slice(None)
+
+
+class Relation(ABC):
+    """Between `n_queries` queries and `n_database` database items: a degree in [0, 1] and what is known.
+
+    A tile is asked for by two slices or index tensors, so the whole n_queries × n_database matrix never has
+    to exist. Self-pairs are the business of whoever asks: a relation does not know which items are the same.
+    """
+
+    n_queries: int
+    n_database: int
+    largest: float = 2.0  # what the relation function g is at degree 0; for classes the L1 of two one-hot rows
+    farthest: float = 2.0  # the squared distance of unit vectors that degree 0 asks for, and that all can meet
+    attainable: bool = True  # whether unit vectors can meet `farthest·(1 − degree)` for all pairs at once
+
+    @abstractmethod
+    def degrees(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
+        """The tile's degree (q, n) in [0, 1], and the mask of the pairs for which it is known."""
+
+    @abstractmethod
+    def masks(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
+        """The tile's positive and negative pairs, two masks (q, n) that never overlap."""
+
+    def layers(self) -> list[tuple[float, Relation]]:
+        """Shares and relations whose losses add up to the loss of this one; only soft relations have several."""
+        return [(1.0, self)]
+
+
+class TableRelation(Relation):
+    """A relation that follows from one row of a table per item: labels, label sets, distributions."""
+
+    queries: Tensor
+    database: Tensor
+
+    @abstractmethod
+    def between(self, queries: Tensor, database: Tensor) -> TableRelation:
+        """The same relation between two other tables (a memory bank, the shards of a distributed batch)."""
+
+    def against(self, other: TableRelation) -> TableRelation:
+        """These items as queries, the items of `other` as the database."""
+        if type(other) is not type(self):
+            raise LabelError(
+                f"queries and database must be related by one kind of labels, got {type(self).__name__} and "
+                f"{type(other).__name__}."
+            )
+        return self.between(self.queries, other.queries)
+
+
+class GradedRelation(TableRelation):
+    """A table relation whose degrees follow from a relation function; positive from a threshold on."""
+
+    positive_from: float
+    difference: Difference
+
+
+def set_difference(relation: GradedRelation, difference: Difference) -> None:
+    """Store a relation function and what it asks of unit vectors."""
+    relation.difference = difference
+    relation.largest = difference.largest
+    relation.farthest = difference.farthest
+    relation.attainable = difference.attainable
+
+
+def threshold(degree: Tensor, known: Tensor, positive_from: float) -> tuple[Tensor, Tensor]:
+    """Graded degrees as masks: positive from `positive_from` on, negative below, unknown in neither."""
+    positive = degree >= positive_from * (1 - 1e-5)  # a third must be a third whatever the rounding
+    return positive & known, ~positive & known
+
+
+def set_table(relation: TableRelation, queries: Tensor, database: Tensor | None, columns: str) -> None:
+    """Store two tables of equal width in a relation."""
+    relation.queries = queries
+    relation.database = queries if database is None else database
+    if relation.database.shape[1:] != queries.shape[1:]:
+        raise ShapeError(
+            f"queries and database must have the same {columns}, got {tuple(queries.shape[1:])} and "
+            f"{tuple(relation.database.shape[1:])}."
+        )
+    relation.n_queries = queries.shape[0]
+    relation.n_database = relation.database.shape[0]
+
+
+def all_known(degree: Tensor) -> Tensor:
+    """The mask of a relation that knows every pair."""
+    return torch.ones_like(degree, dtype=torch.bool)

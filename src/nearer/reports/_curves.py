@@ -1,0 +1,144 @@
+"""How a training went: every recorded number over the epochs, beside what it has to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer.exceptions import ParameterError, ShapeError
+from nearer.reports._style import ACCENT, MUTED, PAPER, TEN, house_style, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["training_curve"]
+
+Series = dict[str, NDArray[np.float64]]
+
+
+def training_curve(
+    history: Mapping[str, Sequence[float | None]] | Sequence[Mapping[str, float | None]],
+    *,
+    baselines: Mapping[str, float] | None = None,
+    title: str = "Training",
+    unit: str = "epoch",
+) -> Figure:
+    """One panel per recorded quantity over the epochs, with its last value, and a dashed line for its baseline.
+
+    `history` is a dictionary of series or a list of one dictionary per epoch. Names such as "loss/train" and
+    "loss/validation" share the panel "loss". None, NaN or a missing entry is an epoch at which nothing was
+    recorded. `baselines` gives, by panel, the value of the raw features. A single epoch is drawn as a dot; an empty
+    `title` leaves the line above the panels out.
+    """
+    series = _as_series(history)
+    panels: dict[str, Series] = {}
+    for name, values in series.items():
+        panel, _, line = name.partition("/")
+        panels.setdefault(panel, {})[line or panel] = values
+    for name in baselines or {}:
+        if name not in panels:
+            raise ParameterError(f"`baselines` must name panels, which are {', '.join(panels)}, got {name!r}.")
+    columns = 2 if len(panels) == 4 else min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    with house_style():
+        figure = new_figure(max(5.0, 3.9 * columns), 2.9 * rows + 0.4)
+        axes = figure.subplots(rows, columns, squeeze=False, sharex=True)
+        for place, axis in enumerate(axes.flat):
+            if place >= len(panels):
+                axis.set_axis_off()
+                continue
+            panel = list(panels)[place]
+            _draw(axis, panel, panels[panel], (baselines or {}).get(panel))
+            axis.tick_params(labelbottom=True)
+            if place + columns >= len(panels):
+                axis.set_xlabel(unit)
+        if title:
+            figure.suptitle(title, size=12, weight="bold", x=0.01, ha="left")
+    return figure
+
+
+def _draw(axis: Axes, panel: str, lines: Series, baseline: float | None) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    longest = max(len(values) for values in lines.values())
+    # Thin lines need the darker of the colours.
+    colors = [ACCENT, TEN[8], TEN[3], TEN[6], TEN[5], TEN[4]]
+    alone = len(lines) == 1
+    for number, (name, values) in enumerate(lines.items()):
+        seen = np.flatnonzero(np.isfinite(values))
+        if not len(seen):
+            continue
+        color = colors[number % len(colors)]
+        # Few recorded epochs are shown as what they are; many would become a caterpillar.
+        marker = "o" if len(seen) <= 25 else None
+        last = values[seen[-1]]
+        axis.plot(seen + 1, values[seen], color=color, marker=marker, markersize=4, label=f"{name} {_short(last)}")
+        axis.plot(seen[-1] + 1, last, "o", color=color, markersize=6)
+        if alone:
+            _note(axis, _short(last), (seen[-1] + 1, last), color, weight="bold")
+    if baseline is not None:
+        axis.axhline(baseline, color=MUTED, linewidth=1.4, linestyle=(0, (4, 3)))
+        _note(axis, f"raw features {_short(baseline)}", (longest, baseline), MUTED, below=True)
+    if not alone:
+        axis.legend(loc="best", fontsize=8.5, handlelength=1.6)
+    axis.set_title(panel, size=11)
+    axis.grid(axis="y")
+    axis.margins(x=0.04, y=0.16)
+    if longest == 1:
+        axis.set(xlim=(0, 2), xticks=[1])
+    else:
+        axis.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axis.yaxis.set_major_locator(MaxNLocator(nbins=5))
+
+
+def _note(
+    axis: Axes, text: str, at: tuple[float, float], color: str, *, weight: str = "normal", below: bool = False
+) -> None:
+    axis.annotate(
+        text,
+        at,
+        xytext=(0, -5 if below else 8),
+        textcoords="offset points",
+        ha="right",
+        va="top" if below else "bottom",
+        size=8.5,
+        weight=weight,
+        color=color,
+        bbox={"boxstyle": "round,pad=0.1", "fc": PAPER, "ec": "none", "alpha": 0.75},
+    )
+
+
+def _as_series(history: Any) -> Series:
+    if not isinstance(history, Mapping):
+        records = list(history)
+        for record in records:
+            if not isinstance(record, Mapping):
+                raise ParameterError(f"`history` must be a dictionary of series or a list of them, got {record!r}.")
+        names = list(dict.fromkeys(name for record in records for name in record))
+        history = {name: [record.get(name) for record in records] for name in names}
+    series = {}
+    for name, values in history.items():
+        try:
+            numbers = np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ParameterError(f"`history[{name!r}]` must be numbers or None: {error}.") from error
+        series[str(name)] = np.where(np.isfinite(numbers), numbers, np.nan)
+    if not series or all(not np.isfinite(values).any() for values in series.values()):
+        raise ShapeError("`history` must hold at least one number, got none.")
+    return series
+
+
+def _short(value: float) -> str:
+    """A number in a few characters.
+
+    >>> [_short(value) for value in (0.7, 12.34, 1234.5, 1e-5)]
+    ['0.700', '12.3', '1,234', '1e-05']
+    """
+    size = abs(value)
+    if 0 < size < 0.001:
+        return f"{value:.2g}"
+    return f"{value:.3f}" if size < 10 else f"{value:.1f}" if size < 1000 else f"{value:,.0f}"

@@ -1,0 +1,155 @@
+"""Callbacks that write down what happens: JSON lines, CSV, TensorBoard, Weights & Biases, MLflow.
+
+A callback is a function of a `Moment`; these are objects with `__call__`. In a job of many processes only the first
+writes. The file logs drop lines behind the place where a resumed run begins, so no step is there twice.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nearer._storage import write_file
+from nearer.exceptions import ParameterError
+from nearer.training._loop import Moment
+from nearer.training._processes import rank
+
+__all__ = ["CSVLog", "JSONLinesLog", "MLflowLog", "TensorBoardLog", "WandbLog"]
+
+
+class JSONLinesLog:
+    """One JSON object per step and per epoch.
+
+    >>> import tempfile
+    >>> log = JSONLinesLog(tempfile.mkdtemp() + "/log.jsonl")
+    >>> log(Moment("start", 0, 0, 2)), log(Moment("step", 0, 1, 2, {"loss": 0.5})), log(Moment("end", 0, 1, 2))
+    (None, None, None)
+    >>> log.path.read_text()
+    '{"kind": "step", "epoch": 0, "step": 1, "loss": 0.5}\\n'
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._file: io.TextIOBase | None = None
+
+    def __call__(self, moment: Moment) -> None:
+        if rank() != 0:
+            return
+        if moment.kind == "start":
+            _cut(self.path, lambda line: json.loads(line)["step"] <= moment.step)
+            self._file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115
+        elif moment.kind == "end":
+            self._close()
+        elif self._file is not None:
+            place = {"kind": moment.kind, "epoch": moment.epoch, "step": moment.step}
+            self._file.write(json.dumps({**place, **moment.values}) + "\n")
+            self._file.flush()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class CSVLog:
+    """One row per epoch, for spreadsheets: epoch, step, then the values of the first epoch as columns."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._columns: list[str] = []
+
+    def __call__(self, moment: Moment) -> None:
+        if rank() != 0:
+            return
+        if moment.kind == "start":
+            kept = _cut(self.path, lambda line: line.startswith("epoch,") or int(line.split(",")[1]) <= moment.step)
+            self._columns = kept[0].strip().split(",") if kept else []
+        elif moment.kind == "epoch":
+            row = {"epoch": moment.epoch, "step": moment.step, **moment.values}
+            text = io.StringIO(newline="")
+            fresh = not self._columns
+            self._columns = self._columns or list(row)
+            writer = csv.DictWriter(text, self._columns, extrasaction="ignore", lineterminator="\n")
+            if fresh:
+                writer.writeheader()
+            writer.writerow(row)
+            with open(self.path, "a", encoding="utf-8", newline="") as file:
+                file.write(text.getvalue())
+
+
+class TensorBoardLog:
+    """Scalars for TensorBoard (`pip install nearer[tensorboard]`)."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ParameterError(
+                "TensorBoardLog needs TensorBoard: pip install 'nearer[tensorboard]'. The CSV and JSON lines logs "
+                "need nothing."
+            ) from error
+        self._make = SummaryWriter
+        self.folder = Path(folder)
+        self._writer: Any = None
+
+    def __call__(self, moment: Moment) -> None:
+        if rank() != 0:
+            return
+        if moment.kind == "start":
+            # purge_step hides what an earlier process wrote behind the checkpoint.
+            self._writer = self._make(str(self.folder), purge_step=moment.step + 1 if moment.step else None)
+        elif moment.kind == "end":
+            self._writer.close()
+        else:
+            for name, value in moment.values.items():
+                self._writer.add_scalar(f"{moment.kind}/{name}", value, moment.step)
+
+
+class WandbLog:
+    """Scalars for Weights & Biases; `run` is what `wandb.init(...)` returned."""
+
+    def __init__(self, run: Any) -> None:
+        self.run = run
+
+    def __call__(self, moment: Moment) -> None:
+        if rank() == 0 and moment.values:
+            self.run.log(_named(moment), step=moment.step)
+
+
+class MLflowLog:
+    """Scalars for MLflow; `client` is the module `mlflow` inside a started run."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def __call__(self, moment: Moment) -> None:
+        if rank() == 0 and moment.values:
+            # MLflow refuses "@" in names.
+            values = {name.replace("@", "_at_"): value for name, value in _named(moment).items()}
+            self.client.log_metrics(values, step=moment.step)
+
+
+def _named(moment: Moment) -> Mapping[str, float]:
+    return {f"{moment.kind}/{name}": value for name, value in moment.values.items()}
+
+
+def _cut(path: Path, keep: Any) -> list[str]:
+    """Leave the lines that `keep` accepts; a last line that a killed process did not finish goes too."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept: list[str] = []
+    for line in lines:
+        try:
+            if line.endswith("\n") and keep(line):
+                kept.append(line)
+        except (ValueError, KeyError, IndexError) as error:
+            raise ParameterError(f"`{path}` must be a log of nearer or free, it holds {line[:40]!r}.") from error
+    write_file(path, "".join(kept).encode("utf-8"))
+    return kept

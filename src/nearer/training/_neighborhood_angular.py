@@ -1,0 +1,211 @@
+"""The semi-supervised method of the paper: affinities on the graph, triplets in neighbourhoods, an orthogonal L.
+
+`NeighborhoodAngular` is the method as printed (with its proven slips corrected, or `literal=True`).
+`BelievedAngular` is what we recommend: friends and strangers by the two-sided label affinity `F K Fᵀ`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nearer._validation import check_int, check_number
+from nearer.geometry import Mahalanobis, OrthogonalMap, normalize
+from nearer.graph import find_modes, label_reach, nearest_neighbors, propagate, two_sided_affinity
+from nearer.losses import angular_factor_gradient, angular_margins, tangent_weight
+from nearer.mining import mine_neighborhood, mine_signed
+from nearer.training._riemannian import RiemannianAdam, riemannian_conjugate_gradient
+
+__all__ = ["BelievedAngular", "NeighborhoodAngular"]
+
+
+class NeighborhoodAngular:
+    """Affinities by propagation, rank-aligned triplets in the k-neighbourhood, angular loss behind an orthogonal L.
+
+    Embeddings of length one of `in_features` columns are projected to `out_features`. Per batch L takes
+    `metric_steps` iterations of Riemannian conjugate gradients on the batch, then the encoder takes one step.
+    `literal` has the weight ν = 1 of the paper instead of the balanced 1/(c − 1); `orthogonal=False` drops the
+    constraint on L (plain gradient steps on a free factor); `modes_only` takes the peaks of the graph as anchors.
+
+    >>> learner = NeighborhoodAngular(8, 4, k=6)
+    >>> learner.count(100)  # three triplets per item
+    300
+
+    Reference: Dutta, Harandi, Sekhar (2021). Two unlabelled neighbours are ordered by the graph alone, and all that
+    is compared lies in one neighbourhood: where neighbours are of one class already, friends are pushed apart.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        *,
+        k: int = 10,
+        gamma: float = 0.99,
+        alpha: float = 40.0,
+        metric_steps: int = 10,
+        literal: bool = False,
+        orthogonal: bool = True,
+        modes_only: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        self.k, self.gamma = check_int(k, "k", minimum=2), gamma
+        self.weight = tangent_weight(alpha)
+        self.metric_steps = check_int(metric_steps, "metric_steps", minimum=0)
+        self.literal, self.orthogonal, self.modes_only = literal, orthogonal, modes_only
+        start = OrthogonalMap(in_features, out_features, generator=generator)
+        self.module: Any = start if orthogonal else Mahalanobis.from_factor(start.factor)
+        self.module.requires_grad_(False)
+        self.triplets = torch.zeros(0, 3, dtype=torch.int64)
+
+    def count(self, n: int) -> int:
+        """⌊k/2⌋ triplets for each of n items."""
+        return n * (min(self.k, n - 1) // 2)
+
+    def prepare(self, embeddings: Tensor, labels: Tensor) -> None:
+        """The graph of the current embeddings, affinities of its edges, and the triplets."""
+        near = nearest_neighbors(embeddings, k=self.k)
+        nu = 1.0 if self.literal else None
+        affinity = propagate(near, labels, gamma=self.gamma, negative_weight=nu).edges
+        anchors = find_modes(near) if self.modes_only else None
+        self.triplets = mine_neighborhood(near, affinity, anchors=anchors)
+
+    def batch(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """The items of some triplets, each once, and the triplets among them."""
+        # With fewer anchors than items, an epoch goes through the same triplets more than once.
+        chosen = self.triplets[numbers % max(1, len(self.triplets))]
+        places, local = torch.unique(chosen, return_inverse=True)
+        return places, local
+
+    def refine(self, embeddings: Tensor, content: Tensor) -> None:
+        """L by conjugate gradients on the triplets of the batch."""
+        if not self.metric_steps:
+            return
+        z = normalize(embeddings)
+        a, p, n = (z[column] for column in content.T)
+        near, far = a - p, n - (a + p) / 2
+        factor = self.module.factor
+        if self.orthogonal:
+            found = riemannian_conjugate_gradient(
+                lambda L: angular_factor_gradient(near, far, L, self.weight),
+                factor.data,
+                max_iter=self.metric_steps,
+            ).point
+        else:
+            found = factor.data
+            for _ in range(self.metric_steps):
+                found = found - 0.01 / len(near) * angular_factor_gradient(near, far, found, self.weight)[1]
+        factor.data.copy_(found)
+
+    def loss(self, embeddings: Tensor, content: Tensor) -> Tensor:
+        """`Σ softplus(m)` over the triplets of the batch."""
+        margins = angular_margins(normalize(embeddings), content, self.module.factor, self.weight)
+        return nn.functional.softplus(margins).sum()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The triplets."""
+        return {"triplets": self.triplets}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The triplets of an interrupted partition."""
+        self.triplets = state["triplets"]
+
+
+class BelievedAngular:
+    """Friends and strangers by the two-sided affinity `F K Fᵀ`, the same loss and the same orthogonal L.
+
+    Per partition `F = RŶ` is computed on the graph of the current embeddings, its columns are brought to one sum
+    and its rows to shares of the classes; labels that are given count as certain. An epoch goes through the items;
+    in a batch of them the affinity of every pair is known, labelled or not, and its sign says who is a friend.
+    `believed` is the share of the items, the surest first, that takes part. L moves by Riemannian Adam.
+    `orthogonal=False` drops the constraint on L (plain Adam on a free factor).
+
+    >>> BelievedAngular(8, 4).count(100)
+    100
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        *,
+        k: int = 10,
+        gamma: float = 0.99,
+        alpha: float = 40.0,
+        believed: float = 0.9,
+        metric_rate: float = 1e-3,
+        orthogonal: bool = True,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        self.k, self.gamma = check_int(k, "k"), gamma
+        self.weight = tangent_weight(alpha)
+        self.believed = check_number(believed, "believed", above=0.0, maximum=1.0)
+        self.orthogonal, self.generator = orthogonal, generator
+        start = OrthogonalMap(in_features, out_features, generator=generator)
+        self.module: Any = start if orthogonal else Mahalanobis.from_factor(start.factor)
+        rate = check_number(metric_rate, "metric_rate", above=0.0)
+        factor = [self.module.factor]
+        self.optimizer: Any = RiemannianAdam(factor, lr=rate) if orthogonal else torch.optim.Adam(factor, lr=rate)
+        self.shares, self.members = torch.zeros(0, 0), torch.zeros(0, dtype=torch.int64)
+
+    def count(self, n: int) -> int:
+        """Every item once."""
+        return n
+
+    def prepare(self, embeddings: Tensor, labels: Tensor) -> None:
+        """Class shares of every item from the graph of the current embeddings."""
+        near = nearest_neighbors(embeddings, k=self.k)
+        reach, classes = label_reach(near, labels, gamma=self.gamma)
+        mass = reach.clamp_min(0) / reach.clamp_min(0).sum(dim=0).clamp_min(1e-300)
+        shares = mass / mass.sum(dim=1, keepdim=True).clamp_min(1e-300)
+        known = labels != -1
+        shares[known] = (labels[known][:, None] == classes).to(shares.dtype)
+        self.shares = shares.float()
+        self.members = self._surest(self.shares)
+
+    def _surest(self, shares: Tensor) -> Tensor:
+        best = shares.topk(min(2, shares.shape[1]), dim=1).values
+        lead = best[:, 0] - best[:, 1] if shares.shape[1] > 1 else best[:, 0]
+        return (lead >= lead.quantile(1 - self.believed)).nonzero()[:, 0]
+
+    def batch(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """The items with these numbers, and their class shares."""
+        places = torch.unique(self.members[numbers % max(1, len(self.members))])
+        return places, self.shares[places]
+
+    def refine(self, embeddings: Tensor, content: Tensor) -> None:
+        """One Riemannian step of L on the triplets of the batch."""
+        factor = self.module.factor
+        with torch.enable_grad():
+            value = self._cost(embeddings, content, factor)
+            (factor.grad,) = torch.autograd.grad(value, factor)
+        self.optimizer.step()
+        factor.grad = None
+
+    def loss(self, embeddings: Tensor, content: Tensor) -> Tensor:
+        """The mean of softplus(m) over the triplets of the batch."""
+        return self._cost(embeddings, content, self.module.factor.detach())
+
+    def _cost(self, embeddings: Tensor, shares: Tensor, factor: Tensor) -> Tensor:
+        z = normalize(embeddings)
+        with torch.no_grad():
+            mapped = z @ factor
+            affinity = two_sided_affinity(shares, shares)
+            triplets = mine_signed(torch.cdist(mapped, mapped), affinity, generator=self.generator)
+        if not len(triplets):
+            return z.sum() * 0 + factor.sum() * 0
+        return nn.functional.softplus(angular_margins(z, triplets, factor, self.weight)).mean()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The class shares, where the optimiser of L stands, and the random numbers to come."""
+        drawn = {} if self.generator is None else {"random": self.generator.get_state()}
+        return {"shares": self.shares, "members": self.members, "optimizer": self.optimizer.state_dict(), **drawn}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Those of an interrupted partition."""
+        self.shares, self.members = state["shares"], state["members"]
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.generator is not None and "random" in state:
+            self.generator.set_state(state["random"])

@@ -1,0 +1,191 @@
+"""One step of training: encode a batch, take its loss, move the parameters."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from nearer._validation import check_choice, check_int, check_number
+from nearer.exceptions import NearerWarning, NotFiniteError
+from nearer.training._caching import backward_in_chunks
+from nearer.training._processes import EarlyAverage, joint_loss, same_start, share
+from nearer.training._schedules import Schedule, constant
+
+__all__ = ["Batches", "EncoderStep", "Step"]
+
+Precision = Literal["float32", "bfloat16", "float16"]
+_HALVES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class Step(Protocol):
+    """What the loop repeats. A method with an update rule of its own writes its own step and keeps the loop."""
+
+    @property
+    def module(self) -> nn.Module:
+        """Everything that is learnt; its state dictionary is what the best model keeps."""
+
+    def __call__(self, rows: Tensor) -> float:
+        """Learn from the joint batch `rows` and return its loss."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next step depends on: parameters, buffers, optimiser."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put it back."""
+
+
+class Batches(Protocol):
+    """Items and labels by row number; see `TensorBatches`."""
+
+    def items(self, rows: Tensor) -> Tensor:
+        """What the encoder takes, (n, ...)."""
+
+    def labels(self, rows: Tensor) -> Any:
+        """What the loss takes beside the embeddings."""
+
+
+class EncoderStep:
+    """Encode, take the loss, move encoder and loss parameters with one optimiser.
+
+    `loss` is any module called as loss(embeddings, labels). With several processes it becomes the loss of the
+    joint batch and gradients are averaged. `chunk` encodes that many items at a time (see `backward_in_chunks`);
+    `precision` runs the encoder in half precision while parameters and loss stay in float32; `max_norm` limits
+    the norm of the gradient; `schedule` moves all learning rates.
+
+    >>> from nearer.geometry import MLP
+    >>> from nearer.losses import ContrastiveLoss
+    >>> from nearer.training._batches import TensorBatches
+    >>> encoder = MLP(4, 2)
+    >>> data = TensorBatches(torch.eye(4), [0, 0, 1, 1])
+    >>> step = EncoderStep(encoder, ContrastiveLoss(), torch.optim.Adam(encoder.parameters()), data)
+    >>> step(torch.arange(4)) > 0
+    True
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        loss: nn.Module,
+        optimizer: Optimizer,
+        data: Batches,
+        *,
+        schedule: Schedule | None = None,
+        precision: Precision = "float32",
+        chunk: int | None = None,
+        max_norm: float | None = None,
+    ) -> None:
+        self.encoder, self.optimizer, self.data = encoder, optimizer, data
+        self.module = nn.ModuleDict({"encoder": encoder, "loss": loss})
+        same_start(self.module)
+        self._joint = joint_loss(loss)
+        self._early = EarlyAverage()
+        self._early.watch(self._parameters())
+        self.schedule = schedule or constant()
+        self.precision = check_choice(precision, "precision", ["float32", *_HALVES])
+        self.chunk = None if chunk is None else check_int(chunk, "chunk")
+        self.max_norm = None if max_norm is None else check_number(max_norm, "max_norm", above=0.0)
+        self._count = 0
+        self._rates = [float(group["lr"]) for group in optimizer.param_groups]
+        device = next((one.device.type for one in encoder.parameters()), "cpu")
+        self._device = device
+        # Gradients in float16 underflow; bfloat16 has the range of float32 and needs no scaling.
+        self._scaler = torch.amp.GradScaler(device, init_scale=2.0**10, enabled=precision == "float16")
+        if chunk is not None and any(isinstance(one, nn.modules.batchnorm._BatchNorm) for one in encoder.modules()):
+            warnings.warn(
+                f"batch normalisation sees chunks of {chunk} items, not the batch: the step is not the plain one",
+                NearerWarning,
+                stacklevel=2,
+            )
+
+    def __call__(self, rows: Tensor) -> float:
+        """One step on the joint batch `rows`; the loss of the joint batch."""
+        own = share(rows)
+        factor = self.schedule(self._count)
+        for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
+            group["lr"] = rate * factor
+        _train_mode(self.encoder)
+        self.optimizer.zero_grad()
+        labels = self.data.labels(own)
+        if self.chunk is None or len(own) <= self.chunk:
+            value = self._loss(self._encode(self.data.items(own)), labels)
+            with self._early:
+                self._scaler.scale(value).backward()  # type: ignore[no-untyped-call]
+        else:
+            chunks = [partial(self.data.items, part) for part in torch.split(own, self.chunk)]
+            scaled = backward_in_chunks(
+                self.encoder,
+                chunks,
+                lambda embeddings: self._scaler.scale(self._loss(embeddings, labels)),
+                encode=self._encode,
+            )
+            value = scaled / self._scaler.get_scale()
+        found = value.item()
+        if not -float("inf") < found < float("inf"):
+            raise NotFiniteError(
+                f"The loss must be finite, got {found} in step {self._count + 1}. Lower the learning rate, set "
+                f"max_norm, or look at the items of this batch."
+            )
+        self._early.average(self._parameters())
+        if self.max_norm is not None:
+            self._scaler.unscale_(self.optimizer)
+            nn.utils.clip_grad_norm_(list(self._parameters()), self.max_norm)
+        self._scaler.step(self.optimizer)
+        self._scaler.update()
+        self._count += 1
+        return found
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the first group at the next step."""
+        return self._rates[0] * self.schedule(self._count)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Parameters, buffers, optimiser, scaling and the place in the schedule."""
+        return {
+            "module": dict(self.module.state_dict()),
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": self._scaler.state_dict(),
+            "count": self._count,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where `state_dict` was taken."""
+        self.module.load_state_dict(state["module"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if state["scaler"]:
+            self._scaler.load_state_dict(state["scaler"])
+        self._count = int(state["count"])
+
+    def _parameters(self) -> Iterator[nn.Parameter]:
+        for group in self.optimizer.param_groups:
+            yield from group["params"]
+
+    def _half(self) -> AbstractContextManager[Any]:
+        if self.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self._device, dtype=_HALVES[self.precision])
+
+    def _encode(self, items: Tensor) -> Tensor:
+        with self._half():
+            embeddings: Tensor = self.encoder(items)
+        return embeddings.float() if embeddings.dtype in _HALVES.values() else embeddings
+
+    def _loss(self, embeddings: Tensor, labels: Any) -> Tensor:
+        value: Tensor = self._joint(embeddings, labels)
+        return value
+
+
+def _train_mode(encoder: nn.Module) -> None:
+    """Training mode for all but frozen batch normalisation, which must go on as it was when it was learnt."""
+    encoder.train()
+    for layer in encoder.modules():
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            own = list(layer.parameters())
+            layer.train(not own or any(one.requires_grad for one in own))

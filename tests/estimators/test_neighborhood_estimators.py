@@ -1,0 +1,273 @@
+"""The two estimators of the k-NN vote: planted problems, the training pieces against the plain loss, bad input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits, load_iris
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, train_test_split
+
+from nearer.estimators import (
+    LMNN,
+    AsymmetricKNN,
+    GerrymanderingMetric,
+    KernelAsymmetricKNN,
+    KernelLearner,
+    MetricKNN,
+)
+from nearer.estimators.neighbors._asymmetric_knn import vote
+from nearer.estimators.neighbors._gerrymandering import learn_matrix
+from nearer.estimators.neighbors._neighborhood_fitting import hold_out, scale_to_margin
+from nearer.estimators.neighbors._neighborhood_training import (
+    Rows,
+    Schedule,
+    _Adam,
+    batch_loss,
+    find_candidates,
+    held_out_loss,
+)
+from nearer.exceptions import NearerWarning, ParameterError, ShapeError
+from nearer.index import Index
+from nearer.losses import NeighborhoodLoss
+
+
+def noisy(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Three classes in the first two columns, and ten columns of much louder noise."""
+    rng = np.random.RandomState(seed)
+    y = rng.randint(3, size=n)
+    signal = np.array([[0, 0], [2, 0], [0, 2]])[y] + 0.4 * rng.randn(n, 2)
+    return np.concatenate([signal, 2 * rng.randn(n, 10)], axis=1), y
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        GerrymanderingMetric(validation=0, random_state=0),
+        GerrymanderingMetric(solver="matrix", validation=0, random_state=0),
+        AsymmetricKNN(validation=0, random_state=0),
+        AsymmetricKNN(2, init="lda", validation=0, random_state=0),
+    ],
+    ids=["factor", "matrix", "asymmetric", "two columns"],
+)
+def test_noise_is_forgotten(learner: Any) -> None:
+    X, y = noisy(300)
+    T, t = noisy(300, seed=1)
+    plain = MetricKNN(k=3).fit(X, y).score(T, t)
+    model = learner if isinstance(learner, AsymmetricKNN) else MetricKNN(learner, k=3)
+    assert plain < 0.7
+    assert model.fit(X, y).score(T, t) > 0.88
+
+
+def views(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two descriptions of the same items in different units, of 3 and 5 columns; the classes are seen in both."""
+    rng = np.random.RandomState(seed)
+    y = rng.randint(4, size=n)
+    centers = np.random.RandomState(5).randn(4, 3)
+    hidden = centers[y] + 0.35 * rng.randn(n, 3)
+    mix, other = np.random.RandomState(6).randn(3, 3), np.random.RandomState(7).randn(3, 5)
+    return hidden @ mix + 4, 9 * hidden @ other - 2, y
+
+
+def test_two_views_are_brought_together_and_searched() -> None:
+    Q, D, y = views(300, 0)
+    test, _, wanted = views(200, 1)
+    model = AsymmetricKNN(3, max_iter=10, random_state=0).fit_views(Q, D, y)
+    assert model.score(test, wanted) > 0.8
+    assert model.n_features_in_ == 3
+    assert 0 <= model.validation_error_ < 0.3
+    assert model.transform_queries(test).shape == (200, 3)
+    index = Index(3, similarity="euclidean")
+    index.add(model.transform_database(D), metadata={"label": y.tolist()})
+    found = index.search(model.transform_queries(test), k=3)
+    codes = np.array([[hit["label"] for hit in row] for row in found.metadata])
+    np.testing.assert_array_equal(vote(codes, 4), model.predict(test))
+
+
+def test_one_view_starts_as_one_metric_and_both_maps_move() -> None:
+    X, y = noisy(120)
+    model = AsymmetricKNN(validation=0, max_iter=2, random_state=0).fit(X, y)
+    assert np.isnan(model.validation_error_)
+    assert np.abs(model.query_components_ - model.database_components_).max() > 1e-4
+    still = AsymmetricKNN(validation=0, max_iter=1, rate=1e-12, random_state=0).fit(X, y)
+    np.testing.assert_allclose(still.query_components_, still.database_components_, atol=1e-6)
+
+
+def test_batches_on_candidate_lists_have_the_exact_loss() -> None:
+    """Lists made under the same maps hold every item that can matter, with more classes than are kept too."""
+    rng = np.random.RandomState(0)
+    for n, c in ((90, 4), (200, 30)):
+        codes = torch.tensor(np.sort(rng.randint(c, size=n)))
+        codes = torch.unique(codes, return_inverse=True)[1]
+        x = torch.tensor(rng.randn(n, 5))
+        g = torch.Generator().manual_seed(1)
+        U, V = (torch.randn(5, 3, generator=g, dtype=torch.float64).requires_grad_() for _ in range(2))
+        rows = Rows(x, x, codes)
+        lists = find_candidates((x @ U).detach(), (x @ V).detach(), codes, 3)
+        batch = torch.randperm(n, generator=g)[:40]
+        found = batch_loss(U, V, rows, lists, batch, 3)
+        loss = NeighborhoodLoss(k=3)
+        ids = {"ids": batch, "database_ids": range(n)}
+        expected = loss(x[batch] @ U, codes[batch], database=x @ V, database_labels=codes, **ids)
+        torch.testing.assert_close(found, expected)
+        for a, b in zip(torch.autograd.grad(found, (U, V)), torch.autograd.grad(expected, (U, V)), strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def test_the_steps_are_those_of_adam() -> None:
+    ours = [torch.ones(3, 2, dtype=torch.float64), torch.ones(4, 2, dtype=torch.float64)]
+    theirs = [one.clone().requires_grad_() for one in ours]
+    mine, other = _Adam(ours), torch.optim.Adam(theirs, lr=0.05)
+    g = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        slopes = [torch.randn(one.shape, generator=g, dtype=torch.float64) for one in ours]
+        mine.step(slopes, 0.05)
+        for one, slope in zip(theirs, slopes, strict=True):
+            one.grad = slope
+        other.step()
+    for one, two in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, two.detach())
+
+
+def test_held_out_rows_are_judged_by_the_vote_and_by_the_loss() -> None:
+    X, y = noisy(150)
+    order = np.argsort(y, kind="stable")
+    x, codes = torch.tensor(X[order]), torch.tensor(y[order])
+    inside = torch.arange(150) % 3 > 0
+    rows = Rows(x, x, codes)
+    queries, database = Rows(*(one[~inside] for one in rows)), Rows(*(one[inside] for one in rows))
+    eye = torch.eye(12, dtype=torch.float64)
+    error, value = held_out_loss(eye, eye, queries, database, 3)
+    expected = NeighborhoodLoss(k=3)(
+        queries.queries, queries.codes, database=database.database, database_labels=database.codes
+    )
+    assert value == pytest.approx(float(expected))
+    near = torch.cdist(queries.queries, database.database).topk(3, largest=False).indices
+    wrong = 0
+    for mine, votes in zip(queries.codes.tolist(), database.codes[near].tolist(), strict=True):
+        counts = np.bincount(votes, minlength=3)
+        wrong += not (counts[mine] == counts.max() and (counts == counts.max()).sum() == 1)
+    assert error == pytest.approx(wrong / len(near))
+
+
+def test_the_matrix_form_keeps_w_positive_and_lowers_the_loss() -> None:
+    X, y = noisy(200)
+    order = np.argsort(y, kind="stable")
+    x = torch.tensor(X[order])
+    rows = Rows(x, x, torch.tensor(y[order]))
+    history = list(
+        learn_matrix(torch.eye(12, dtype=torch.float64), None, rows, Schedule(3, 12, 0.01, 1e-4), torch.Generator())
+    )
+    assert history[-1][2] < 0.5 * history[0][2]
+    assert float(torch.linalg.eigvalsh(history[-1][0] @ history[-1][0].T)[0]) > -1e-9
+
+
+def test_rank_of_the_matrix_form() -> None:
+    X, y = noisy(120)
+    fitted = GerrymanderingMetric(2, solver="matrix", init="lda", validation=0, max_iter=3, random_state=0).fit(
+        X, y
+    )
+    assert fitted.components_.shape == (2, 12)
+
+
+def test_kernels_solve_what_no_linear_map_can() -> None:
+    rng = np.random.RandomState(0)
+    angle, y = rng.rand(160) * 2 * np.pi, np.arange(160) % 2
+    X = (1 + y)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.1 * rng.randn(160, 2)
+    X = np.concatenate([X, 3 * rng.randn(160, 1)], axis=1)
+    train, test, a, b = train_test_split(X, y, random_state=0)
+    inner = AsymmetricKNN(4, max_iter=10, validation=0, random_state=0)
+    model = KernelAsymmetricKNN(inner, gamma=0.5, n_landmarks=60, random_state=0).fit(train, a)
+    assert model.transform_queries(test).shape == model.transform_database(test).shape == (40, 4)
+    assert model.score(test, b) > MetricKNN(k=3).fit(train, a).score(test, b)
+    gram = KernelAsymmetricKNN(inner, kernel="precomputed").fit(rbf_kernel(train, gamma=0.5), a)
+    rows = KernelAsymmetricKNN(inner, gamma=0.5).fit(train, a)
+    np.testing.assert_allclose(
+        gram.transform_queries(rbf_kernel(test, train, gamma=0.5)), rows.transform_queries(test), atol=1e-3
+    )
+    symmetric = KernelLearner(GerrymanderingMetric(4, max_iter=5, random_state=0), n_landmarks=30, random_state=0)
+    assert symmetric.fit(train, a).transform(test).shape == (40, 4)
+
+
+def test_it_is_searched_over_like_any_estimator() -> None:
+    X, y = load_iris(return_X_y=True)
+    search = GridSearchCV(AsymmetricKNN(max_iter=3, validation=0, random_state=0), {"k": [1, 3]}, cv=2)
+    assert search.fit(X, y).best_score_ > 0.9
+
+
+def test_equal_votes_go_to_the_nearest() -> None:
+    assert vote(np.array([[2, 0, 0, 2], [0, 2, 2, 0], [1, 0, 0, 1]]), 3).tolist() == [2, 0, 1]
+
+
+def test_start_and_held_out_rows() -> None:
+    rows = np.arange(12.0)[:, None] ** 2
+    codes = np.repeat([0, 1, 2], 4)
+    factor = scale_to_margin(rows, rows, codes, 2, 5.0, np.random.RandomState(0))
+    assert scale_to_margin(rows * 10, rows * 10, codes, 2, 5.0, np.random.RandomState(0)) == pytest.approx(
+        factor / 10
+    )
+    assert scale_to_margin(rows[:2], rows[:2], np.array([0, 1]), 1, 5.0, np.random.RandomState(0)) == 1
+    out = hold_out(np.array([0] * 10 + [1] * 3 + [2]), 0.5, np.random.RandomState(0))
+    assert [out[:10].sum(), out[10:13].sum(), out[13]] == [5, 1, 0]
+
+
+def test_one_class_lonely_classes_and_few_rows() -> None:
+    X, y = noisy(40)
+    same = AsymmetricKNN(random_state=0).fit(X, np.zeros(40))
+    assert same.predict(X[:3]).tolist() == [0, 0, 0]
+    y[0], y[1] = 7, 8
+    assert set(AsymmetricKNN(max_iter=3, random_state=0).fit(X, y).classes_) == {0, 1, 2, 7, 8}
+    with pytest.warns(NearerWarning, match="k = 9 is cut to the 3 other rows"):
+        assert AsymmetricKNN(k=9, max_iter=2, random_state=0).fit(X[:4], [0, 0, 1, 1]).k_ == 3
+    with pytest.warns(NearerWarning, match="k = 5 is cut to the 3 other rows"):
+        GerrymanderingMetric(k=5, max_iter=2, random_state=0).fit(X[:4], [0, 0, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"k": 0}, "`k` must be at least 1"),
+        ({"margin": 0.0}, "`margin` must be greater than 0"),
+        ({"regularization": -1.0}, "`regularization` must be at least 0"),
+        ({"max_iter": 0}, "`max_iter` must be at least 1"),
+        ({"rate": 0.0}, "`rate` must be greater than 0"),
+        ({"validation": 0.95}, "`validation` must be at most 0.9"),
+        ({"init": "zeros"}, "`init` must be one of"),
+        ({"n_components": 13}, "`n_components` must be an integer between 1 and the 12 features"),
+    ],
+)
+@pytest.mark.parametrize("kind", [AsymmetricKNN, GerrymanderingMetric])
+def test_bad_settings(kind: type[Any], settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        kind(**settings).fit(*noisy(20))
+
+
+def test_bad_input() -> None:
+    X, y = noisy(20)
+    with pytest.raises(ParameterError, match="`regularizer` must be one of"):
+        AsymmetricKNN(regularizer="l1").fit(X, y)
+    with pytest.raises(ParameterError, match="`solver` must be one of"):
+        GerrymanderingMetric(solver="newton").fit(X, y)
+    with pytest.raises(ShapeError, match="the 20 rows of `queries`, got 19"):
+        AsymmetricKNN().fit_views(X, X[1:], y)
+    model = AsymmetricKNN(2, max_iter=1).fit_views(X, X[:, :5], y)
+    with pytest.raises(ShapeError, match="the 5 features of the database, got 12"):
+        model.transform_database(X)
+    with pytest.raises(ValueError, match="NaN"):
+        AsymmetricKNN().fit(np.where(X > 3, np.nan, X), y)
+    with pytest.raises(ParameterError, match="`kernel` must be one of"):
+        KernelAsymmetricKNN(kernel="cosine").fit(X, y)
+
+
+@pytest.mark.slow
+def test_digits_are_not_worse_than_under_lmnn() -> None:
+    X, y = load_digits(return_X_y=True)
+    errors: dict[str, list[float]] = {"ours": [], "lmnn": []}
+    for seed in range(5):
+        train, test, a, b = train_test_split(X, y, test_size=0.3, stratify=y, random_state=seed)
+        errors["lmnn"].append(1 - MetricKNN(LMNN(), k=3).fit(train, a).score(test, b))
+        errors["ours"].append(1 - AsymmetricKNN(random_state=seed).fit(train, a).score(test, b))
+    assert np.mean(errors["ours"]) <= np.mean(errors["lmnn"]) + 0.002
