@@ -55,7 +55,7 @@ bench: $(DEV) ## measure the speed figures again (about half an hour) and write 
 	@$(MAKE) tables
 
 tables: $(DEV) ## write the tables of the docs from the result files, and docs/cli.md from the help texts
-	@$(BIN)/python benchmarks/tables.py
+	@$(BIN)/python benchmarks/tables
 	@$(BIN)/python docs/reference.py
 
 clean: ## remove the virtual environment and caches

@@ -1,53 +1,44 @@
-"""A benchmark result is a JSON file that says how it was made: command, commit, versions, machine, seeds.
+"""What every speed benchmark shares: rows that say how they were made, interleaved timing, peak memory.
 
-Every benchmark ends with `save("name", rows, ...)`, which writes `benchmarks/results/name.json`. The tables of
-the documents are made from these files by `benchmarks/tables.py`; no number is typed.
+A benchmark ends with `save("name", rows, key=...)`, which puts its rows into `benchmarks/results/name.json`; each
+row carries its own provenance (`nearer.recipes._results`). The tables of the documents are made from these files by
+`benchmarks/tables`; no number is typed.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import resource
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable
-from importlib import metadata
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from nearer.recipes._results import Results, stamp
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 
 
-def versions(*packages: str) -> dict[str, str]:
-    return {name: metadata.version(name) for name in ("nearer", "torch", "numpy", *packages)}
-
-
-def save(name: str, rows: list[dict[str, Any]], *, packages: tuple[str, ...] = (), **settings: Any) -> Path:
-    """Write the rows with everything that is needed to make them again."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    script = Path(sys.argv[0]).resolve()
-    # Where this machine keeps its files is nobody's business.
-    arguments = ["PATH" if Path(word).is_absolute() else word for word in sys.argv[1:]]
-    record = {
-        "name": name,
-        "command": " ".join(["python", str(script.relative_to(ROOT)), *arguments]),
-        "commit": commit.stdout.strip(),
-        "versions": {"python": platform.python_version(), **versions(*packages)},
-        "machine": {"cores": os.cpu_count(), "architecture": platform.machine()},
-        "settings": settings,
-        "rows": rows,
-    }
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps(record, indent=1) + "\n")
-    return path
+def save(
+    name: str,
+    rows: Sequence[dict[str, Any]],
+    *,
+    key: Sequence[str],
+    packages: tuple[str, ...] = (),
+    **settings: Any,
+) -> Path:
+    """Put rows into the result file; a row of the same key replaces the older one, all others stay."""
+    file = Results(RESULTS / f"{name}.json", key=key)
+    there = {file.key_of(row): {**row, "made": None} for row in file.rows}
+    for row in rows:
+        # Benchmarks call this after every row with all they have; only what is new gets a new stamp.
+        if there.get(file.key_of(row)) != {**row, "made": None}:
+            script = [Path(sys.argv[0]).resolve()]
+            seconds = row.get("seconds") if isinstance(row.get("seconds"), float) else None
+            file.add(row, stamp(script=script, seconds=seconds, packages=packages, settings=settings))
+    return file.path
 
 
 def interleaved(contestants: dict[str, Callable[[], object]], *, repeats: int = 7) -> dict[str, float]:

@@ -11,6 +11,6 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def test_no_table_is_stale_or_typed_by_hand() -> None:
     done = subprocess.run(
-        [sys.executable, "benchmarks/tables.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "benchmarks/tables", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"run 'make tables' for: {done.stdout}{done.stderr}"

@@ -92,7 +92,7 @@ def product() -> None:
             }
         )
         print(rows[-1], flush=True)
-        save("evaluation", rows, threads=1, repeats=repeats, limits={"recall": 0.8, "lists": 1.6})
+        save("evaluation", rows, key=["classes"], threads=1, repeats=repeats, limits={"recall": 0.8, "lists": 1.6})
 
 
 def peer() -> None:
@@ -138,7 +138,13 @@ def peer() -> None:
             }
         )
         print(rows[-1], flush=True)
-        save("evaluation_peer", rows, packages=("pytorch-metric-learning", "faiss-cpu"), threads=1)
+        save(
+            "evaluation_peer",
+            rows,
+            key=["n", "classes", "k"],
+            packages=("pytorch-metric-learning", "faiss-cpu"),
+            threads=1,
+        )
 
 
 def memory() -> None:
@@ -148,7 +154,7 @@ def memory() -> None:
         answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         rows.append({"n": 60_000, "dimension": 128, "classes": classes, **json.loads(answer)})
         print(rows[-1], flush=True)
-        save("evaluation_memory", rows, threads=1, limit_megabytes=1000)
+        save("evaluation_memory", rows, key=["classes"], threads=1, limit_megabytes=1000)
 
 
 def memory_of(classes: int) -> None:
@@ -241,7 +247,7 @@ def clusters() -> None:
             }
         )
         print(rows[-1], flush=True)
-        save("evaluation_kmeans", rows, packages=("scikit-learn",), threads=1, seeds=list(seeds))
+        save("evaluation_kmeans", rows, key=["data", "k"], packages=("scikit-learn",), threads=1, seeds=list(seeds))
 
 
 PARTS = {"product": product, "peer": peer, "memory": memory, "kmeans": clusters}

@@ -49,7 +49,7 @@ from nearer.losses import (
     TripletLoss,
 )
 from nearer.mining import VTHM
-from record import RESULTS, interleaved, save
+from record import interleaved, save
 
 warnings.filterwarnings("ignore")
 
@@ -199,17 +199,13 @@ def main() -> None:
     torch.set_num_threads(1)
     only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
     rows: list[dict[str, Any]] = []
-    if only is not None:
-        name = "losses_memory" if "--memory" in sys.argv else "losses"
-        old = json.loads((RESULTS / f"{name}.json").read_text())["rows"]
-        rows = [row for row in old if row["loss"] != only]
     if "--memory" in sys.argv:
         for size in (16384,) if "--quick" in sys.argv else (16384, 65536):
             everyone = OURS | ALSO if size == 16384 else OURS
             for name in everyone if only is None else [only]:
                 rows.append(memory(name, size))
                 print(rows[-1], flush=True)
-                save("losses_memory", rows, dimension=128, per_class=4, threads=1)
+                save("losses_memory", rows, key=["loss", "batch"], dimension=128, per_class=4, threads=1)
         return
     theirs = peers()
     sizes = [32, 128, 1024] if "--quick" in sys.argv else [32, 128, 512, 1024, 4096, 8192]
@@ -222,7 +218,14 @@ def main() -> None:
                 for noise in (2.0, 1.0) if name == "RAW + VTHM" else (2.0,):
                     rows.append(measure(name, size, dimension, noise, theirs))
                     print(rows[-1], flush=True)
-                    save("losses", rows, packages=("pytorch-metric-learning",), per_class=4, threads=1)
+                    save(
+                        "losses",
+                        rows,
+                        key=["loss", "batch", "dimension", "noise"],
+                        packages=("pytorch-metric-learning",),
+                        per_class=4,
+                        threads=1,
+                    )
 
 
 if __name__ == "__main__":

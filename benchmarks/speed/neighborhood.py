@@ -62,7 +62,7 @@ def inference(repeats: int) -> None:
     ]
     print(rows)
     shape = {"queries": QUERIES, "items": ITEMS, "classes": CLASSES, "k": K, "columns": COLUMNS}
-    save("neighborhood_speed", rows, threads=1, repeats=repeats, **shape)
+    save("neighborhood_speed", rows, key=["kind"], threads=1, repeats=repeats, **shape)
 
 
 def fit_here(learner: Any, X: np.ndarray, y: np.ndarray, pipe: Any) -> None:
@@ -92,7 +92,15 @@ def large(epochs: int) -> None:
         rows.append({"estimator": kind.__name__, **mine.recv(), "data_megabytes": X.nbytes / 2**20})
         process.join()
         print(rows[-1], flush=True)
-        save("neighborhood_large", rows, packages=("scikit-learn",), threads=1, shape=[50_000, 100], epochs=epochs)
+        save(
+            "neighborhood_large",
+            rows,
+            key=["estimator"],
+            packages=("scikit-learn",),
+            threads=1,
+            shape=[50_000, 100],
+            epochs=epochs,
+        )
 
 
 def main() -> None:

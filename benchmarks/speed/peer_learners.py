@@ -76,7 +76,7 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "quality"))
     from estimators import accuracy, load, objective
-    from record import RESULTS, save
+    from record import save
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--metric-learn", dest="metric_learn")
@@ -86,12 +86,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", help="ours, such as LMNN; their rows are replaced")
     options = parser.parse_args()
     pythons = {"metric-learn": options.metric_learn, "pylmnn": options.pylmnn, "scikit-learn": sys.executable}
-    path = RESULTS / "peer_learners.json"
-    older = json.loads(path.read_text())["rows"] if path.exists() else []
-    # Rows that are measured again replace the older ones.
-    rows: dict[tuple[str, str, str], dict[str, Any]] = {
-        (row["ours"], row["peer"], row["dataset"]): row for row in older
-    }
     for ours, peer, module, name, sets in PAIRS:
         if pythons[peer] is None or (options.only and ours not in options.only):
             continue
@@ -121,9 +115,8 @@ def main() -> None:
             row |= {f"{side} seconds": statistics.median(found) for side, found in times.items() if found}
             if times["ours"] and times["peer"] and not any(key.endswith("failed") for key in row):
                 row["faster"] = row["peer seconds"] / row["ours seconds"]
-            rows[ours, peer, dataset] = row
             print(json.dumps(row), flush=True)
-            save("peer_learners", list(rows.values()), packages=("scikit-learn", "scipy"), threads=1)
+            save("peer_learners", [row], key=["ours", "peer", "dataset"])
 
 
 if __name__ == "__main__":

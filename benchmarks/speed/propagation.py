@@ -57,7 +57,7 @@ def small() -> None:
             }
         )
         print(result[-1], flush=True)
-    save("propagation", result, packages=("scipy",))
+    save("propagation", result, key=["nodes", "mode"], packages=("scipy",))
 
 
 def large(n: int) -> None:
@@ -84,7 +84,7 @@ def large(n: int) -> None:
         "notes": list(found.notes),
     }
     print(row, flush=True)
-    save("propagation_large", [row], packages=("scipy", "faiss-cpu"))
+    save("propagation_large", [row], key=["nodes"], packages=("scipy", "faiss-cpu"))
 
 
 if __name__ == "__main__":

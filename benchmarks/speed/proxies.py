@@ -98,7 +98,11 @@ def main() -> None:
     ratio = times["jrs"] / times["grams"]
     rows.append({"what": "jrs", "seconds": times, "ratio": ratio, "extra MB": asked("--jrs-memory")})
     print(rows[-1])
-    print(save("proxies", rows, packages=("pytorch-metric-learning",), threads=1, B=B, C=C, D=D).relative_to(ROOT))
+    print(
+        save(
+            "proxies", rows, key=["what"], packages=("pytorch-metric-learning",), threads=1, B=B, C=C, D=D
+        ).relative_to(ROOT)
+    )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ largest resident size of the whole process, data included.
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import sys
 import time
@@ -20,7 +19,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nearer.estimators import RAMLKRR
-from record import RESULTS, peak_megabytes, save
+from record import peak_megabytes, save
 
 
 def main() -> None:
@@ -60,10 +59,7 @@ def main() -> None:
         "page_faults": resource.getrusage(resource.RUSAGE_SELF).ru_majflt,
     }
     print(row)
-    path = RESULTS / "raml_speed.json"
-    older = json.loads(path.read_text())["rows"] if path.exists() else []
-    rows = [one for one in older if (one["pairs"], one["rows"]) != (m, n)] + [row]
-    save("raml_speed", sorted(rows, key=lambda one: int(one["pairs"])), packages=("scikit-learn", "scipy"))
+    save("raml_speed", [row], key=["pairs"])
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def main() -> None:
         "losses_beyond_torch_seconds": middle["import torch, nearer.losses"] - middle["import torch"],
         "help_over_import_typer": middle["nearer --help"] / middle["import typer"],
     }
-    save("startup", rows, packages=("typer",), repeats=REPEATS, **ratios)
+    save("startup", rows, key=["command"], packages=("typer",), repeats=REPEATS, **ratios)
     for name, value in {**middle, **ratios}.items():
         print(f"{value:7.3f}  {name}")
 

@@ -162,8 +162,7 @@ def main() -> None:
     for name in settings.only or parts:
         rows.append(parts[name]())
         print(json.dumps(rows[-1]))
-    if not settings.only:
-        print(save("training", rows, threads=1).relative_to(ROOT))
+    print(save("training", rows, key=["what"]).relative_to(ROOT))
 
 
 if __name__ == "__main__":

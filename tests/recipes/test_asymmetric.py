@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from nearer.exceptions import ParameterError
+from nearer.recipes._catalog import recipe_named
 from nearer.recipes._recipe import Request
-from nearer.recipes.asymmetric._asymmetric import PROBLEMS, reproduce_asymmetric
+from nearer.recipes._runner import run_recipe
+from nearer.recipes.asymmetric._asymmetric import PROBLEMS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,8 +34,9 @@ def test_both_sides_of_every_problem_have_the_same_columns() -> None:
 
 def test_two_maps_are_far_better_than_one_and_the_outcome_says_so() -> None:
     seen: list[float] = []
-    outcome = reproduce_asymmetric(
-        Request(quick=True, only=["turned negative"], progress=lambda text, done: seen.append(done))
+    outcome = run_recipe(
+        recipe_named("asymmetric"),
+        Request(quick=True, only=["turned negative"], progress=lambda text, done: seen.append(done)),
     )
     errors = {row["method"]: row["error"] for row in outcome.record["rows"]}
     assert errors.pop("AsymmetricKNN") < 0.1 < 0.5 < min(errors.values())
@@ -49,5 +52,7 @@ def test_the_example_runs() -> None:
 
 
 def test_an_unknown_problem_is_named() -> None:
-    with pytest.raises(ParameterError, match=r"`only` must name some of 'halves', .*, got 'thirds'"):
-        reproduce_asymmetric(Request(only=["thirds"]))
+    with pytest.raises(
+        ParameterError, match=r"`only` must be one of 'views', 'one view', 'halves', .*, got 'thirds'"
+    ):
+        run_recipe(recipe_named("asymmetric"), Request(only=["thirds"]))

@@ -8,7 +8,9 @@ import pytest
 from nearer.datasets import Dataset, Split
 from nearer.datasets._digits import DIGITS
 from nearer.exceptions import ParameterError
+from nearer.recipes._catalog import recipe_named
 from nearer.recipes._recipe import Request
+from nearer.recipes._runner import run_recipe
 from nearer.recipes.relation_alignment import _relation_alignment as recipe
 from nearer.recipes.relation_alignment._relation_data import SETS, LabeledSet
 from nearer.recipes.relation_alignment._relation_methods import OURS, candidates
@@ -123,14 +125,15 @@ def test_every_method_has_candidates_and_learners() -> None:
 def test_an_outcome_in_the_house_form(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SETS, "sjaffe", labeled("distributions"))
     seen: list[tuple[str, float]] = []
-    outcome = recipe.reproduce_relation_alignment(
-        Request(quick=True, only=["sjaffe"], progress=lambda text, done: seen.append((text, done)))
+    outcome = run_recipe(
+        recipe_named("relation-alignment"),
+        Request(quick=True, only=["sjaffe"], progress=lambda text, done: seen.append((text, done))),
     )
     assert outcome.sections[0].heading == "Table 3: small"
     assert seen[-1] == ("done", 1.0)
     methods = [line["method"] for line in outcome.record["summary"]]
     assert methods == ["raw, standardized, k = 4", "raw features", *OURS, "chosen"]
     with pytest.raises(ParameterError, match="must name tables"):
-        recipe.reproduce_relation_alignment(Request(only=["nothing"]))
+        run_recipe(recipe_named("relation-alignment"), Request(only=["nothing"]))
     assert {data.kind for data in recipe._chosen(Request(only=["table-2"]))} == {"sets"}
     assert len(recipe._chosen(Request())) == len(SETS)

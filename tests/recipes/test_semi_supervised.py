@@ -13,13 +13,17 @@ import torch
 from nearer.datasets import Dataset, Split
 from nearer.datasets._mnist import MNIST
 from nearer.exceptions import NearerError
+from nearer.recipes._catalog import recipe_named
 from nearer.recipes._recipe import Request
+from nearer.recipes._runner import run_recipe
 from nearer.recipes.semi_supervised import _few_label_images as few_label_images
 from nearer.recipes.semi_supervised import _semi_supervised as semi_supervised
 from nearer.recipes.semi_supervised._few_label_images import load_few_label_images
-from nearer.recipes.semi_supervised._semi_supervised import TABLES, reproduce_semi_supervised
+from nearer.recipes.semi_supervised._semi_supervised import TABLES
 from nearer.recipes.semi_supervised._semi_supervised_runs import Length, run_method, start_from_labels
 from nearer.reports import html_report
+
+RECIPE = recipe_named("semi-supervised")
 
 
 def made(n: int, seed: int, color: bool) -> Split:
@@ -49,27 +53,28 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_table_of_one_data_set(tmp_path: Any) -> None:
     calls: list[float] = []
     request = Request(quick=True, only=("mnist",), progress=lambda text, done: calls.append(done))
-    outcome = reproduce_semi_supervised(request)
+    outcome = run_recipe(RECIPE, request)
     methods = {row["method"] for row in outcome.record["rows"]}
     assert methods == {method for table in TABLES.values() for method in table}
     for row in outcome.record["rows"]:
         assert all(0 <= value <= 100 for value in row["scores"].values()), row
-    assert [one["alpha"] for one in outcome.record["angles"]] == [40.0, 50.0]
+    assert {row["alpha"] for row in outcome.record["rows"] if row["method"] == "ours"} == {40.0, 50.0}
     json.dumps(outcome.record)
     titles = [section.heading for section in outcome.sections]
     assert "Table 1: semi-supervised methods" in titles
     assert "Pictures of mnist" in titles
+    assert "The angle" in titles
     assert max(calls) <= 1
     page = html_report(outcome.title, outcome.sections, tmp_path / "page.html", summary="made").read_text()
     assert "best printed" in page
 
 
 def test_only_what_is_asked_for_and_seeds() -> None:
-    outcome = reproduce_semi_supervised(Request(quick=True, seeds=3, only=("cifar10", "table-4")))
+    outcome = run_recipe(RECIPE, Request(quick=True, seeds=3, only=("cifar10", "table-4")))
     assert [row["method"] for row in outcome.record["rows"]] == ["ours, not orthogonal", "ours"]
     assert outcome.record["seeds"] == 1
     with pytest.raises(NearerError, match="`only` must be one of"):
-        reproduce_semi_supervised(Request(only=("table-9",)))
+        run_recipe(RECIPE, Request(only=("table-9",)))
 
 
 def test_validation_images_are_in_no_training_and_classes_are_balanced() -> None:

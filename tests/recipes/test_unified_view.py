@@ -15,6 +15,7 @@ from nearer.datasets import load_cub200
 from nearer.exceptions import NearerError
 from nearer.recipes._catalog import recipe_named
 from nearer.recipes._recipe import Request
+from nearer.recipes._runner import run_recipe
 from nearer.recipes.joint_representations import _jrd as jrd
 from nearer.recipes.unified_view import _unified_view as unified_view
 from nearer.recipes.unified_view import _unseen_class_data as unseen_class_data
@@ -42,7 +43,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_row_of_every_table(module: ModuleType, tmp_path: Path) -> None:
     calls: list[float] = []
     request = Request(quick=True, only=("cars196_features",), progress=lambda text, done: calls.append(done))
-    outcome = recipe_named("jrd" if module is jrd else "unified-view").run(request)
+    outcome = run_recipe(recipe_named("jrd" if module is jrd else "unified-view"), request)
     names = {row.name for rows in module.TABLES.values() for row in rows}
     assert {row["row"] for row in outcome.record["rows"]} == {START, *names}
     for row in outcome.record["rows"]:
@@ -58,14 +59,14 @@ def test_every_row_of_every_table(module: ModuleType, tmp_path: Path) -> None:
 
 def test_only_what_is_asked_for_with_every_seed() -> None:
     request = Request(seeds=2, only=("coil20", "fashion", "RAW", "RAW+VTHM"))
-    found = unified_view.reproduce_unified_view(request)
+    found = run_recipe(recipe_named("unified-view"), request)
     assert [(row["data"], row["row"], row["seed"]) for row in found.record["rows"]] == [
         (data, row, seed) for data in ("coil20", "fashion") for seed in (0, 1) for row in (START, "RAW", "RAW+VTHM")
     ]
     line = next(one for one in found.record["summary"] if one["row"] == "RAW" and one["data"] == "coil20")
     assert line["seeds"] == 2
     with pytest.raises(NearerError, match="`only` must be one of"):
-        unified_view.reproduce_unified_view(Request(only=("RAW+VTHN",)))
+        run_recipe(recipe_named("unified-view"), Request(only=("RAW+VTHN",)))
 
 
 def test_names_are_rows_once() -> None:
@@ -97,20 +98,20 @@ def test_photos_in_a_folder_with_a_backbone(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(unseen_class_data, "FOLDER_PROTOCOL", dataclasses.replace(SHORT, classes=2, per_class=2))
     backbone = Backbone(tiny_backbone, size=16, taps=("0", "0", "1"))
     request = Request(seeds=1, only=("cub200", "RAW+VTHM", "HDC"))
-    found = unified_view.reproduce_unified_view(request, backbone=backbone)
+    found = run_recipe(recipe_named("unified-view"), dataclasses.replace(request, backbone=backbone))
     assert [row["row"] for row in found.record["rows"]] == [START, "RAW+VTHM", "HDC"]
     assert all(0 <= row["scores"]["recall@1"] <= 100 for row in found.record["rows"])
-    layers = jrd.reproduce_jrd(Request(seeds=1, only=("cub200", "JRD", "DeML")), backbone=backbone)
+    layers = run_recipe(recipe_named("jrd"), Request(seeds=1, only=("cub200", "JRD", "DeML"), backbone=backbone))
     assert [row["row"] for row in layers.record["rows"]] == [START, "JRD", "DeML"]
     with pytest.raises(NearerError, match="`backbone` must be given"):
-        unified_view.reproduce_unified_view(request)
+        run_recipe(recipe_named("unified-view"), request)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif("NEARER_DATA" not in os.environ, reason="needs the Cars-196 features in NEARER_DATA")
 def test_a_learned_head_beats_whitening_on_cars_features(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    found = jrd.reproduce_jrd(Request(seeds=1, only=("cars196_features", "JRD")))
+    found = run_recipe(recipe_named("jrd"), Request(seeds=1, only=("cars196_features", "JRD")))
     start, learned = (line["recall@1"] for line in found.record["summary"])
     assert start > 57
     assert learned > start + 0.8

@@ -303,7 +303,16 @@ def reproduce(
     name: Annotated[str | None, typer.Argument(help="Which experiment; without a name all are listed.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A few minutes instead of the whole protocol.")] = False,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
-    only: Annotated[list[str] | None, typer.Option(help="One table or data set of it; repeat it.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="A table, data set or row of it; repeat it.")] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Write each row into benchmarks/results as soon as it is measured.")
+    ] = False,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="With --record: measure only the rows that are not there.")
+    ] = False,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Compare settings on validation data; nothing is scored on test data.")
+    ] = False,
     backbone: Annotated[
         str | None, typer.Option(help="package.module:function that makes a network for photos.")
     ] = None,
@@ -319,6 +328,8 @@ def reproduce(
       nearer reproduce
       nearer reproduce asymmetric --quick
       nearer reproduce relation-alignment --only emotions --seeds 1
+      nearer reproduce unified-view --only omniglot --record --missing
+      nearer reproduce unified-view --only omniglot --only RAW+VTHM --tune
       nearer reproduce jrd --only cub200 --backbone mynets:bn_inception --weights bn_inception.pth
     """
     with failures_reported(as_json):
@@ -329,6 +340,9 @@ def reproduce(
             quick=quick,
             seeds=seeds,
             only=only or [],
+            record=record,
+            missing=missing,
+            tune=tune,
             backbone=backbone,
             weights=weights,
             out=out,

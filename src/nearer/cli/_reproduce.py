@@ -20,9 +20,13 @@ from nearer.exceptions import ParameterError
 from nearer.models import METHODS
 from nearer.recipes._catalog import RECIPES, recipe_named
 from nearer.recipes._recipe import Request
+from nearer.recipes._runner import run_recipe
 from nearer.reports import html_report
 
 __all__ = ["run_methods", "run_reproduce"]
+
+
+RESULTS = Path("benchmarks/results")
 
 
 def run_reproduce(
@@ -31,6 +35,9 @@ def run_reproduce(
     quick: bool,
     seeds: int,
     only: list[str],
+    record: bool,
+    missing: bool,
+    tune: bool,
     backbone: str | None,
     weights: Path | None,
     out: Path | None,
@@ -42,11 +49,15 @@ def run_reproduce(
         _list_recipes(as_json)
         return
     recipe = recipe_named(name)
+    check_int(seeds, "--seeds")
     place = out or Path(f"reproduce-{name}")
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+    if not record and place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise ParameterError(f"`--out` must be free or an empty folder, `{place}` is not.")
-    words = ["nearer reproduce", name, *(["--quick"] if quick else []), f"--seeds {check_int(seeds, 'seeds')}"]
-    words += [f"--only {one}" for one in only]
+    if record and not RESULTS.is_dir():
+        raise ParameterError(
+            f"`--record` must be used where the folder {RESULTS} is, the checkout of nearer; there is none here. "
+            f"Without it the numbers go to `--out`."
+        )
     if weights is not None and backbone is None:
         raise ParameterError("`--weights` must come with `--backbone`, the function that makes the network.")
     network = None
@@ -54,7 +65,6 @@ def run_reproduce(
         from nearer.recipes.unified_view._unseen_class_networks import Backbone
 
         network = Backbone.named(backbone, weights=weights)
-        words += [f"--backbone {backbone}", *([f"--weights {weights}"] if weights is not None else [])]
     console = Console(stderr=True, quiet=quiet)
     columns = [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as bar:
@@ -63,18 +73,21 @@ def run_reproduce(
             quick=quick,
             seeds=seeds,
             only=tuple(only),
+            tune=tune,
+            backbone=network,
             progress=lambda text, done: bar.update(task, description=text, completed=done),
         )
-        outcome = recipe.run(request, backbone=network)
-    record = {"recipe": name, "command": " ".join(words), "nearer": __version__, **outcome.record}
-    write_file(place / "result.json", (json.dumps(record, indent=1) + "\n").encode())
+        outcome = run_recipe(recipe, request, folder=RESULTS if record else None, missing=missing)
+    result = {"recipe": name, "nearer": __version__, **outcome.record}
+    if not record:
+        write_file(place / "result.json", (json.dumps(result, indent=1) + "\n").encode())
     page = html_report(outcome.title, outcome.sections, place / "report.html")
     if as_json:
-        print_json({**record, "report": str(page)})
+        print_json({**result, "report": str(page)})
         return
     for section in outcome.sections:
         _show_section(section)
-    typer.echo(f"Numbers: {place / 'result.json'}. Page with pictures: {page}")
+    typer.echo(f"Numbers: {RESULTS if record else place / 'result.json'}. Page: {page}")
 
 
 def _show_section(section: Any) -> None:

@@ -3,66 +3,74 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 from nearer._validation import check_choice
-from nearer.exceptions import ParameterError
-from nearer.recipes._recipe import Outcome, Request
+from nearer.recipes._recipe import Experiment
 
 __all__ = ["RECIPES", "Recipe", "recipe_named"]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One experiment: its name on the command line, what it shows, and where its function is."""
+    """One experiment: its name on the command line, what it shows, its module and where its rows are kept."""
 
     name: str
     about: str
-    target: str
+    module: str
+    files: tuple[str, ...] = ()
+    """Names of its result files, or how they begin where there is one for each data set (`unseen_*`)."""
     takes_backbone: bool = False
     """Whether it can run on photos with a network of the user's."""
+    tunes: bool = False
+    """Whether it has settings to choose on validation data."""
 
-    def run(self, request: Request, *, backbone: Any = None) -> Outcome:
-        """Run it; `backbone` is a `Backbone` of `nearer.recipes.unified_view._unseen_class_networks`."""
-        if backbone is not None and not self.takes_backbone:
-            others = ", ".join(recipe.name for recipe in RECIPES if recipe.takes_backbone)
-            raise ParameterError(
-                f"`--backbone` must come with one of {others}; {self.name} has networks of its own."
-            )
-        module, _, function = self.target.partition(":")
-        call: Callable[..., Outcome] = getattr(importlib.import_module(module), function)
-        return call(request, backbone=backbone) if backbone is not None else call(request)
+    def load(self) -> Experiment:
+        """The module that measures and presents it."""
+        return cast(Experiment, importlib.import_module(f"nearer.recipes.{self.module}"))
 
 
 RECIPES: tuple[Recipe, ...] = (
     Recipe(
+        "digits",
+        "the demo on ten splits: a metric for handwritten digits from ten labels per class",
+        "digits._splits",
+        ("demo",),
+    ),
+    Recipe(
         "semi-supervised",
         "few labels: MNIST, Fashion-MNIST, CIFAR-10; ours, five deep baselines, comparators",
-        "nearer.recipes.semi_supervised._semi_supervised:reproduce_semi_supervised",
+        "semi_supervised._semi_supervised",
+        ("semi_supervised",),
     ),
     Recipe(
         "relation-alignment",
         "class labels, label sets and label distributions: RAML, HRAML and their rivals",
-        "nearer.recipes.relation_alignment._relation_alignment:reproduce_relation_alignment",
+        "relation_alignment._relation_alignment",
+        ("relation_alignment_*",),
     ),
     Recipe(
         "asymmetric",
         "one map for queries, one for the database: two views of the same items, and k-NN on small sets",
-        "nearer.recipes.asymmetric._asymmetric:reproduce_asymmetric",
+        "asymmetric._asymmetric",
+        ("asymmetric_views", "asymmetric_small"),
     ),
     Recipe(
         "unified-view",
         "classes never seen: RAW, VTHM and the losses and systems they were compared with",
-        "nearer.recipes.unified_view._unified_view:reproduce_unified_view",
+        "unified_view._unified_view",
+        ("unseen_*",),
         takes_backbone=True,
+        tunes=True,
     ),
     Recipe(
         "jrd",
         "classes never seen: AMSoftmax, joint representation similarity, its variants and rivals",
-        "nearer.recipes.joint_representations._jrd:reproduce_jrd",
+        "joint_representations._jrd",
+        ("unseen_*",),
         takes_backbone=True,
+        tunes=True,
     ),
 )
 

@@ -1,14 +1,22 @@
-"""What every published experiment has in common: how it is asked for and what it returns."""
+"""What every published experiment has in common: how it is asked for, what it measures and what it shows.
+
+A recipe is a module with four names: `KEY`, the columns that tell its rows apart; `result_file(row)`, the file that
+a row belongs to; `measure(request)`, which yields rows as they come and leaves out what is done; and
+`present(rows, request)`, which makes tables and pictures of rows whenever they were measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from nearer.reports import Section
 
-__all__ = ["Outcome", "Request"]
+__all__ = ["Experiment", "Measured", "Outcome", "Request"]
+
+Key = tuple[Any, ...]
 
 
 def _silent(text: str, done: float) -> None:
@@ -22,9 +30,24 @@ class Request:
     quick: bool = False
     seeds: int = 3
     only: Sequence[str] = ()
-    """Names of tables or data sets of the recipe; none means all."""
+    """Names of tables, data sets or rows of the recipe; none means all."""
+    done: Collection[Key] = ()
+    """Keys of the rows that are not to be measured again."""
+    tune: bool = False
+    """Choose settings on training and validation data instead of scoring; for recipes that have some to choose."""
+    backbone: Any = None
+    """A `Backbone` for recipes on photos."""
     progress: Callable[[str, float], None] = field(default=_silent)
     """Called as progress(what runs now, the share 0..1 that is done)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """One row, the fingerprint of its data, and what only the run itself can show, such as maps."""
+
+    row: dict[str, Any]
+    data: str
+    sections: Sequence[Section] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,3 +57,24 @@ class Outcome:
     title: str
     sections: Sequence[Section]
     record: dict[str, Any]
+
+
+class Experiment(Protocol):
+    """The module of a recipe."""
+
+    __file__: str
+    KEY: tuple[str, ...]
+
+    def result_file(self, row: Mapping[str, Any]) -> str:
+        """The name, without its ending, of the result file that the row belongs to."""
+
+    def measure(self, request: Request) -> Iterator[Measured]:
+        """Rows as they come."""
+
+    def present(self, rows: Sequence[dict[str, Any]], request: Request) -> Outcome:
+        """Tables and pictures of rows, and what else belongs into the record."""
+
+
+def files_of(experiment: Experiment) -> list[Path]:
+    """The files whose contents decide what the recipe does, besides the library itself."""
+    return sorted(Path(experiment.__file__).parent.glob("*.py"))

@@ -8,24 +8,27 @@ most that one map can be given; to make that possible both sides have the same n
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.datasets import load_digits, stratified_split
+from nearer._validation import check_choice
+from nearer.datasets import load, load_digits, stratified_split
 from nearer.estimators import ITML, LFDA, LMNN, NCA, AsymmetricKNN, Euclidean, GerrymanderingMetric
-from nearer.estimators.neighbors._asymmetric_knn import vote
-from nearer.estimators.neighbors._near import nearest_rows
-from nearer.exceptions import NearerWarning, ParameterError
-from nearer.recipes._recipe import Outcome, Request
-from nearer.reports import Section, Table
+from nearer.exceptions import NearerWarning
+from nearer.recipes._recipe import Measured, Outcome, Request
+from nearer.recipes.asymmetric._one_view import ONE_VIEW_METHODS, ONE_VIEW_SETS, K, measure_one_view, vote_error
+from nearer.reports import Picture, Section, Table
+from nearer.reports._style import ACCENT, MUTED, house_style, new_figure
 
-__all__ = ["PROBLEMS", "SYMMETRIC", "reproduce_asymmetric"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["KEY", "PROBLEMS", "SYMMETRIC", "measure", "present", "result_file"]
 
 Rows = NDArray[Any]
-K = 3
 DIMENSIONS = 16
 
 
@@ -63,69 +66,131 @@ SYMMETRIC: dict[str, Callable[[int], Any]] = {
 }
 
 
-def _error(queries: Rows, labels: Rows, database: Rows, database_labels: Rows) -> float:
-    near = database_labels[nearest_rows(queries, database, K)]
-    return float((vote(near, int(database_labels.max()) + 1) != labels).mean())
+KEY = ("table", "problem", "method", "seed")
 
 
-def _run(problem: str, seed: int, methods: list[str]) -> list[dict[str, Any]]:
-    """The test error of every method on one split."""
+def result_file(row: Mapping[str, Any]) -> str:
+    """Views of the digits and ordinary sets are kept apart."""
+    return "asymmetric_views" if row["table"] == "views" else "asymmetric_small"
+
+
+def _measure_view(problem: str, seed: int, method: str) -> float:
+    """The test error of one method on one split."""
     digits = load_digits().all
     queries, database = PROBLEMS[problem](digits.x.astype(np.float64) / 16)
     train, test = stratified_split(digits.y, test=0.3, seed=seed)
     y = digits.y[train]
-    found = []
-    for name in methods:
-        if name in SYMMETRIC:
-            both = np.concatenate([queries[train], database[train]])
-            learner = SYMMETRIC[name](seed).fit(both, np.concatenate([y, y]))
-            mapped = learner.transform(queries[test]), learner.transform(database[train])
-        else:
-            learner = AsymmetricKNN(DIMENSIONS, k=K, init="pca", random_state=seed)
-            learner.fit_views(queries[train], database[train], y)
-            mapped = learner.transform_queries(queries[test]), learner.transform_database(database[train])
-        error = _error(mapped[0], digits.y[test], mapped[1], y)
-        found.append({"problem": problem, "seed": seed, "method": name, "error": error})
-    return found
+    if method in SYMMETRIC:
+        both = np.concatenate([queries[train], database[train]])
+        learner = SYMMETRIC[method](seed).fit(both, np.concatenate([y, y]))
+        mapped = learner.transform(queries[test]), learner.transform(database[train])
+    else:
+        learner = AsymmetricKNN(DIMENSIONS, k=K, init="pca", random_state=seed)
+        learner.fit_views(queries[train], database[train], y)
+        mapped = learner.transform_queries(queries[test]), learner.transform_database(database[train])
+    return vote_error(mapped[0], digits.y[test], mapped[1], y)
 
 
-def reproduce_asymmetric(request: Request) -> Outcome:
-    """k-NN error of one metric for both sides and of two maps, when queries are another view of the digits.
+def measure(request: Request) -> Iterator[Measured]:
+    """k-NN errors: queries from another view of the digits ("views"), and small sets with one view ("one view").
 
-    `request.only` names problems; the quick form is one split of each and leaves NCA and the slower metrics out.
+    `request.only` names tables, problems or data sets; the quick form is one split of each view and of the two sets
+    that need no files, and leaves the slow metrics out.
     """
-    problems = list(request.only) or list(PROBLEMS)
-    unknown = [name for name in problems if name not in PROBLEMS]
-    if unknown:
-        raise ParameterError(f"`only` must name some of {', '.join(map(repr, PROBLEMS))}, got {unknown[0]!r}.")
-    methods = ["Euclidean", "LFDA", "LMNN"] if request.quick else list(SYMMETRIC)
-    methods = [*methods, "AsymmetricKNN"]
-    seeds = 1 if request.quick else request.seeds
-    rows: list[dict[str, Any]] = []
+    plan = _plan(request)
     with warnings.catch_warnings():
         # Several of the symmetric metrics stop early on views that no single map can bring together.
         warnings.simplefilter("ignore", NearerWarning)
-        for place, problem in enumerate(problems):
-            for seed in range(seeds):
-                request.progress(f"{problem}, split {seed + 1}", (place * seeds + seed) / (len(problems) * seeds))
-                rows += _run(problem, seed, methods)
-    request.progress("done", 1.0)
-    settings = {"k": K, "seeds": seeds, "dimensions": DIMENSIONS, "held_out": 0.3, "data": "digits"}
-    return Outcome(
-        "Two maps for two views", [_section(rows, problems, methods, seeds)], {"settings": settings, "rows": rows}
-    )
+        for number, (table, problem, method, seed) in enumerate(plan):
+            if (table, problem, method, seed) in request.done:
+                continue
+            request.progress(f"{problem}, split {seed + 1}: {method}", number / len(plan))
+            row: dict[str, Any] = {"table": table, "problem": problem, "method": method, "seed": seed}
+            if table == "views":
+                yield Measured({**row, "error": _measure_view(problem, seed, method)}, load_digits().fingerprint())
+            else:
+                yield Measured({**row, **measure_one_view(problem, seed, method)}, load(problem).fingerprint())
 
 
-def _section(rows: list[dict[str, Any]], problems: list[str], methods: list[str], seeds: int) -> Section:
-    def cell(problem: str, method: str) -> str:
-        errors = [row["error"] for row in rows if row["problem"] == problem and row["method"] == method]
-        return f"{100 * np.mean(errors):.1f} ± {100 * np.std(errors):.1f} %"
+def _plan(request: Request) -> list[tuple[str, str, str, int]]:
+    problems = {"views": list(PROBLEMS), "one view": list(ONE_VIEW_SETS)}
+    names = [*problems, *(name for some in problems.values() for name in some)]
+    for name in request.only:
+        check_choice(name, "only", names)
+    methods = {"views": [*SYMMETRIC, "AsymmetricKNN"], "one view": list(ONE_VIEW_METHODS)}
+    if request.quick:
+        problems["one view"] = [name for name in problems["one view"] if name in ("wine", "digits")]
+        methods = {
+            "views": ["Euclidean", "LFDA", "LMNN", "AsymmetricKNN"],
+            "one view": ["Euclidean", "trained for the vote"],
+        }
+    # Seeds outside: a run that is cut short has as many of every set.
+    return [
+        (table, problem, method, seed)
+        for seed in range(1 if request.quick else request.seeds)
+        for table, some in problems.items()
+        for problem in some
+        if not request.only or table in request.only or problem in request.only
+        for method in methods[table]
+    ]
 
-    table = Table(
-        ["metric", *problems], [[name, *(cell(problem, name) for problem in problems)] for name in methods]
-    )
-    text = (
-        f"Test error of the vote of {K} neighbours, mean and deviation over {seeds} splits. Every metric but the "
-        f"last is one map for both sides, learned from both sides together."
-    )
-    return Section("Queries from another view", [text, table])
+
+def present(rows: Sequence[dict[str, Any]], request: Request) -> Outcome:
+    """Mean error and deviation of every metric, one table for each kind of problem, with a picture."""
+    sections = []
+    for table, text in (
+        ("views", "Every metric but the last is one map for both sides, learned from both sides together."),
+        ("one view", "Settings are chosen on training rows; the split is stratified, 70/30."),
+    ):
+        mine = [row for row in rows if row["table"] == table]
+        if not mine:
+            continue
+        problems = list(dict.fromkeys(row["problem"] for row in mine))
+        methods = list(dict.fromkeys(row["method"] for row in mine))
+        errors = {
+            (method, problem): [
+                row["error"] for row in mine if row["problem"] == problem and row["method"] == method
+            ]
+            for method in methods
+            for problem in problems
+        }
+        lines = [[method, *(_cell(errors[method, problem]) for problem in problems)] for method in methods]
+        told = f"Test error of the vote of {K} neighbours, mean and deviation over the splits. {text}"
+        picture = Picture(_bars(errors, methods, problems), "Mean test error; lower is better.")
+        title = "Queries from another view" if table == "views" else "One view, the metric trained for the vote"
+        sections.append(Section(title, [told, Table(["metric", *problems], lines), picture]))
+    settings = {"k": K, "dimensions": DIMENSIONS, "held_out": 0.3}
+    return Outcome("Two maps for two views", sections, {"settings": settings})
+
+
+def _cell(errors: Sequence[float]) -> str:
+    if not errors:
+        return "–"
+    spread = f" ± {100 * np.std(errors):.1f}" if len(errors) > 1 else ""
+    return f"{100 * np.mean(errors):.1f}{spread} % ({len(errors)})"
+
+
+def _bars(errors: dict[tuple[str, str], list[float]], methods: Sequence[str], problems: Sequence[str]) -> Figure:
+    with house_style():
+        figure = new_figure(7.0, 1.0 + 0.3 * len(problems) * len(methods) / 2)
+        axis = figure.subplots()
+        height = 0.8 / len(methods)
+        for number, method in enumerate(methods):
+            means = [100 * float(np.mean(errors[method, one])) if errors[method, one] else 0.0 for one in problems]
+            places = [place + number * height for place in range(len(problems))]
+            color = ACCENT if method == methods[-1] or method == "trained for the vote" else MUTED
+            axis.barh(places, means, height=0.85 * height, color=color)
+            for place, mean in zip(places, means, strict=True):
+                axis.annotate(
+                    f"{method} {mean:.1f}",
+                    (mean, place),
+                    xytext=(4, 0),
+                    textcoords="offset points",
+                    va="center",
+                    size=7.5,
+                )
+        axis.set_yticks([place + 0.4 - height / 2 for place in range(len(problems))], problems)
+        axis.invert_yaxis()
+        axis.set_xlabel("test error, %")
+        axis.margins(x=0.25)
+    return figure

@@ -7,7 +7,7 @@ comparison. The tables also show λ^NN and d̂, which measure how far the unseen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import torch
@@ -30,14 +30,13 @@ from nearer.losses import (
     class_layer,
 )
 from nearer.mining import VTHM
-from nearer.recipes._recipe import Outcome, Request
+from nearer.recipes._recipe import Measured, Outcome, Request
 from nearer.recipes.unified_view._unified_view import printed
-from nearer.recipes.unified_view._unseen_class_networks import Backbone
-from nearer.recipes.unified_view._unseen_class_report import reproduce_tables
+from nearer.recipes.unified_view._unseen_class_report import KEY, measure_tables, present_tables, result_file
 from nearer.recipes.unified_view._unseen_class_systems import damlrrm, deml, ecaml, hdml
 from nearer.recipes.unified_view._unseen_classes import Row, Setting
 
-__all__ = ["TABLES", "LayeredLoss", "reproduce_jrd"]
+__all__ = ["KEY", "TABLES", "LayeredLoss", "measure", "present", "result_file"]
 
 Layer = Literal["features", "embedding", "classes"]
 LAYERS: tuple[Layer, ...] = ("features", "embedding", "classes")
@@ -189,9 +188,14 @@ TITLES = {
 }
 
 
-def reproduce_jrd(request: Request, *, backbone: Backbone | None = None) -> Outcome:
+def measure(request: Request) -> Iterator[Measured]:
     """Run the tables; `only` may name data sets ("omniglot"), tables ("variants") and rows ("JRD").
 
     The photos of "cub200", "cars196", "sop" and "inshop" are read from your data folder and need a `backbone`.
     """
-    return reproduce_tables("Joint representations on unseen classes", TABLES, TITLES, request, backbone=backbone)
+    return measure_tables(TABLES, request)
+
+
+def present(rows: Sequence[dict[str, Any]], request: Request) -> Outcome:
+    """The tables of the rows that were asked for."""
+    return present_tables("Joint representations on unseen classes", TABLES, TITLES, rows, request)

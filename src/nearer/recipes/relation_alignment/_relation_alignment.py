@@ -13,7 +13,7 @@ import itertools
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,12 @@ from nearer.estimators import AAKNN, MLKNN, MetricKNN
 from nearer.evaluation import _distribution as distribution
 from nearer.evaluation import _multilabel as multilabel
 from nearer.exceptions import NearerWarning, ParameterError
-from nearer.recipes._recipe import Outcome, Request
+from nearer.recipes._recipe import Measured, Outcome, Request
 from nearer.recipes.relation_alignment._relation_data import FOLDS, SETS, Array, LabeledSet, Part
 from nearer.recipes.relation_alignment._relation_methods import OURS, Candidate, candidates
 from nearer.reports import Section, Table
 
-__all__ = ["LOWER_IS_BETTER", "METHODS", "measure_set", "reproduce_relation_alignment", "summary", "with_choice"]
+__all__ = ["KEY", "LOWER_IS_BETTER", "METHODS", "measure", "measure_set", "present", "result_file", "summary"]
 
 TABLES = {"classes": "Table 1", "sets": "Table 2", "distributions": "Table 3"}
 METHODS = {
@@ -224,31 +224,41 @@ def _section(data: LabeledSet, lines: Sequence[Row]) -> Section:
     return Section(f"{TABLES[data.kind]}: {data.name}", [data.differs, Table(columns, rows)])
 
 
-def reproduce_relation_alignment(request: Request) -> Outcome:
+KEY = ("dataset", "method", "fold", "seed")
+
+
+def result_file(row: Mapping[str, Any]) -> str:
+    """A file for each data set."""
+    return "relation_alignment_" + str(row["dataset"]).replace("-", "_")
+
+
+def measure(request: Request) -> Iterator[Measured]:
     """The three tables, or those of the data sets (or "table-1", "table-2", "table-3") in `request.only`.
 
     Quick: one fold, one setting per method, a few epochs, the small sets. It shows that everything runs, not what
     the methods can do.
     """
     chosen = _chosen(request)
-    rows: list[Row] = []
-    sections = []
     for number, data in enumerate(chosen):
-        mine = list(
-            measure_set(
-                data,
-                methods=("raw features", *OURS) if request.quick else None,
-                folds=[0] if request.quick else None,
-                seeds=1 if request.quick else request.seeds,
-                quick=request.quick,
-                progress=lambda text, number=number: request.progress(text, number / len(chosen)),  # type: ignore[misc]
-            )
-        )
-        rows += mine
-        sections.append(_section(data, summary(mine)))
-    request.progress("done", 1.0)
-    settings = {"quick": request.quick, "seeds": request.seeds, "sets": [data.name for data in chosen]}
-    record = {"settings": settings, "rows": rows, "summary": summary(rows)}
+        fingerprint = data.load().fingerprint()
+        for row in measure_set(
+            data,
+            methods=("raw features", *OURS) if request.quick else None,
+            folds=[0] if request.quick else None,
+            seeds=1 if request.quick else request.seeds,
+            quick=request.quick,
+            done={(method, fold, seed) for name, method, fold, seed in request.done if name == data.name},
+            progress=lambda text, number=number: request.progress(text, number / len(chosen)),  # type: ignore[misc]
+        ):
+            yield Measured(row, fingerprint)
+
+
+def present(rows: Sequence[Row], request: Request) -> Outcome:
+    """One section for each data set that was asked for."""
+    lines = summary(rows)
+    mine = {data.name: [line for line in lines if line["dataset"] == data.name] for data in _chosen(request)}
+    sections = [_section(data, mine[data.name]) for data in _chosen(request) if mine[data.name]]
+    record = {"sets": list(mine), "summary": [line for some in mine.values() for line in some]}
     return Outcome("Relation alignment: classes, label sets, label distributions", sections, record)
 
 

@@ -36,6 +36,8 @@ class FewLabelImages:
     test: tuple[Tensor, Any]
     pixels: Tensor  # (n, c, h, w) in 0..1, for views that need colours
     note: str
+    fingerprint: str = ""
+    """Of the data set that it was made of."""
 
     @property
     def width(self) -> int:
@@ -91,4 +93,5 @@ def load_few_label_images(
         (standard(torch.from_numpy(test.take(rows).images())), test.y[rows]),
         pixels,
         data.note,
+        data.fingerprint(),
     )

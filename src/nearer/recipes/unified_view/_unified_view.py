@@ -6,6 +6,9 @@ RAW with two other miners. Beside it the losses and systems that the paper compa
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 from nearer.losses import (
     AngularLoss,
     BinomialDevianceLoss,
@@ -21,13 +24,12 @@ from nearer.losses import (
     TripletLoss,
 )
 from nearer.mining import VTHM, DistanceWeighted, SemiHard
-from nearer.recipes._recipe import Outcome, Request
-from nearer.recipes.unified_view._unseen_class_networks import Backbone
-from nearer.recipes.unified_view._unseen_class_report import reproduce_tables
+from nearer.recipes._recipe import Measured, Outcome, Request
+from nearer.recipes.unified_view._unseen_class_report import KEY, measure_tables, present_tables, result_file
 from nearer.recipes.unified_view._unseen_class_systems import abier, hdc, htl, smart_mining
 from nearer.recipes.unified_view._unseen_classes import Row
 
-__all__ = ["TABLES", "reproduce_unified_view"]
+__all__ = ["KEY", "TABLES", "measure", "present", "result_file"]
 
 
 def printed(cub: float, cars: float, sop: float | None = None, inshop: float | None = None) -> dict[str, float]:
@@ -85,9 +87,14 @@ TITLES = {
 }
 
 
-def reproduce_unified_view(request: Request, *, backbone: Backbone | None = None) -> Outcome:
+def measure(request: Request) -> Iterator[Measured]:
     """Run the tables; `only` may name data sets ("omniglot"), tables ("ablation") and rows ("RAW+VTHM").
 
     The photos of "cub200", "cars196", "sop" and "inshop" are read from your data folder and need a `backbone`.
     """
-    return reproduce_tables("Pair weighting on unseen classes", TABLES, TITLES, request, backbone=backbone)
+    return measure_tables(TABLES, request)
+
+
+def present(rows: Sequence[dict[str, Any]], request: Request) -> Outcome:
+    """The tables of the rows that were asked for."""
+    return present_tables("Pair weighting on unseen classes", TABLES, TITLES, rows, request)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -129,6 +129,8 @@ class UnseenClasses:
     whole: UnseenClasses | None = None
     """The same with the held-out classes put back, when the protocol learns once more."""
     note: str = ""
+    fingerprint: str = ""
+    """Of the data set that it was made of."""
 
     @property
     def classes(self) -> int:
@@ -165,7 +167,9 @@ def load_unseen_classes(
                 f"`backbone` must be given for the photos of {name}: a Backbone with a function that makes the "
                 f"network and a local file with its weights. Nothing is downloaded."
             )
-        return _from_folder(name, LOADERS[name](), seed, protocol or FOLDER_PROTOCOL, backbone, limit)
+        data = LOADERS[name]()
+        made = _from_folder(name, data, seed, protocol or FOLDER_PROTOCOL, backbone, limit)
+        return replace(made, fingerprint=data.fingerprint())
     plan = protocol or PROTOCOLS[name]
     data = LOADERS[name]()
     seen, unseen, groups = _sides(name, data)
@@ -173,8 +177,10 @@ def load_unseen_classes(
         unseen = unseen.take(_first_of_each(unseen.y, limit))
     fit, held_out = hold_out(seen.y if groups is None else groups, plan.held_out, seed)
     if name == "cars196_features":
-        return _features(data, seen, unseen, fit, held_out, plan)
-    return _images(name, data, seen, unseen, fit, held_out, plan)
+        made = _features(data, seen, unseen, fit, held_out, plan)
+    else:
+        made = _images(name, data, seen, unseen, fit, held_out, plan)
+    return replace(made, fingerprint=data.fingerprint())
 
 
 def hold_out(labels: Any, share: float, seed: int) -> tuple[Rows, Rows]:

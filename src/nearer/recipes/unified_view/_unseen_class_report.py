@@ -3,43 +3,108 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nearer._validation import check_choice
-from nearer.recipes._recipe import Outcome, Request
+from nearer.recipes._recipe import Measured, Outcome, Request
 from nearer.recipes.unified_view._unseen_class_data import (
     DATASETS,
     FOLDERS,
     PROTOCOLS,
-    Protocol,
     load_unseen_classes,
 )
-from nearer.recipes.unified_view._unseen_class_networks import Backbone
-from nearer.recipes.unified_view._unseen_classes import Row, Run, run_row, summarize, untrained
+from nearer.recipes.unified_view._unseen_classes import Row, Run, run_row, summarize, untrained, validate_row
 from nearer.reports import Picture, Section, Table, training_curve
 from nearer.reports._style import ACCENT, MUTED, house_style, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["START", "describe", "recall_chart", "reproduce_tables", "summary_table"]
+__all__ = [
+    "KEY",
+    "START",
+    "describe",
+    "measure_tables",
+    "present_tables",
+    "recall_chart",
+    "result_file",
+    "summary_table",
+]
 
 START = "untrained"
+RATES = (0.25, 0.5, 1.0, 2.0, 4.0)
 QUICK: dict[str, Any] = {"epochs": 2, "steps": 12}
 QUICK_TEST = 1500
 
 
-def reproduce_tables(
-    title: str,
-    tables: Mapping[str, Sequence[Row]],
-    titles: Mapping[str, str],
-    request: Request,
-    *,
-    backbone: Backbone | None = None,
-    protocol: Protocol | None = None,
+KEY = ("data", "row", "seed", "rate")
+Tables = Mapping[str, Sequence[Row]]
+
+
+def result_file(row: Mapping[str, Any]) -> str:
+    """A file for each data set; factors on the rate that were tried on validation classes are kept apart."""
+    return f"unseen_{row['data']}" if row["rate"] is None else f"unseen_tuning_{row['data']}"
+
+
+def measure_tables(tables: Tables, request: Request) -> Iterator[Measured]:
+    """Every row of the tables on every data set that `only` names, with every seed.
+
+    With `request.tune` nothing is scored on unseen classes: factors on the learning rate are compared on validation
+    classes, one seed.
+    """
+    sets, chosen = _asked(tables, request)
+    wanted: list[Row | None] = list({row.name: row for rows in chosen.values() for row in rows}.values())
+    rates: Sequence[float | None] = RATES if request.tune else (None,)
+    wanted = wanted if request.tune else [None, *wanted]
+    seeds = 1 if request.quick or request.tune else request.seeds
+    plan = [(name, seed, row, rate) for name in sets for seed in range(seeds) for row in wanted for rate in rates]
+    held: tuple[str, int] | None = None
+    for number, (name, seed, row, rate) in enumerate(plan):
+        called = START if row is None else row.name
+        if (name, called, seed, rate) in request.done:
+            continue
+        request.progress(f"{name}, seed {seed}: {called}", number / len(plan))
+        if held != (name, seed):
+            protocol = PROTOCOLS.get(name)
+            if request.quick and protocol is not None:
+                protocol = dataclasses.replace(protocol, **QUICK)
+            limit = QUICK_TEST if request.quick else None
+            data = load_unseen_classes(name, seed, protocol=protocol, backbone=request.backbone, limit=limit)
+            held = (name, seed)
+        if rate is not None and row is not None:
+            found = {
+                "data": name,
+                "row": called,
+                "seed": seed,
+                "validation": validate_row(row, data, seed, rate=rate),
+            }
+            yield Measured({**found, "rate": rate}, data.fingerprint)
+            continue
+        run = untrained(data, seed) if row is None else run_row(row, data, seed)
+        found = {**describe(name, called, seed, run), "protocol": dataclasses.asdict(data.protocol)}
+        history = {key: [one.get(key) for one in run.history] for key in ("loss", "recall@1")}
+        shown: list[Section] = []
+        if run.history and seed == 0 and row is wanted[-1]:
+            curve = Picture(training_curve(history), "The loss and Recall@1 on validation classes, by epoch.")
+            shown = [Section(f"How it learnt: {called} on {name}", [curve])]
+        yield Measured(found, data.fingerprint, shown)
+
+
+def present_tables(
+    title: str, tables: Tables, titles: Mapping[str, str], rows: Sequence[Mapping[str, Any]], request: Request
 ) -> Outcome:
-    """Every row of the tables on every data set that `only` names, with every seed."""
+    """Means, standard errors and printed numbers of the rows that were asked for."""
+    sets, chosen = _asked(tables, request)
+    scored = [row for row in rows if row["rate"] is None and row["data"] in sets]
+    seeds = len({row["seed"] for row in scored})
+    sections = _sections(sets, chosen, titles, scored, request.quick, seeds) if scored else []
+    sections += _tuning([row for row in rows if row["rate"] is not None and row["data"] in sets])
+    return Outcome(title, sections, {"summary": summarize(scored)})
+
+
+def _asked(tables: Tables, request: Request) -> tuple[list[str], dict[str, list[Row]]]:
+    """The data sets and the rows that the request names; all of them by default."""
     known = {row.name: row for rows in tables.values() for row in rows}
     for name in request.only:
         check_choice(name, "only", [*DATASETS, *FOLDERS, *tables, *known])
@@ -52,39 +117,19 @@ def reproduce_tables(
     }
     if not any(chosen.values()):
         chosen = {table: list(rows) for table, rows in tables.items()}
-    wanted = list({row.name: row for rows in chosen.values() for row in rows}.values())
-    seeds = 1 if request.quick else request.seeds
-    records: list[dict[str, Any]] = []
-    curves: dict[str, list[dict[str, float]]] = {}
-    total = len(sets) * seeds * (len(wanted) + 1)
-    for name in sets:
-        for seed in range(seeds):
-            plan = protocol or PROTOCOLS.get(name)
-            if request.quick and plan is not None:
-                plan = dataclasses.replace(plan, **QUICK)
-            limit = QUICK_TEST if request.quick else None
-            data = load_unseen_classes(name, seed, protocol=plan, backbone=backbone, limit=limit)
-            for row in (None, *wanted):
-                called = START if row is None else row.name
-                request.progress(f"{name}, seed {seed}: {called}", len(records) / total)
-                run = untrained(data, seed) if row is None else run_row(row, data, seed)
-                records.append(describe(name, called, seed, run))
-                if run.history and seed == 0:
-                    curves[name] = run.history
-    request.progress("done", 1.0)
-    return Outcome(
-        title,
-        _sections(sets, chosen, titles, records, curves, request.quick, seeds),
-        {
-            "quick": request.quick,
-            "seeds": seeds,
-            "protocols": {
-                name: dataclasses.asdict(protocol or PROTOCOLS[name]) for name in sets if name in PROTOCOLS
-            },
-            "rows": records,
-            "summary": summarize(records),
-        },
-    )
+    return sets, chosen
+
+
+def _tuning(rows: Sequence[Mapping[str, Any]]) -> list[Section]:
+    """What each factor on the learning rate gave on validation classes."""
+    if not rows:
+        return []
+    groups: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        groups.setdefault((row["data"], row["row"]), []).append(f"{row['rate']:g}: {row['validation']:.1f}")
+    lines = [[*names, ", ".join(values)] for names, values in groups.items()]
+    text = "Recall@1 on validation classes, taken from the seen ones, for factors on the learning rate."
+    return [Section("Rates that were tried", [text, Table(["data", "row", "factor: R@1"], lines)])]
 
 
 def describe(data: str, row: str, seed: int, run: Run) -> dict[str, Any]:
@@ -93,6 +138,7 @@ def describe(data: str, row: str, seed: int, run: Run) -> dict[str, Any]:
         "data": data,
         "row": row,
         "seed": seed,
+        "rate": None,
         "scores": run.scores,
         "validation": run.validation,
         "best": run.best,
@@ -105,7 +151,6 @@ def _sections(
     chosen: Mapping[str, Sequence[Row]],
     titles: Mapping[str, str],
     records: Sequence[Mapping[str, Any]],
-    curves: Mapping[str, Sequence[Mapping[str, float]]],
     quick: bool,
     seeds: int,
 ) -> list[Section]:
@@ -125,15 +170,11 @@ def _sections(
             if rows:
                 names = [START, *(row.name for row in rows)]
                 mine = [line for line in lines if line["data"] == name and line["row"] in names]
+                if not mine:
+                    continue
                 body = summary_table(mine, {row.name: row.printed for row in rows})
                 picture = Picture(recall_chart(mine, f"{name}: {table}"), "Recall@1 of every row with its error.")
                 sections.append(Section(f"{titles[table]}: {name}", [body, picture]))
-        if name in curves:
-            history = {key: [one.get(key) for one in curves[name]] for key in ("loss", "recall@1")}
-            picture = Picture(
-                training_curve(history), "The loss and Recall@1 on validation classes of the last row, by epoch."
-            )
-            sections.append(Section(f"How it learnt: {name}", [picture]))
     return sections
 
 

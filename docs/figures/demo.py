@@ -1,6 +1,6 @@
 """Draw docs/images/demo.png: the map and the retrieved digits of the report of `nearer demo`, on one picture.
 
-python benchmarks/quality/demo_picture.py
+python docs/figures/demo.py
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Time, memory and 3-NN accuracy of every estimator at its defaults on five data sets, Euclidean among them.
 
-    python benchmarks/quality/estimators.py               five seeds, everything but the two below
-    python benchmarks/quality/estimators.py --only LMNN   some estimators again; their rows replace the older ones
-    python benchmarks/quality/estimators.py --quadratic   NCA and MLKR on the 20,000 rows, one seed
-    python benchmarks/quality/estimators.py --scikit      scikit-learn's NCA beside ours
-    python benchmarks/quality/estimators.py --large       memory on 100,000 × 200 (some with --only)
+    python benchmarks/speed/estimators.py               five seeds, everything but the two below
+    python benchmarks/speed/estimators.py --only LMNN   some estimators again; their rows replace the older ones
+    python benchmarks/speed/estimators.py --quadratic   NCA and MLKR on the 20,000 rows, one seed
+    python benchmarks/speed/estimators.py --scikit      scikit-learn's NCA beside ours
+    python benchmarks/speed/estimators.py --large       memory on 100,000 × 200 (some with --only)
 
 Each fit runs in a forked process of its own with one BLAS thread: its CPU seconds, and how far the resident
 memory grew. The synthetic sets are `make_classification` with class_sep=1.5; redundant columns make them singular.
@@ -17,7 +17,6 @@ import os
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
 
 import argparse
-import json
 import multiprocessing
 import sys
 import time
@@ -35,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nearer import estimators as E
 from nearer.estimators.linear._nca import nca_loss_and_gradient
 from nearer.exceptions import StoppedEarlyWarning
-from record import RESULTS, peak_megabytes, save
+from record import peak_megabytes, save
 
 SETS = ("wine", "cancer", "digits", "5k", "20k")
 LEARNERS: dict[str, type[Any]] = {
@@ -148,7 +147,7 @@ def scikit(seeds: int) -> None:
                 row["accuracy"] = accuracy(components, train, test, train_y, test_y)
                 print(row, flush=True)
                 rows.append(row)
-    save("estimators_nca", rows, packages=("scikit-learn", "scipy"), threads=1)
+                save("estimators_nca", rows, key=["estimator", "dataset", "seed"])
 
 
 def large(only: list[str] | None) -> None:
@@ -165,12 +164,7 @@ def large(only: list[str] | None) -> None:
         _, facts = fit(learner.set_params(**limited), X, y)
         rows[name] = {"estimator": name, **facts, "limited": limited, "data_megabytes": X.nbytes / 2**20}
         print(rows[name], flush=True)
-        path = RESULTS / "estimators_large.json"
-        older = {row["estimator"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
-        merged = {name: row for name in LEARNERS if (row := rows.get(name) or older.get(name))}
-        save(
-            "estimators_large", list(merged.values()), packages=("scikit-learn", "scipy"), threads=1, shape=X.shape
-        )
+        save("estimators_large", [rows[name]], key=["estimator"], shape=X.shape)
 
 
 def main() -> None:
@@ -188,20 +182,14 @@ def main() -> None:
     if options.quadratic:
         for name in QUADRATIC:
             rows.append(measure(make(LEARNERS[name], 0), name, "20k", 0))
-            save("estimators_quadratic", rows, packages=("scikit-learn", "scipy"), threads=1, seeds=1)
+            save("estimators", rows, key=["estimator", "dataset", "seed"])
         return None
     for seed in range(options.seeds):
         for dataset in SETS:
             for name in options.only or LEARNERS:
                 if not (dataset == "20k" and name in QUADRATIC):
                     rows.append(measure(make(LEARNERS[name], seed), name, dataset, seed))
-        save(
-            "estimators_again" if options.only else "estimators",
-            rows,
-            packages=("scikit-learn", "scipy"),
-            threads=1,
-            seeds=seed + 1,
-        )
+        save("estimators", rows, key=["estimator", "dataset", "seed"])
     return None
 
 

@@ -1,0 +1,41 @@
+"""Write the tables of the documents from the result files: `python benchmarks/tables [--check]`.
+
+A page holds `<!-- table: NAME -->` … `<!-- end -->`; what stands between is replaced by the function of that name
+in this folder, which reads `benchmarks/results/*.json`. With --check nothing is written: a stale table is an error.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import experiments  # noqa: F401
+import systems  # noqa: F401
+from page import ROOT, TABLES
+
+import estimators  # noqa: F401  each file registers its tables
+import evaluation  # noqa: F401
+import losses  # noqa: F401
+
+MARK = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def fill(text: str) -> str:
+    return MARK.sub(lambda match: match.group(1) + TABLES[match["name"]]() + match.group(3), text)
+
+
+def main() -> int:
+    stale = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        old = page.read_text()
+        new = fill(old)
+        if new != old:
+            stale.append(str(page.relative_to(ROOT)))
+            if "--check" not in sys.argv:
+                page.write_text(new)
+    print("\n".join(stale) or "all tables are up to date")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

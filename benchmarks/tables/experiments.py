@@ -1,0 +1,222 @@
+"""The tables of the published experiments, from the rows that `nearer reproduce NAME --record` wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from page import load, markdown, measured, source, table
+
+
+def _relation_rows(kind: str) -> tuple[list[dict[str, Any]], list[list[dict[str, Any]]]]:
+    """The summaries of all data sets of one kind that have been measured, and their records."""
+    from nearer.recipes.relation_alignment._relation_alignment import summary
+    from nearer.recipes.relation_alignment._relation_data import SETS
+
+    lines, records = [], []
+    for name, data in SETS.items():
+        file = "relation_alignment_" + name.replace("-", "_")
+        if data.kind == kind and measured(file):
+            records.append(load(file))
+            lines += summary(records[-1])
+            lines += [
+                {"dataset": name, "method": method, "printed": values} for method, values in data.printed.items()
+            ]
+            lines.append({"dataset": name, "method": "", "differs": data.differs})
+    return lines, records
+
+
+def _relation_table(kind: str) -> str:
+    from nearer.recipes.relation_alignment._relation_alignment import SCORES
+
+    lines, records = _relation_rows(kind)
+    scores, rows = SCORES[kind], []
+    for line in lines:
+        if "differs" in line:
+            rows.append((f"*{line['dataset']}*", f"*{line['differs']}*", *[""] * (len(scores) + 2)))
+        elif "printed" in line:
+            cells = [f"{line['printed'][score]:.4f}" if score in line["printed"] else "" for score in scores]
+            rows.append((line["dataset"], line["method"], *cells, "", ""))
+        else:
+            cells = [
+                f"{line[score]:.4f}" + (f" ± {line[score + ' error']:.4f}" if line["runs"] > 1 else "")
+                for score in scores
+            ]
+            behind = ", ".join(line.get("worse than raw", ()))
+            rows.append((line["dataset"], line["method"], *cells, line["runs"], behind))
+    header = ("data", "method", *scores, "runs", "not better than raw in")
+    return markdown(header, rows) + source(row for record in records for row in record)
+
+
+@table("relation-alignment-classes")
+def relation_alignment_classes() -> str:
+    return _relation_table("classes")
+
+
+@table("relation-alignment-sets")
+def relation_alignment_sets() -> str:
+    return _relation_table("sets")
+
+
+@table("relation-alignment-distributions")
+def relation_alignment_distributions() -> str:
+    return _relation_table("distributions")
+
+
+def _errors(result: str) -> str:
+    """Mean and deviation of the error of every method over the seeds, one column per problem."""
+    if not measured(result):
+        return "Not measured yet.\n"
+    record = load(result)
+    names = list(dict.fromkeys(row["problem"] for row in record))
+    methods = list(dict.fromkeys(row["method"] for row in record))
+
+    def cell(method: str, name: str) -> str:
+        errors = [row["error"] for row in record if row["method"] == method and row["problem"] == name]
+        if not errors:
+            return "–"
+        mean = sum(errors) / len(errors)
+        spread = (sum((one - mean) ** 2 for one in errors) / len(errors)) ** 0.5
+        few = f" ({len(errors)} seeds)" if len(errors) < 5 else ""
+        return f"{100 * mean:.2f} ± {100 * spread:.2f} %{few}"
+
+    rows = [[method, *(cell(method, name) for name in names)] for method in methods]
+    return markdown(["metric", *names], rows) + source(record)
+
+
+@table("asymmetric-views")
+def asymmetric_views() -> str:
+    return _errors("asymmetric_views")
+
+
+@table("asymmetric-small")
+def asymmetric_small() -> str:
+    return _errors("asymmetric_small")
+
+
+@table("semi-supervised")
+def semi_supervised() -> str:
+    if not measured("semi_supervised"):
+        return ""
+    record = load("semi_supervised")
+    printed = {"mnist": (48.3, 93.9), "fashion": (53.2, 77.6), "cifar10": (25.3, 41.4)}
+    shown = ("nmi", "recall@1", "recall@2", "recall@4", "recall@8")
+    rows: list[tuple[object, ...]] = []
+    for data, (nmi, first) in printed.items():
+        mine = [row for row in record if row["data"] == data and row["alpha"] == 40.0]
+        for method in dict.fromkeys(row["method"] for row in mine):
+            found = [row["scores"] for row in mine if row["method"] == method]
+            cells = []
+            for score in shown:
+                values = [one[score] for one in found]
+                mean = sum(values) / len(values)
+                spread = (sum((value - mean) ** 2 for value in values) / max(1, len(values) - 1)) ** 0.5
+                cells.append(f"{mean:.1f}" + (f" ± {spread:.1f}" if len(values) > 1 else ""))
+            rows.append((data, method, *cells, len(found)))
+        rows.append((data, "*best printed*", nmi, first, "", "", "", ""))
+    return markdown(("data", "method", "NMI", "R@1", "R@2", "R@4", "R@8", "seeds"), rows) + source(record)
+
+
+UNSEEN = {
+    "omniglot": "Omniglot",
+    "cars196_features": "Cars-196 features",
+    "coil20": "COIL-20",
+    "fashion": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+}
+
+
+def _unseen_rows(data: str, tables: Sequence[str]) -> list[dict[str, Any]]:
+    """The lines of one data set in the order of the recipes' tables."""
+    from nearer.recipes.joint_representations import _jrd as jrd
+    from nearer.recipes.unified_view import _unified_view as unified_view
+    from nearer.recipes.unified_view._unseen_class_report import START
+    from nearer.recipes.unified_view._unseen_classes import summarize
+
+    known = {"unified": unified_view.TABLES, "jrd": jrd.TABLES}
+    wanted = [START]
+    for place in tables:
+        recipe, _, name = place.partition("/")
+        wanted += [row.name for row in known[recipe][name]]
+    lines = {line["row"]: line for line in summarize(load(f"unseen_{data}"))}
+    return [lines[name] for name in dict.fromkeys(wanted) if name in lines]
+
+
+def _unseen(*tables: str, data: Sequence[str] = tuple(UNSEEN), measures: bool = False) -> str:
+    """Mean ± standard error of every row, for each data set that was measured."""
+    scores = {"recall@1": "R@1", "recall@2": "R@2", "recall@4": "R@4", "recall@8": "R@8", "map@r": "MAP@R"}
+    scores |= {"lambda": "λ", "discrepancy": "d̂"} if measures else {}
+    parts = []
+    for name in data:
+        lines = _unseen_rows(name, tables) if measured(f"unseen_{name}") else []
+        if len(lines) < 2:
+            continue
+
+        def cell(line: dict[str, Any], key: str) -> str:
+            digits = 2 if key == "discrepancy" else 1
+            spread = f" ± {line[f'{key} error']:.{digits}f}" if line["seeds"] > 1 else ""
+            return f"{line[key]:.{digits}f}{spread}"
+
+        rows = [(line["row"], *(cell(line, key) for key in scores), line["seeds"]) for line in lines]
+        body = markdown((UNSEEN[name], *scores.values(), "seeds"), rows)
+        record = load(f"unseen_{name}")
+        shown = {line["row"] for line in lines}
+        parts.append(body + source(row for row in record if row["row"] in shown))
+    return "\n".join(parts)
+
+
+@table("unseen-ablation")
+def unseen_ablation() -> str:
+    return _unseen("unified/ablation")
+
+
+@table("unseen-baselines")
+def unseen_baselines() -> str:
+    return _unseen("unified/baselines", "jrd/baselines")
+
+
+@table("unseen-jrd")
+def unseen_jrd() -> str:
+    return _unseen("jrd/variants", measures=True)
+
+
+@table("unseen-kernels")
+def unseen_kernels() -> str:
+    return _unseen("jrd/kernels", "jrd/alpha")
+
+
+@table("unseen-rates")
+def unseen_rates() -> str:
+    """Recall@1 on validation classes for the factors on the learning rate that were tried."""
+    rows: list[tuple[object, ...]] = []
+    sources = ""
+    for name, title in UNSEEN.items():
+        if not measured(f"unseen_tuning_{name}"):
+            continue
+        record = load(f"unseen_tuning_{name}")
+        sources += source(record)
+        for method in dict.fromkeys(row["row"] for row in record):
+            mine = [row for row in record if row["row"] == method]
+            tried = ", ".join(f"{row['rate']:g}: {row['validation']:.1f}" for row in mine)
+            rows.append((title, method, tried))
+    return markdown(("data", "row", "factor: R@1 on validation classes"), rows) + sources if rows else ""
+
+
+@table("demo")
+def demo() -> str:
+    from nearer.recipes.digits._splits import summary
+
+    record = load("demo")
+    rows = [
+        (
+            line["score"],
+            f"{line['raw']:.4f} ± {line['raw spread']:.4f}",
+            f"{line['learned']:.4f} ± {line['learned spread']:.4f}",
+            f"{line['learned'] - line['raw']:+.4f}",
+            f"{line['better']} of {line['splits']}",
+        )
+        for line in summary(record)
+    ]
+    return markdown(("score", "raw features", "learned metric", "difference", "splits better"), rows) + source(
+        record
+    )

@@ -1,0 +1,55 @@
+"""What the tables share: reading result files, Markdown, the line that says how a table was made, a registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+TABLES: dict[str, Callable[[], str]] = {}
+
+
+def table(name: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
+    """Register the function that writes the table `<!-- table: NAME -->` of a page."""
+
+    def register(function: Callable[[], str]) -> Callable[[], str]:
+        TABLES[name] = function
+        return function
+
+    return register
+
+
+def load(name: str) -> list[dict[str, Any]]:
+    """The rows of a result file."""
+    rows: list[dict[str, Any]] = json.loads((RESULTS / f"{name}.json").read_text())["rows"]
+    return rows
+
+
+def measured(name: str) -> bool:
+    """Whether there is such a file."""
+    return (RESULTS / f"{name}.json").exists()
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def source(rows: Iterable[Mapping[str, Any]]) -> str:
+    """The line under a table that says by which commands, from which sources and with which torch its rows came."""
+    made = [row["made"] for row in rows]
+    commands = list(dict.fromkeys(one["command"] for one in made))
+    shown = ", ".join(f"`{command}`" for command in commands[:3])
+    if len(commands) > 3:
+        shown += f" and {len(commands) - 3} more"
+    sources = list(dict.fromkeys(one["source"] for one in made if one["source"]))
+    versions = ", ".join(dict.fromkeys(one["versions"]["torch"] for one in made))
+    parts = [f"source {', '.join(sources)}"] if sources else []
+    older = sum(not one["source"] for one in made)
+    if older:
+        parts.append(f"{older} of {len(made)} rows are older than provenance by row")
+    return f"\nMade by {shown}; {'; '.join(parts)}; torch {versions}.\n"
