@@ -22,7 +22,6 @@ from nearer import losses
 from nearer.geometry import MLP
 from nearer.mining import VTHM
 from nearer.training import (
-    AlternatingStep,
     BelievedAngular,
     Checkpoints,
     ClassSampler,
@@ -35,6 +34,7 @@ from nearer.training import (
     train,
 )
 from nearer.training import _processes as processes
+from nearer.training._alternating import AlternatingStep
 from nearer.training._processes import rank
 
 

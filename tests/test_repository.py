@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import nearer
+from oldest_dependencies import oldest
 
 ROOT = Path(__file__).resolve().parents[1]
 BANNED = {"utils", "common", "helpers", "misc", "base", "core", "manager", "metrics"}
@@ -48,6 +51,39 @@ def test_relative_links_of_the_documents_lead_somewhere() -> None:
             if "://" not in target and not (page.parent / target).exists():
                 broken.append(f"{page.relative_to(ROOT)}: {target}")
     assert not broken
+
+
+def test_every_import_is_declared() -> None:
+    """A package that the library imports at its top level is a dependency, not a guest of another dependency."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = [
+        *project["dependencies"],
+        *(line for extra in project["optional-dependencies"].values() for line in extra),
+    ]
+    declared = {re.split(r"[\[<>=]", line)[0].lower().replace("-", "_") for line in lines}
+    other_names = {"sklearn": "scikit_learn", "faiss": "faiss_cpu", "yaml": "pyyaml", "PIL": "pillow"}
+    known = {"nearer", "mlflow", "wandb", *sys.stdlib_module_names}
+    missing = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            else:
+                continue
+            for name in names:
+                top = name.split(".")[0]
+                if top not in known and other_names.get(top, top).lower() not in declared:
+                    missing.add(f"{path.relative_to(ROOT)}: {top}")
+                assert not name.startswith("torch._C"), f"{path.relative_to(ROOT)} imports {name}, which is private"
+    assert not missing
+
+
+def test_the_oldest_dependencies_are_pins() -> None:
+    pins = oldest()
+    assert "torch==2.6" in pins
+    assert all(re.fullmatch(r"[\w-]+==[\w.]+", pin) for pin in pins)
 
 
 def test_no_data_is_committed() -> None:

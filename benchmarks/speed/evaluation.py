@@ -29,7 +29,11 @@ import torch
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from nearer import datasets
+from nearer.datasets._banking77 import load_banking77
+from nearer.datasets._cars196 import load_cars196_features
+from nearer.datasets._digits import load_digits
+from nearer.datasets._mnist import load_mnist
+from nearer.datasets._uci import load_letter
 from nearer.evaluation import evaluate, kmeans, nmi
 from nearer.evaluation._problem import unit_rows
 from nearer.exceptions import MissingDataError
@@ -171,7 +175,7 @@ def memory_of(classes: int) -> None:
 
 def real_data() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     def mnist(part: str) -> tuple[np.ndarray, np.ndarray]:
-        split = getattr(datasets.load_mnist(), part)
+        split = getattr(load_mnist(), part)
         return np.asarray(split.x, dtype=np.float32).reshape(len(split.y), -1) / 255, np.asarray(split.y)
 
     def principal(points: np.ndarray, count: int) -> np.ndarray:
@@ -187,14 +191,12 @@ def real_data() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
         return principal(points, 50), labels
 
     loaders: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
-        "digits, pixels, unit length": lambda: unit(datasets.load_digits().all),
-        "letter": lambda: (lambda s: (np.asarray(s.x, dtype=np.float32), np.asarray(s.y)))(
-            datasets.load_letter().all
-        ),
+        "digits, pixels, unit length": lambda: unit(load_digits().all),
+        "letter": lambda: (lambda s: (np.asarray(s.x, dtype=np.float32), np.asarray(s.y)))(load_letter().all),
         "MNIST test, pixels": lambda: mnist("test"),
         "MNIST train, 50 principal components": train,
-        "Cars-196 test classes, features": lambda: unit(datasets.load_cars196_features().test),
-        "BANKING77 test, embeddings": lambda: unit(datasets.load_banking77().test),
+        "Cars-196 test classes, features": lambda: unit(load_cars196_features().test),
+        "BANKING77 test, embeddings": lambda: unit(load_banking77().test),
     }
     for name, load in loaders.items():
         try:

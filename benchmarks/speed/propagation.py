@@ -18,7 +18,8 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from nearer.datasets import few_labels, load_mnist
+from nearer.datasets import few_labels
+from nearer.datasets._mnist import load_mnist
 from nearer.graph import nearest_neighbors, propagate
 from nearer.mining import mine_neighborhood
 from record import peak_megabytes, save

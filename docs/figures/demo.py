@@ -12,7 +12,7 @@ from PIL import Image
 
 from nearer.recipes import learn_digits
 from nearer.recipes.digits._digits_report import digits_figures
-from nearer.reports import as_png
+from nearer.reports._style import as_png
 
 PLACE = Path(__file__).resolve().parents[2] / "docs" / "images" / "demo.png"
 

@@ -10,7 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 from nearer.cli import app
-from nearer.datasets import load_cub200
+from nearer.datasets._cub200 import load_cub200
 from nearer.recipes.unified_view import _unseen_class_data as unseen_class_data
 from nearer.recipes.unified_view import _unseen_class_report as unseen_class_report
 from unseen_class_sets import SHORT, photos, tiny_backbone

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nearer.datasets import Dataset, data_folder, load
+from nearer.datasets import Dataset, load
+from nearer.datasets._local import data_folder
 
 DataFile = Callable[[str], Path]
 
@@ -31,7 +32,7 @@ def real() -> Callable[[str], Dataset]:
     loaded: dict[str, Dataset] = {}
 
     def get(name: str) -> Dataset:
-        from nearer.datasets import SOURCES
+        from nearer.datasets._catalog import SOURCES
 
         for file in SOURCES[name].files:
             if not (data_folder() / file.name).is_file():

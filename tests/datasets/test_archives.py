@@ -21,23 +21,16 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy.io import savemat
 
-from nearer.datasets import (
-    Dataset,
-    load_binary_alphadigits,
-    load_cifar10,
-    load_fashion_mnist,
-    load_letter,
-    load_mnist,
-    load_omniglot,
-    load_satimage,
-    load_usps,
-)
+from nearer.datasets import Dataset
 from nearer.datasets import _cifar10 as cifar10
-from nearer.datasets._cifar10 import read_cifar10_archive
+from nearer.datasets._cifar10 import load_cifar10, read_cifar10_archive
+from nearer.datasets._fashion import load_fashion_mnist
 from nearer.datasets._idx import read_idx
-from nearer.datasets._omniglot import read_omniglot_archive
-from nearer.datasets._uci import read_letter, read_satimage
-from nearer.datasets._usps import read_libsvm
+from nearer.datasets._mnist import load_mnist
+from nearer.datasets._omniglot import load_omniglot, read_omniglot_archive
+from nearer.datasets._shapes import load_binary_alphadigits
+from nearer.datasets._uci import load_letter, load_satimage, read_letter, read_satimage
+from nearer.datasets._usps import load_usps, read_libsvm
 from nearer.exceptions import CorruptFileError, MissingDataError
 
 Real = Callable[[str], Dataset]
@@ -299,7 +292,7 @@ def test_cifar10_a_true_second_half_is_accepted(tmp_path: Path, real: Real) -> N
 
 
 def _real_file(name: str) -> Path:
-    from nearer.datasets import data_folder
+    from nearer.datasets._local import data_folder
 
     return data_folder() / name
 

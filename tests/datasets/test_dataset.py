@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from nearer.datasets import Dataset, Source, Split, load_digits, load_iris, tfidf
+from nearer.datasets import Dataset, Source, Split, tfidf
+from nearer.datasets._digits import load_digits
+from nearer.datasets._uci import load_iris
 from nearer.exceptions import ParameterError, ShapeError
 
 SOURCE = Source("toy", "Toy", "nobody", "none", "http://nowhere")

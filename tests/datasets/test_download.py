@@ -17,9 +17,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from nearer.datasets import Download, download_file, load_mnist
 from nearer.datasets import _mnist as mnist
+from nearer.datasets._download import download_file
 from nearer.datasets._local import obtain
+from nearer.datasets._mnist import load_mnist
+from nearer.datasets._source import Download
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
 
 BODY = bytes(range(256)) * 4000

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nearer.datasets import load_files, load_image, load_image_folder
+from nearer.datasets import load_files, load_image_folder
+from nearer.datasets._image_files import load_image
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, ShapeError
 
 

@@ -10,7 +10,11 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from nearer.datasets import Dataset, load, load_cars196, load_cub200, load_inshop, load_sop
+from nearer.datasets import Dataset, load
+from nearer.datasets._cars196 import load_cars196
+from nearer.datasets._cub200 import load_cub200
+from nearer.datasets._inshop import load_inshop
+from nearer.datasets._sop import load_sop
 from nearer.exceptions import CorruptFileError, MissingDataError
 
 
@@ -200,7 +204,7 @@ def test_a_missing_image_is_named(
 def test_an_absent_tree_says_where_it_was_looked_for(
     name: str, make: Callable[[Path], Path], loader: Callable[..., Dataset], message: str, tmp_path: Path
 ) -> None:
-    from nearer.datasets import SOURCES
+    from nearer.datasets._catalog import SOURCES
 
     with pytest.raises(MissingDataError) as caught:
         loader(folder=tmp_path)

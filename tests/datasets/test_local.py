@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearer.datasets import DataFile
 from nearer.datasets import _local as local
+from nearer.datasets._source import DataFile
 from nearer.exceptions import CorruptFileError, MissingDataError
 
 

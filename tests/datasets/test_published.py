@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearer.datasets import SOURCES, Dataset, data_folder, dataset_names, load, load_omniglot, tfidf
-from nearer.datasets._omniglot import shrink
+from nearer.datasets import Dataset, dataset_names, load, tfidf
+from nearer.datasets._catalog import SOURCES
+from nearer.datasets._local import data_folder
+from nearer.datasets._omniglot import load_omniglot, shrink
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 
 Real = Callable[[str], Dataset]
@@ -263,11 +265,7 @@ def test_an_absent_file_names_itself_the_folder_and_the_address(name: str, tmp_p
 
 
 def _load_offline(name: str, folder: Path) -> Dataset:
-    if SOURCES[name].downloads:
-        from nearer import datasets
-
-        return getattr(datasets, f"load_{name}")(folder=folder, download=False)
-    return load(name, folder=folder)
+    return load(name, folder=folder, **({"download": False} if SOURCES[name].downloads else {}))
 
 
 @pytest.mark.parametrize("name", [name for name, source in SOURCES.items() if source.files])
@@ -285,16 +283,14 @@ def test_load_suggests_a_near_name() -> None:
         load("fashion-mnist")
 
 
-def test_names_are_those_of_the_loaders() -> None:
-    from nearer import datasets
-
-    for name in dataset_names():
-        assert f"load_{name}" in datasets.__all__
+def test_a_setting_that_a_loader_has_not_is_named() -> None:
+    with pytest.raises(ParameterError, match="`pixels` is no setting of the data set 'mnist', which has folder"):
+        load("mnist", pixels="105")
 
 
 def test_the_page_lists_every_data_set_as_it_is(real: Real) -> None:
     page = (ROOT / "docs" / "datasets.md").read_text()
-    rows = {found[1]: found[0] for found in re.finditer(r"^\| `load_(\w+)` \|.*$", page, re.MULTILINE)}
+    rows = {found[1]: found[0] for found in re.finditer(r"^\| `(\w+)` \|.*$", page, re.MULTILINE)}
     assert list(rows) == dataset_names()
     for name, (parts, shape, _, classes, _) in FACTS.items():
         cells = [cell.strip() for cell in rows[name].strip("|").split("|")]

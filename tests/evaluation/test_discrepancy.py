@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearer.evaluation import nn_discrepancy, nn_lambda
+from nearer.evaluation._discrepancy import nn_discrepancy, nn_lambda
 from nearer.exceptions import LabelError, ShapeError
 
 

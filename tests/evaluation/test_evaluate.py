@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from nearer.evaluation import (
-    DEFAULT_SCORES,
     Evaluation,
     ami,
     compare,
@@ -21,6 +20,7 @@ from nearer.evaluation import (
     pairwise_f1,
     purity,
 )
+from nearer.evaluation._evaluate import DEFAULT_SCORES
 from nearer.evaluation._problem import unit_rows
 from nearer.exceptions import ParameterError
 

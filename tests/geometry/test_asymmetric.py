@@ -13,15 +13,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
-from nearer.geometry import (
-    MLP,
-    AsymmetricMap,
-    Mahalanobis,
-    TwoEncoders,
-    inner_product_database,
-    inner_product_queries,
-    load,
-)
+from nearer.geometry import MLP, AsymmetricMap, Mahalanobis, TwoEncoders
+from nearer.geometry._asymmetric import inner_product_database, inner_product_queries
+from nearer.geometry._loading import load
 from nearer.index import Index
 
 

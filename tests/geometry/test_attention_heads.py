@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.geometry import AttentionHeads, DecoupledEncoder, crop, object_boxes
+from nearer.geometry import AttentionHeads, DecoupledEncoder
+from nearer.geometry._object_crop import crop, object_boxes
 
 
 def test_the_gates_by_hand():

@@ -22,10 +22,9 @@ from nearer.geometry import (
     OrthogonalMap,
     Standardize,
     TwoEncoders,
-    load,
     orthonormalize,
 )
-from nearer.geometry._loading import KNOWN
+from nearer.geometry._loading import KNOWN, load
 
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "Mahalanobis": lambda: Mahalanobis.from_factor(torch.randn(5, 3)),

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
-from nearer.geometry import Mahalanobis, euclidean_distance, factor_of, project_psd
+from nearer.geometry import Mahalanobis, euclidean_distance
+from nearer.geometry._mahalanobis import factor_of, project_psd
 
 
 def random_psd(p: int, rank: int, seed: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:

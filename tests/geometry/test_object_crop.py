@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
-from nearer.geometry import crop, object_boxes, random_walk_saliency
-from nearer.geometry._object_crop import _largest
+from nearer.geometry._object_crop import _largest, crop, object_boxes, random_walk_saliency
 
 
 def by_loops(features, steps, width):

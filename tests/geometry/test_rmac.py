@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
-from nearer.geometry import rmac, rmac_windows
+from nearer.geometry import rmac
+from nearer.geometry._rmac import rmac_windows
 
 
 def test_a_square_map_has_one_four_and_nine_windows() -> None:

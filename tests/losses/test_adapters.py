@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from nearer.datasets import load_banking77
+from nearer.datasets._banking77 import load_banking77
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.geometry import MLP
 from nearer.losses import (

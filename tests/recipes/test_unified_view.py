@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from nearer.datasets import load_cub200
+from nearer.datasets._cub200 import load_cub200
 from nearer.exceptions import NearerError
 from nearer.recipes._catalog import recipe_named
 from nearer.recipes._recipe import Request

@@ -12,7 +12,9 @@ import pytest
 import torch
 from torch import nn
 
-from nearer.datasets import Dataset, Split, load_cub200, load_inshop
+from nearer.datasets import Dataset, Split
+from nearer.datasets._cub200 import load_cub200
+from nearer.datasets._inshop import load_inshop
 from nearer.datasets._mnist import MNIST
 from nearer.exceptions import NearerError
 from nearer.losses import AMSoftmaxLoss, ContrastiveLoss, SoftTripleLoss

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.reports import as_png, training_curve
+from nearer.reports import training_curve
+from nearer.reports._style import as_png
 
 
 def panels(figure: Any) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import torch
 from matplotlib.colors import to_hex
 
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
-from nearer.reports import as_png, retrieval_grid
-from nearer.reports._style import RIGHT, WRONG
+from nearer.reports import retrieval_grid
+from nearer.reports._style import RIGHT, WRONG, as_png
 
 IMAGES = np.random.default_rng(0).random((6, 5, 5)).astype(np.float32)
 CORRECT = [[True, False, True], [False, False, True]]

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
-from nearer.reports import as_png, embedding_map, map_to_plane
-from nearer.reports._maps import _turn_towards
-from nearer.reports._style import UNKNOWN
+from nearer.reports import embedding_map
+from nearer.reports._maps import _turn_towards, map_to_plane
+from nearer.reports._style import UNKNOWN, as_png
 
 Floats = NDArray[np.float64]
 

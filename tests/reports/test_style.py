@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from nearer.reports import as_png, class_colors, retrieval_grid, training_curve
-from nearer.reports._style import DARK, INK, PAPER, RIGHT, TEN, WRONG
+from nearer.reports import retrieval_grid, training_curve
+from nearer.reports._style import DARK, INK, PAPER, RIGHT, TEN, WRONG, as_png, class_colors
 
 # Machado, Oliveira and Fernandes (2009), full severity, for linear RGB.
 SIGHT = {
@@ -110,9 +110,9 @@ def test_nothing_global_changes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_window_system_and_no_pyplot_is_touched() -> None:
     code = (
-        "import sys, nearer.reports as r\n"
+        "import sys, nearer.reports as r\nfrom nearer.reports._style import as_png\n"
         "assert not {'matplotlib', 'sklearn'} & set(sys.modules), 'loaded before it is needed'\n"
-        "r.as_png(r.training_curve({'a': [1, 2]}))\n"
+        "as_png(r.training_curve({'a': [1, 2]}))\n"
         "assert 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,7 +8,9 @@ import torch
 from nearer.exceptions import ParameterError
 from nearer.losses import BinomialDevianceLoss, ContrastiveLoss, GeneralizedLiftedLoss, RAWLoss, TripletLoss
 from nearer.mining import VTHM
-from nearer.reports import as_png, pair_weights, weight_curves, weight_matrix
+from nearer.reports import weight_curves, weight_matrix
+from nearer.reports._style import as_png
+from nearer.reports._weights import pair_weights
 
 
 def test_curves_of_the_paper() -> None:

@@ -11,14 +11,8 @@ from torch import Tensor, nn
 
 from nearer.exceptions import NearerError, NearerWarning
 from nearer.geometry import MLP, embed
-from nearer.training import (
-    AlternatingStep,
-    BelievedAngular,
-    Checkpoints,
-    NeighborhoodAngular,
-    Plan,
-    alternate,
-)
+from nearer.training import BelievedAngular, Checkpoints, NeighborhoodAngular, Plan, alternate
+from nearer.training._alternating import AlternatingStep
 
 
 def rings(n: int = 240, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:

@@ -12,20 +12,16 @@ from torch import Tensor, nn
 
 from nearer.exceptions import NearerError
 from nearer.losses import SyntheticLoss
-from nearer.training import (
+from nearer.training import UniformSampler, train
+from nearer.training._comparators import (
     DeepClusterStep,
     ExemplarStep,
     InstanceStep,
     RotNetStep,
     SyntheticStep,
-    UniformSampler,
-    exemplar_views,
-    jiggled,
-    rotations,
-    train,
+    balanced_rows,
 )
-from nearer.training._comparators import balanced_rows
-from nearer.training._views import hsv_to_rgb, rgb_to_hsv
+from nearer.training._views import exemplar_views, hsv_to_rgb, jiggled, rgb_to_hsv, rotations
 
 
 def network(width: int = 8) -> nn.Module:

@@ -12,14 +12,9 @@ from torch import Tensor, multiprocessing
 from nearer.losses import HierarchicalTripletLoss, SmartMiningLoss
 from nearer.mining import RankRange
 from nearer.mining._rank_range import Search
-from nearer.training import (
-    AnchorNeighborSampler,
-    EncoderStep,
-    RankRangeSampler,
-    TensorBatches,
-    rebuild,
-    train,
-)
+from nearer.training import EncoderStep, TensorBatches, train
+from nearer.training._following_samplers import AnchorNeighborSampler, RankRangeSampler
+from nearer.training._rebuilding import rebuild
 
 LABELS = torch.arange(48) // 4
 

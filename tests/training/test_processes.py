@@ -14,8 +14,8 @@ import torch
 
 import small_run
 from nearer.losses import SupConLoss
-from nearer.training import JointLoss, joint_loss
-from nearer.training._processes import agree, average_gradients, rank, share, world_size
+from nearer.training import joint_loss
+from nearer.training._processes import JointLoss, agree, average_gradients, rank, share, world_size
 
 PROGRAM = Path(small_run.__file__)
 

@@ -11,7 +11,8 @@ from torch import Tensor
 from nearer.exceptions import NearerError
 from nearer.geometry import OrthogonalMap, normalize, orthonormalize
 from nearer.losses import angular_factor_gradient, tangent_weight
-from nearer.training import RiemannianAdam, RiemannianSGD, riemannian_conjugate_gradient
+from nearer.training import RiemannianAdam, RiemannianSGD
+from nearer.training._riemannian import riemannian_conjugate_gradient
 
 
 def deviation(L: Tensor) -> float:

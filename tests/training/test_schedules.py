@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearer.exceptions import ParameterError
-from nearer.training import constant, cosine, linear, milestones
+from nearer.training import cosine, linear
+from nearer.training._schedules import constant, milestones
 
 
 @given(steps=st.integers(2, 500), share=st.floats(0, 0.9), floor=st.floats(0, 1))

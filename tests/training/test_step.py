@@ -20,9 +20,9 @@ from nearer.training import (
     freeze_for,
     linear,
     parameter_groups,
-    unfreeze,
 )
 from nearer.training._loop import Moment
+from nearer.training._parameters import unfreeze
 
 LABELS = torch.arange(6).repeat_interleave(5)
 ITEMS = torch.randn(30, 8, generator=torch.Generator().manual_seed(0))

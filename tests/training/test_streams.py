@@ -13,7 +13,8 @@ from every_loss import batch, value_and_gradient
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses import AcrossStreams, BinomialDevianceLoss, ContrastiveLoss, RAWLoss
 from nearer.mining import SpanningTree
-from nearer.training import ClassSampler, EncoderStep, TensorBatches, TwoStreams, UniformSampler, train
+from nearer.training import ClassSampler, EncoderStep, TensorBatches, UniformSampler, train
+from nearer.training._streams import TwoStreams
 
 
 @settings(max_examples=30, deadline=None)

@@ -21,7 +21,10 @@ from nearer.cli._loading import load_data
 from nearer.cli._output import print_json
 from nearer.evaluation import Comparison
 from nearer.exceptions import ParameterError
-from nearer.models import FitSettings, Fitted, fit_model, save_fitted
+from nearer.models import fit_model
+from nearer.models._card import save_fitted
+from nearer.models._fitting import Fitted
+from nearer.models._settings import FitSettings
 from nearer.training import ProgressBar, process_group
 from nearer.training._processes import agree, rank
 

@@ -17,7 +17,7 @@ from nearer._storage import write_file
 from nearer._validation import check_int
 from nearer.cli._output import print_json
 from nearer.exceptions import ParameterError
-from nearer.models import METHODS
+from nearer.models._methods import METHODS
 from nearer.recipes._catalog import RECIPES, recipe_named
 from nearer.recipes._recipe import Request
 from nearer.recipes._runner import run_recipe

@@ -16,7 +16,8 @@ from nearer._validation import check_choice, check_int
 from nearer.cli._fit import comparison_table
 from nearer.cli._loading import load_for
 from nearer.cli._output import print_json
-from nearer.datasets import Dataset, load_image
+from nearer.datasets import Dataset
+from nearer.datasets._image_files import load_image
 from nearer.evaluation import compare, evaluate
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.index import HNSW, IVF, Exact, Index

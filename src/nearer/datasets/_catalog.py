@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from nearer._validation import check_choice
 from nearer.datasets import _banking77 as banking77
@@ -27,6 +29,7 @@ from nearer.datasets import _uci as uci
 from nearer.datasets import _usps as usps
 from nearer.datasets._dataset import Dataset
 from nearer.datasets._source import Source
+from nearer.exceptions import ParameterError
 
 __all__ = ["SOURCES", "dataset_names", "load"]
 
@@ -81,12 +84,23 @@ def dataset_names() -> list[str]:
     return list(SOURCES)
 
 
-def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Dataset:
-    """The data set of this name with the settings that its own loader has by default.
+def load(name: str, *, folder: str | os.PathLike[str] | None = None, **settings: Any) -> Dataset:
+    """The data set of this name.
+
+    Args:
+        name: one of `dataset_names()`.
+        folder: where its files are; by default `$NEARER_DATA`, else the cache.
+        settings: what the loader of this data set takes besides, such as `verify=False` (skip the checksum),
+            `download=False`, `pixels="105"` (omniglot), `check_counts=False` (folders of photos).
 
     >>> load("iris").all
     Split(x float32 (150, 4), y int64 (150,))
     """
     check_choice(name, "name", SOURCES)
     loader = dict(zip(SOURCES, (loader for _, loader in _LOADERS), strict=True))[name]
-    return loader() if name in _SHIPPED else loader(folder=folder)
+    known = inspect.signature(loader).parameters
+    for setting in settings:
+        if setting not in known:
+            have = ", ".join(known) or "no settings"
+            raise ParameterError(f"`{setting}` is no setting of the data set {name!r}, which has {have}.")
+    return loader(**settings) if name in _SHIPPED else loader(folder=folder, **settings)

@@ -10,32 +10,6 @@ tile, `first_hit` counts what comes before the first right item and `nearest` ke
 queries × database is ever made.
 """
 
-from nearer.evaluation._clustering import ami, nmi, pairwise_f1, purity
-from nearer.evaluation._discrepancy import nn_discrepancy, nn_lambda
-from nearer.evaluation._evaluate import DEFAULT_SCORES, evaluate, evaluate_distribution, evaluate_multilabel
-from nearer.evaluation._kmeans import Clustering, kmeans
-from nearer.evaluation._result import Comparison, Evaluation, compare
-from nearer.evaluation._retrieval import map_at_r, mrr, precision_at_k, r_precision, recall_at_k
+import lazy_loader as _lazy
 
-__all__ = [
-    "DEFAULT_SCORES",
-    "Clustering",
-    "Comparison",
-    "Evaluation",
-    "ami",
-    "compare",
-    "evaluate",
-    "evaluate_distribution",
-    "evaluate_multilabel",
-    "kmeans",
-    "map_at_r",
-    "mrr",
-    "nmi",
-    "nn_discrepancy",
-    "nn_lambda",
-    "pairwise_f1",
-    "precision_at_k",
-    "purity",
-    "r_precision",
-    "recall_at_k",
-]
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

@@ -4,7 +4,6 @@
 measures and reports how much they find. An index is saved as a folder of safetensors and JSON.
 """
 
-from nearer.index._index import Hit, Index, SearchResult
-from nearer.index._kinds import HNSW, IVF, Exact, Recall
+import lazy_loader as _lazy
 
-__all__ = ["HNSW", "IVF", "Exact", "Hit", "Index", "Recall", "SearchResult"]
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

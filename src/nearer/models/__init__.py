@@ -5,30 +5,6 @@ held-out rows; `save_fitted` writes the model folder with its card; `load` bring
 `plain` hand it to programs without nearer. The command line is a thin layer over these.
 """
 
-from nearer.models._card import model_card, save_fitted
-from nearer.models._export import export_onnx, export_state, plain
-from nearer.models._fitting import Fitted, Trial, fit_model
-from nearer.models._methods import METHODS, Method, choose_method, method_named
-from nearer.models._model import Inputs, Model, load
-from nearer.models._problem import Problem
-from nearer.models._settings import FitSettings
+import lazy_loader as _lazy
 
-__all__ = [
-    "METHODS",
-    "FitSettings",
-    "Fitted",
-    "Inputs",
-    "Method",
-    "Model",
-    "Problem",
-    "Trial",
-    "choose_method",
-    "export_onnx",
-    "export_state",
-    "fit_model",
-    "load",
-    "method_named",
-    "model_card",
-    "plain",
-    "save_fitted",
-]
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

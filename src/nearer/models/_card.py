@@ -10,7 +10,8 @@ import numpy as np
 
 from nearer.models._fitting import Fitted
 from nearer.models._model import Model
-from nearer.reports import as_png, embedding_map, training_curve
+from nearer.reports import embedding_map, training_curve
+from nearer.reports._style import as_png
 
 __all__ = ["model_card", "save_fitted"]
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from nearer._storage import write_file
 from nearer.exceptions import ParameterError
-from nearer.geometry import to_sequential
+from nearer.geometry._plain import to_sequential
 from nearer.models._model import Model
 
 __all__ = ["export_onnx", "export_state", "plain"]
@@ -23,7 +23,7 @@ def plain(model: Model) -> nn.Sequential:
     """The model as plain torch layers, from raw items to embeddings.
 
     >>> from nearer.geometry import Mahalanobis
-    >>> from nearer.models import Inputs
+    >>> from nearer.models._model import Inputs
     >>> plain(Model(Mahalanobis.from_factor([[2.0]]), Inputs("features", size=(1,)), method="by hand"))
     Sequential(
       (0): Linear(in_features=1, out_features=1, bias=True)

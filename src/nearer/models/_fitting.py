@@ -81,9 +81,9 @@ def fit_model(
 
     `callbacks` hear of the training of a network, `follow` of the iterations of a linear learner.
 
-    >>> from nearer.datasets import load_wine
-    >>> fitted = fit_model(load_wine(), FitSettings(method="kissme"))
-    >>> fitted.model.method, fitted.model.transform(load_wine().all.x).shape
+    >>> from nearer.datasets import load
+    >>> fitted = fit_model(load("wine"), FitSettings(method="kissme"))
+    >>> fitted.model.method, fitted.model.transform(load("wine").all.x).shape
     ('kissme', (178, 13))
     """
     begin = time.perf_counter()

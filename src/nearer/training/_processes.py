@@ -16,7 +16,6 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch._C._distributed_c10d import PrefixStore
 from torch.autograd.function import FunctionCtx
 from torch.distributed.rendezvous import rendezvous
 
@@ -45,7 +44,8 @@ def process_group(*, timeout: float = 600.0) -> Iterator[None]:
     limit = timedelta(seconds=timeout)
     store, number, world = next(rendezvous("env://", timeout=limit))
     # torchrun may hand a restarted job the store of its earlier life; the addresses of the dead are still there.
-    fresh = PrefixStore(f"life-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    life = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    fresh = dist.PrefixStore(f"life-{life}", store)  # type: ignore[attr-defined]
     dist.init_process_group(backend, store=fresh, rank=number, world_size=world, timeout=limit)
     try:
         yield

@@ -20,7 +20,8 @@ from nearer.geometry import embed, normalize
 from nearer.graph import Neighbors, label_reach, nearest_neighbors, propagate, two_sided_affinity
 from nearer.losses import angular_factor_gradient, tangent_weight
 from nearer.mining import mine_neighborhood, mine_signed
-from nearer.training import BelievedAngular, NeighborhoodAngular, Plan, alternate, riemannian_conjugate_gradient
+from nearer.training import BelievedAngular, NeighborhoodAngular, Plan, alternate
+from nearer.training._riemannian import riemannian_conjugate_gradient
 
 __all__ = ["SemiSupervisedMetric"]
 

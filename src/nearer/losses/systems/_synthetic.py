@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from nearer._validation import check_choice, check_int, check_number
-from nearer.geometry import orthogonality_penalty
+from nearer.geometry._orthogonal import orthogonality_penalty
 from nearer.losses.pairs._angular_triplets import tangent_weight
 
 __all__ = ["SyntheticLoss"]

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._validation import check_choice
-from nearer.datasets import load, load_digits, stratified_split
+from nearer.datasets import load, stratified_split
+from nearer.datasets._digits import load_digits
 from nearer.estimators import ITML, LFDA, LMNN, NCA, AsymmetricKNN, Euclidean, GerrymanderingMetric
 from nearer.exceptions import NearerWarning
 from nearer.recipes._recipe import Measured, Outcome, Request

@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearer._validation import check_int
-from nearer.datasets import Split, few_labels, load_digits, stratified_split
+from nearer.datasets import Split, few_labels, stratified_split
+from nearer.datasets._digits import load_digits
 from nearer.evaluation import Comparison, Evaluation, compare, evaluate, map_at_r
 from nearer.geometry import MLP, embed
 from nearer.graph import believe_labels, nearest_neighbors

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nearer.datasets import load_digits
+from nearer.datasets._digits import load_digits
 from nearer.recipes._recipe import Measured, Outcome, Request
 from nearer.recipes.digits._digits import learn_digits
 from nearer.reports import Section, Table

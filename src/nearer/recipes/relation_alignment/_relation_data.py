@@ -16,6 +16,13 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, OneHotEncoder, Stand
 
 from nearer import datasets
 from nearer.datasets import tfidf
+from nearer.datasets._distribution import load_movie, load_natural_scene, load_sbu_3dfe, load_sjaffe
+from nearer.datasets._mnist import load_mnist
+from nearer.datasets._multilabel import load_corel5k, load_emotions, load_flags, load_scene
+from nearer.datasets._news20 import load_news20
+from nearer.datasets._shapes import load_binary_alphadigits, load_caltech101_silhouettes, load_mpeg7_shapes
+from nearer.datasets._uci import load_isolet
+from nearer.datasets._usps import load_uspst
 
 __all__ = ["FOLDS", "SETS", "LabeledSet", "Part"]
 
@@ -114,14 +121,14 @@ SETS: dict[str, LabeledSet] = {
         LabeledSet(
             "uspst",
             "classes",
-            datasets.load_uspst,
+            load_uspst,
             printed=_printed({"accuracy": 0.9537}),
             differs=f"{_CONTIGUOUS} About half of the labels were recovered by matching images to USPS.",
         ),
         LabeledSet(
             "news20",
             "classes",
-            datasets.load_news20,
+            load_news20,
             "text",
             printed=_printed({"accuracy": 0.9436}),
             differs=f"{_CONTIGUOUS} 3,972 messages and 8,013 words here, 3,970 and 8,014 there.",
@@ -129,7 +136,7 @@ SETS: dict[str, LabeledSet] = {
         LabeledSet(
             "mnist-3495",
             "classes",
-            datasets.load_mnist,
+            load_mnist,
             rows=3495,
             printed=_printed({"accuracy": 0.8983}, {"accuracy": 0.9087}),
             differs=f"{_CONTIGUOUS} Ours are a random 3,495 of the test digits; theirs are not known.",
@@ -137,7 +144,7 @@ SETS: dict[str, LabeledSet] = {
         LabeledSet(
             "binary-alphadigits",
             "classes",
-            datasets.load_binary_alphadigits,
+            load_binary_alphadigits,
             fixed=("pca", 4),
             printed=_printed({"accuracy": 0.7243}, {"accuracy": 0.7250}),
             differs=_CONTIGUOUS,
@@ -145,28 +152,28 @@ SETS: dict[str, LabeledSet] = {
         LabeledSet(
             "mpeg7",
             "classes",
-            datasets.load_mpeg7_shapes,
+            load_mpeg7_shapes,
             printed=_printed({"accuracy": 0.8043}, {"accuracy": 0.8450}),
             differs=f"{_CONTIGUOUS} Images are 64x64 here; their raster of 6,000 pixels is not known.",
         ),
         LabeledSet(
             "caltech101-silhouettes",
             "classes",
-            datasets.load_caltech101_silhouettes,
+            load_caltech101_silhouettes,
             printed=_printed({"accuracy": 0.6015}),
             differs=f"{_CONTIGUOUS} 8,671 silhouettes of 28x28 here, 8,641 of 16x16 there.",
         ),
         LabeledSet(
             "isolet",
             "classes",
-            datasets.load_isolet,
+            load_isolet,
             split="published",
             differs="Not in the paper's table; the published split by speakers.",
         ),
         LabeledSet(
             "emotions",
             "sets",
-            datasets.load_emotions,
+            load_emotions,
             "standardized",
             "published",
             fixed=("min-max", 10),
@@ -176,7 +183,7 @@ SETS: dict[str, LabeledSet] = {
         LabeledSet(
             "flags",
             "sets",
-            datasets.load_flags,
+            load_flags,
             "coded",
             "published",
             fixed=("standardized", 10),
@@ -186,7 +193,7 @@ SETS: dict[str, LabeledSet] = {
         LabeledSet(
             "scene",
             "sets",
-            datasets.load_scene,
+            load_scene,
             "standardized",
             "published",
             differs="Not in the paper's table; the published split.",
@@ -194,7 +201,7 @@ SETS: dict[str, LabeledSet] = {
         LabeledSet(
             "corel5k",
             "sets",
-            datasets.load_corel5k,
+            load_corel5k,
             "pca",
             "published",
             fixed=("standardized", 10),
@@ -204,7 +211,7 @@ SETS: dict[str, LabeledSet] = {
         LabeledSet(
             "natural-scene",
             "distributions",
-            datasets.load_natural_scene,
+            load_natural_scene,
             "standardized",
             printed=_printed(
                 {
@@ -217,12 +224,8 @@ SETS: dict[str, LabeledSet] = {
             ),
             differs="The paper redraws its folds in each round and scores the validation fold; ours are ten folds.",
         ),
-        LabeledSet(
-            "sjaffe", "distributions", datasets.load_sjaffe, "standardized", differs="Not in the paper's table."
-        ),
-        LabeledSet(
-            "sbu-3dfe", "distributions", datasets.load_sbu_3dfe, "standardized", differs="Not in the paper's table."
-        ),
-        LabeledSet("movie", "distributions", datasets.load_movie, "pca", differs="Not in the paper's table."),
+        LabeledSet("sjaffe", "distributions", load_sjaffe, "standardized", differs="Not in the paper's table."),
+        LabeledSet("sbu-3dfe", "distributions", load_sbu_3dfe, "standardized", differs="Not in the paper's table."),
+        LabeledSet("movie", "distributions", load_movie, "pca", differs="Not in the paper's table."),
     )
 }

@@ -14,9 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from nearer._validation import check_choice
-from nearer.datasets import few_labels, load_cifar10, load_fashion_mnist, load_mnist, stratified_split
+from nearer.datasets import few_labels, stratified_split
+from nearer.datasets._cifar10 import load_cifar10
+from nearer.datasets._fashion import load_fashion_mnist
+from nearer.datasets._mnist import load_mnist
 from nearer.geometry import ColorCNN, DigitsCNN
-from nearer.training import jiggled
+from nearer.training._views import jiggled
 
 __all__ = ["DATASETS", "FewLabelImages", "load_few_label_images"]
 

@@ -25,21 +25,17 @@ from nearer.recipes.semi_supervised._few_label_images import FewLabelImages
 from nearer.training import (
     BelievedAngular,
     ClassSampler,
-    DeepClusterStep,
     EncoderStep,
-    ExemplarStep,
     History,
-    InstanceStep,
     NeighborhoodAngular,
     Plan,
-    RotNetStep,
-    SyntheticStep,
     TensorBatches,
     UniformSampler,
     alternate,
     cosine,
     train,
 )
+from nearer.training._comparators import DeepClusterStep, ExemplarStep, InstanceStep, RotNetStep, SyntheticStep
 
 __all__ = ["BASELINES", "UNSUPERVISED", "Length", "Run", "run_method", "start_from_labels"]
 

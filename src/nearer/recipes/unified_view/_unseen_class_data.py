@@ -25,23 +25,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearer._validation import check_choice
-from nearer.datasets import (
-    Dataset,
-    Split,
-    class_disjoint_split,
-    load_cars196,
-    load_cars196_features,
-    load_cifar10,
-    load_coil20,
-    load_cub200,
-    load_fashion_mnist,
-    load_inshop,
-    load_omniglot,
-    load_sop,
-)
+from nearer.datasets import Dataset, Split, class_disjoint_split
+from nearer.datasets._cars196 import load_cars196, load_cars196_features
+from nearer.datasets._cifar10 import load_cifar10
+from nearer.datasets._coil20 import load_coil20
+from nearer.datasets._cub200 import load_cub200
+from nearer.datasets._fashion import load_fashion_mnist
+from nearer.datasets._inshop import load_inshop
+from nearer.datasets._omniglot import load_omniglot
+from nearer.datasets._sop import load_sop
 from nearer.exceptions import LabelError, ParameterError
 from nearer.recipes.unified_view._unseen_class_networks import Backbone, FrozenWhitening, Network, SmallTrunk
-from nearer.training import ImageBatches, TensorBatches, jiggled
+from nearer.training import ImageBatches, TensorBatches
+from nearer.training._views import jiggled
 
 __all__ = ["DATASETS", "FOLDERS", "PROTOCOLS", "Part", "Protocol", "UnseenClasses", "load_unseen_classes"]
 

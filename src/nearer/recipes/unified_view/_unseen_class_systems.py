@@ -30,7 +30,9 @@ from nearer.mining import HardnessController, RankRange, SpanningTree
 from nearer.recipes.unified_view._unseen_class_data import UnseenClasses
 from nearer.recipes.unified_view._unseen_class_networks import FrozenWhitening, Network, SmallTrunk
 from nearer.recipes.unified_view._unseen_classes import Learner, make_sampler
-from nearer.training import AnchorNeighborSampler, Moment, RankRangeSampler, Sampler, rebuild
+from nearer.training import Moment, Sampler
+from nearer.training._following_samplers import AnchorNeighborSampler, RankRangeSampler
+from nearer.training._rebuilding import rebuild
 
 __all__ = ["abier", "damlrrm", "deml", "ecaml", "hdc", "hdml", "htl", "smart_mining"]
 

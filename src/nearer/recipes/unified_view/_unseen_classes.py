@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from nearer._validation import check_choice
-from nearer.evaluation import evaluate, nn_discrepancy, nn_lambda
+from nearer.evaluation import evaluate
+from nearer.evaluation._discrepancy import nn_discrepancy, nn_lambda
 from nearer.losses import ProxyLoss
 from nearer.recipes.unified_view._unseen_class_data import Part, UnseenClasses
 from nearer.recipes.unified_view._unseen_class_networks import Network, WithFeatures

@@ -1,0 +1,37 @@
+from . import datasets as datasets
+from . import estimators as estimators
+from . import evaluation as evaluation
+from . import exceptions as exceptions
+from . import geometry as geometry
+from . import graph as graph
+from . import index as index
+from . import losses as losses
+from . import mining as mining
+from . import models as models
+from . import pairwise as pairwise
+from . import recipes as recipes
+from . import relations as relations
+from . import reports as reports
+from . import training as training
+from .models import load as load
+
+__version__: str
+
+__all__ = [
+    "datasets",
+    "estimators",
+    "evaluation",
+    "exceptions",
+    "geometry",
+    "graph",
+    "index",
+    "load",
+    "losses",
+    "mining",
+    "models",
+    "pairwise",
+    "recipes",
+    "relations",
+    "reports",
+    "training",
+]

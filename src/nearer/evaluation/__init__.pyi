@@ -1,0 +1,39 @@
+from ._clustering import ami as ami
+from ._clustering import nmi as nmi
+from ._clustering import pairwise_f1 as pairwise_f1
+from ._clustering import purity as purity
+from ._discrepancy import nn_discrepancy as nn_discrepancy
+from ._discrepancy import nn_lambda as nn_lambda
+from ._evaluate import evaluate as evaluate
+from ._evaluate import evaluate_distribution as evaluate_distribution
+from ._evaluate import evaluate_multilabel as evaluate_multilabel
+from ._kmeans import kmeans as kmeans
+from ._result import Comparison as Comparison
+from ._result import Evaluation as Evaluation
+from ._result import compare as compare
+from ._retrieval import map_at_r as map_at_r
+from ._retrieval import mrr as mrr
+from ._retrieval import precision_at_k as precision_at_k
+from ._retrieval import r_precision as r_precision
+from ._retrieval import recall_at_k as recall_at_k
+
+__all__ = [
+    "Comparison",
+    "Evaluation",
+    "ami",
+    "compare",
+    "evaluate",
+    "evaluate_distribution",
+    "evaluate_multilabel",
+    "kmeans",
+    "map_at_r",
+    "mrr",
+    "nmi",
+    "nn_discrepancy",
+    "nn_lambda",
+    "pairwise_f1",
+    "precision_at_k",
+    "purity",
+    "r_precision",
+    "recall_at_k",
+]
