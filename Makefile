@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 CORE := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
-.PHONY: help install demo test lint format adapters reproduce bench tables clean
+.PHONY: help install demo test lint format adapters faults fuzz reproduce bench tables clean
 
 help:
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -46,6 +46,12 @@ format: $(DEV) ## reformat the code in place
 adapters: $(DEV) ## test inside Lightning, transformers and sentence-transformers (installs them)
 	@$(PIP) --editable '.[adapters]'
 	@$(BIN)/python -m pytest tests/losses/test_adapters.py
+
+faults: $(DEV) ## readers beside writers, kills, full disks: the long form (minutes); writes benchmarks/results/faults.json
+	@NEARER_FAULTS=long $(BIN)/python -m pytest tests/faults
+
+fuzz: $(DEV) ## 100,000 random cases over every public name (hours); writes benchmarks/results/fuzz.json
+	@NEARER_FUZZ=100000 $(BIN)/python -m pytest tests/fuzz
 
 reproduce: $(DEV) ## the slow experiments
 	@$(BIN)/python -m pytest -m slow

@@ -1,6 +1,6 @@
 """A small training run as a program of its own, so that tests can kill it, resume it and run it in many processes.
 
-python small_run.py FOLDER [--every N] [--epochs N] [--die-at STEP] [--slow SECONDS] [--loss NAME]
+python small_run.py FOLDER [--every N] [--epochs N] [--die-at STEP] [--die-rank N] [--slow SECONDS] [--loss NAME]
 
 Ends by writing the sha256 of all weights to FOLDER/digest-<rank>.txt and every loss to FOLDER/losses-<rank>.json.
 """
@@ -76,6 +76,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--die-at", type=int)
+    parser.add_argument("--die-rank", type=int, default=1, help="the process that dies there")
     parser.add_argument("--slow", type=float, default=0.0)
     parser.add_argument("--loss", nargs="+", default=["raw"], help="one run for each, in a folder of its own")
     parser.add_argument("--dropout", type=float, default=0.3)
@@ -128,7 +129,7 @@ def learn(settings: argparse.Namespace, name: str, items: torch.Tensor, labels: 
             seen.append(moment.values["loss"])
             if settings.slow:
                 time.sleep(settings.slow)
-            if settings.die_at == moment.step and rank() == 1 and not marker.exists():
+            if settings.die_at == moment.step and rank() == settings.die_rank and not marker.exists():
                 marker.touch()
                 os._exit(13)
 

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearer import _storage
-from nearer._storage import MANIFEST, read_folder, write_file, write_folder
-from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
+from nearer._storage import MANIFEST, _disk, _folder, _scratch, read_folder, remove_folder, write_file, write_folder
+from nearer._storage._tensors import tensor_bytes
+from nearer.exceptions import (
+    CorruptFileError,
+    LimitError,
+    LockedError,
+    MissingDataError,
+    ParameterError,
+    WriteError,
+)
 
 
 def write(place: Path, value: float = 1.0, **changes: object) -> Path:
@@ -121,14 +133,24 @@ def full_disk(*_: object, **__: object) -> None:
     raise OSError(28, "No space left on device")
 
 
-@pytest.mark.parametrize("step", ["_write_bytes", "_write_tensors", "_flush_folder"])
+@pytest.fixture(params=["exchange", "two renames"])
+def switch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to give a new version its name: that of Linux, and that of file systems without it."""
+    if request.param == "two renames":
+        monkeypatch.setattr(_disk, "_renameat2", lambda: None)
+    return str(request.param)
+
+
+@pytest.mark.parametrize("step", ["write", "fsync", "mkdir", "open"])
 def test_a_full_disk_leaves_the_older_folder_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     write(tmp_path / "a", 1.0)
-    monkeypatch.setattr(_storage, step, full_disk)
-    with pytest.raises(OSError, match="No space left"):
+    monkeypatch.setattr(os, step, full_disk)
+    with pytest.raises(WriteError, match=r"`.*a` could not be written: No space left.* is as it was") as caught:
         write(tmp_path / "a", 2.0)
+    assert isinstance(caught.value, OSError)
+    assert caught.value.errno == 28
     monkeypatch.undo()
     assert read(tmp_path / "a").metadata == {"value": 1.0}
     assert names(tmp_path) == ["a"]
@@ -140,6 +162,7 @@ def test_a_failing_rename_puts_the_older_folder_back(
 ) -> None:
     write(tmp_path / "a", 1.0)
     rename, calls = os.rename, []
+    monkeypatch.setattr(_disk, "_renameat2", lambda: None)
 
     def sometimes(source: Path, target: Path) -> None:
         calls.append(source)
@@ -154,13 +177,30 @@ def test_a_failing_rename_puts_the_older_folder_back(
     assert names(tmp_path) == ["a"]
 
 
+@pytest.mark.parametrize("older", [True, False], ids=["replaced", "first"])
+def test_a_version_that_cannot_be_made_durable_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, switch: str, older: bool
+) -> None:
+    if older:
+        write(tmp_path / "a", 1.0)
+    flush = _scratch.flush_folder
+    monkeypatch.setattr(
+        _scratch, "flush_folder", lambda folder: full_disk() if folder == tmp_path else flush(folder)
+    )
+    with pytest.raises(WriteError, match="No space left"):
+        write(tmp_path / "a", 2.0)
+    assert names(tmp_path) == (["a"] if older else [])
+    if older:
+        assert read(tmp_path / "a").metadata == {"value": 1.0}
+
+
 def test_a_real_write_error_of_the_system_leaves_the_older_folder_as_it_was(tmp_path: Path) -> None:
     resource = pytest.importorskip("resource", reason="the limit on file sizes is a POSIX one")
     write(tmp_path / "a", 1.0)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
-        with pytest.raises(OSError, match=r"part\.safetensors` could not be written: .*File too large"):
+        with pytest.raises(OSError, match=r"a` could not be written: File too large"):
             write(tmp_path / "a", 2.0, tensors={"part": {"x": torch.rand(99_999)}})
         with pytest.raises(OSError, match="File too large"):
             write(tmp_path / "a", 2.0, documents={"items": "x" * 200_000})
@@ -191,8 +231,13 @@ def edit(place: Path, change: Callable[[dict[str, object]], object], *, forge: b
     change(manifest)
     if forge:
         manifest.pop("sha256")
-        manifest["sha256"] = _storage._seal(manifest)
+        manifest["sha256"] = _folder._seal(manifest)
     (place / MANIFEST).write_text(json.dumps(manifest))
+
+
+def fingerprint(file: Path) -> dict[str, object]:
+    data = file.read_bytes()
+    return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -204,7 +249,6 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "document missing": (lambda p: (p / "items.json").unlink(), "is missing"),
     "manifest cut": (lambda p: cut(p, MANIFEST), "must be JSON"),
     "manifest binary": (lambda p: (p / MANIFEST).write_bytes(b"\xff\xfe\x00"), "must be JSON"),
-    "manifest too deep": (lambda p: (p / MANIFEST).write_text("[" * 100_000), "must be JSON"),
     "manifest a list": (lambda p: (p / MANIFEST).write_text("[]"), "lacks its fields"),
     "manifest missing": (lambda p: (p / MANIFEST).unlink(), "must hold a manifest.json"),
     "metadata changed": (lambda p: edit(p, lambda m: m.update(metadata={"value": 9})), "was changed after"),
@@ -221,7 +265,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
             (p / "part.safetensors").write_bytes(b"not tensors"),
             edit(
                 p,
-                lambda m: m["files"].update({"part.safetensors": _storage._fingerprint(p / "part.safetensors")}),  # type: ignore[attr-defined]
+                lambda m: m["files"].update({"part.safetensors": fingerprint(p / "part.safetensors")}),  # type: ignore[attr-defined]
                 forge=True,
             ),
         ),
@@ -261,13 +305,163 @@ def test_no_flipped_bit_goes_unnoticed(
     assert torch.equal(folder.tensors["part"]["x"], torch.ones(4, 3))
 
 
-def test_a_missing_folder_is_named_and_an_earlier_copy_is_pointed_out(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingDataError, match=r"there is no such folder\. Check the path"):
         read(tmp_path / "a")
-    write(tmp_path / "a")
-    (tmp_path / "a").rename(tmp_path / ".a.old-123")
-    with pytest.raises(MissingDataError, match=r"A complete earlier copy is in .*\.a\.old-123"):
-        read(tmp_path / "a")
+    with pytest.raises(ParameterError, match="must be the name of a file or folder, got ''"):
+        write_folder("", format="nearer.note", version=1, tensors={})
+
+
+def stranded(place: Path, name: str, value: float, *, age: int = 0) -> Path:
+    """A version that a killed process left in the scratch folder of `place`."""
+    copy = _scratch.scratch_of(place) / name
+    write(copy, value)
+    os.utime(copy / MANIFEST, ns=(10**18 - age, 10**18 - age))
+    return copy
+
+
+def test_after_a_kill_between_two_renames_the_newest_whole_version_gets_its_name_back(tmp_path: Path) -> None:
+    place = tmp_path / "a"
+    stranded(place, "old", 1.0, age=10)
+    stranded(place, "new", 2.0)
+    assert read(place).metadata == {"value": 2.0}
+    assert names(tmp_path) == ["a"], "nothing is left over"
+    place.rename(tmp_path / "away")
+    stranded(place, "old", 1.0, age=10)
+    cut(stranded(place, "new", 2.0), "part.safetensors")
+    assert read(place).metadata == {"value": 1.0}, "half of a new version is none"
+    assert names(tmp_path) == ["a", "away"]
+
+
+def test_without_the_right_to_rename_the_whole_copy_is_read_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stranded(tmp_path / "a", "old", 1.0)
+    monkeypatch.setattr(os, "mkdir", full_disk)  # as in a folder that may only be read
+    assert read(tmp_path / "a").metadata == {"value": 1.0}
+
+
+def test_the_error_about_a_damaged_folder_names_the_newest_whole_copy(tmp_path: Path) -> None:
+    place = write(tmp_path / "a", 3.0)
+    flip(place, "part.safetensors")
+    stranded(place, "old", 1.0, age=10)
+    newer = stranded(place, "new", 2.0)
+    with pytest.raises(CorruptFileError, match=r"The newest whole earlier copy is in `.*\.a\.saving/new`"):
+        read(place)
+    flip(newer, "part.safetensors")
+    with pytest.raises(CorruptFileError, match=r"The newest whole earlier copy is in `.*\.a\.saving/old`"):
+        read(place)
+
+
+def test_leftovers_of_a_killed_save_are_swept_at_the_next_open_and_at_the_next_save(tmp_path: Path) -> None:
+    place = write(tmp_path / "a", 1.0)
+    cut(stranded(place, "new", 2.0), "part.safetensors")
+    assert read(place).metadata == {"value": 1.0}
+    assert names(tmp_path) == ["a"]
+    stranded(place, "old", 0.0)
+    write(place, 3.0)
+    assert names(tmp_path) == ["a"]
+    assert read(place).metadata == {"value": 3.0}
+
+
+def test_a_second_writer_waits_and_is_then_told_who_holds_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = write(tmp_path / "a", 1.0)
+    monkeypatch.setenv("NEARER_LOCK_SECONDS", "0")
+    with _scratch.locked(place):
+        with pytest.raises(LockedError, match=rf"process {os.getpid()} on .* since 2.* is writing it\. Waited 0"):
+            write(place, 2.0)
+        assert read(place).metadata == {"value": 1.0}, "a reader does not wait"
+    monkeypatch.setenv("NEARER_LOCK_SECONDS", "60")
+    entered = threading.Event()
+
+    def hold() -> None:
+        with _scratch.locked(place):
+            entered.set()
+            time.sleep(0.2)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    entered.wait()
+    write(place, 2.0)
+    holder.join()
+    assert read(place).metadata == {"value": 2.0}
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_reader_that_has_the_old_version_open_finishes_with_it(tmp_path: Path, switch: str) -> None:
+    place = write(tmp_path / "a", 1.0)
+    with _folder.Snapshot(place) as snapshot:
+        manifest = snapshot.manifest()
+        snapshot.hold(list(manifest["files"]))
+        write(place, 2.0)
+        name = "part.safetensors"
+        assert torch.equal(
+            _folder._tensors(snapshot.checked(name, manifest["files"][name]), place)["x"], torch.ones(4, 3)
+        )
+        assert not snapshot.is_current()
+    assert read(place).metadata == {"value": 2.0}
+
+
+def test_a_removed_folder_is_gone_at_once(tmp_path: Path) -> None:
+    remove_folder(write(tmp_path / "a"))
+    assert names(tmp_path) == []
+    with pytest.raises(WriteError, match="could not be written: No such file"):
+        remove_folder(tmp_path / "a")
+
+
+def test_the_tensors_are_those_of_the_safetensors_library_and_the_other_way_round(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    kinds = [torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int16, torch.uint8, torch.bool]
+    tensors = {f"{kind}-{n}": (torch.rand(n, 3) * 9).to(kind) for kind in kinds for n in (0, 1, 5)}
+    tensors["scalar"] = torch.tensor(7)
+    (tmp_path / "ours").write_bytes(b"".join(bytes(piece) for piece in tensor_bytes(tensors)))
+    for name, tensor in load_file(tmp_path / "ours").items():
+        assert torch.equal(tensor, tensors[name])
+    save_file(tensors, tmp_path / "theirs")
+    data = np.frombuffer(bytearray((tmp_path / "theirs").read_bytes()), np.uint8)
+    loaded = _folder._tensors(data, tmp_path)
+    assert set(loaded) == set(tensors)
+    assert all(
+        torch.equal(loaded[name], tensors[name]) and loaded[name].dtype == tensors[name].dtype for name in tensors
+    )
+
+
+def header(text: str, numbers: bytes = b"") -> np.ndarray:
+    return np.frombuffer(bytearray(len(text).to_bytes(8, "little") + text.encode() + numbers), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (np.zeros(3, np.uint8), "header is longer than the file"),
+        (np.full(20, 255, np.uint8), "header is longer than the file"),
+        (header("[]"), "header must be a dictionary"),
+        (header("{"), "Expecting property name"),
+        (header('{"x": 1}'), "'x' has no place"),
+        (header('{"x": {"data_offsets": [0, -1]}}'), "'x' has no place"),
+        (header('{"x": {"data_offsets": [0, true]}}'), "'x' has no place"),
+        (header('{"x": {"data_offsets": [0, 4], "dtype": "F99", "shape": [1]}}', b"1234"), "has the type 'F99'"),
+        (header('{"x": {"data_offsets": [0, 4], "dtype": [], "shape": [1]}}', b"1234"), "has the type"),
+        (header('{"x": {"data_offsets": [0, 4], "dtype": "F32", "shape": [-1]}}', b"1234"), r"the shape \[-1\]"),
+        (header('{"x": {"data_offsets": [0, 4], "dtype": "F32", "shape": [2]}}', b"1234"), "with 2 numbers"),
+        (header('{"x": {"data_offsets": [4, 8], "dtype": "F32", "shape": [1]}}', b"12345678"), "must lie from 0"),
+        (header('{"x": {"data_offsets": [0, 8], "dtype": "F32", "shape": [2]}}', b"1234"), "must lie from 0"),
+        (header('{"x": {"data_offsets": [0, 4], "dtype": "F32", "shape": [1]}}', b"12345"), "must fill 5 bytes"),
+    ],
+)
+def test_a_forged_header_of_tensors_is_refused(data: np.ndarray, message: str) -> None:
+    with pytest.raises(CorruptFileError, match=f"must be a safetensors file: .*{message}"):
+        _folder._tensors(data, Path("x"))
+
+
+def test_tensors_that_another_program_wrote_without_padding_are_read() -> None:
+    text = '{"x": {"data_offsets": [0, 8], "dtype": "F64", "shape": [1]}}'
+    assert len(text) % 8
+    loaded = _folder._tensors(header(text, np.array([2.5]).tobytes()), Path("x"))
+    assert loaded["x"].tolist() == [2.5]
 
 
 def test_nothing_foreign_is_ever_replaced(tmp_path: Path) -> None:
@@ -319,3 +513,31 @@ def test_one_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
         write_file(file, b"third")
     assert file.read_bytes() == b"second"
     assert names(file.parent) == ["page.html"]
+
+
+LIMITED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "deep": (lambda p: (p / MANIFEST).write_text("[" * 10_000), "must keep to 100 levels .*, got 10,000"),
+    "digits": (lambda p: (p / MANIFEST).write_text("9" * 5_000), "must keep to 4,300 digits"),
+    "holes": (lambda p: os.truncate(p / MANIFEST, 1 << 40), "bytes in memory .*, got 1,099,511,627,776"),
+    "files": (
+        lambda p: edit(p, lambda m: m.update(files={f"f{n}.json": {} for n in range(10_001)}), forge=True),
+        "must keep to 10,000 files",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LIMITED)
+def test_what_asks_for_too_much_is_refused_before_it_gets_it(tmp_path: Path, kind: str) -> None:
+    spoil, message = LIMITED[kind]
+    place = write(tmp_path / "a")
+    spoil(place)
+    with pytest.raises(LimitError, match=message):
+        read(place)
+
+
+def test_a_pipe_in_the_place_of_a_file_does_not_hang_the_reader(tmp_path: Path) -> None:
+    place = write(tmp_path / "a")
+    (place / "items.json").unlink()
+    os.mkfifo(place / "items.json")
+    with pytest.raises(CorruptFileError, match=r"items\.json` is missing"):
+        read(place)

@@ -38,6 +38,9 @@ def as_tensor(value: Any, name: str) -> Tensor:
     if isinstance(value, Tensor):
         if value.is_sparse or value.layout != torch.strided:
             raise ShapeError(f"`{name}` must be dense, got a {value.layout} tensor. Pass `{name}.to_dense()`.")
+        if value.dtype in (torch.uint16, torch.uint32, torch.uint64):
+            # torch knows these types, but can hardly compute with them.
+            return as_tensor(value.cpu().numpy(), name).to(value.device)
         return value
     if hasattr(value, "toarray"):
         raise ShapeError(
@@ -50,7 +53,11 @@ def as_tensor(value: Any, name: str) -> Tensor:
         raise ShapeError(f"`{name}` must be a rectangular array: {error}.") from error
     if array.dtype.kind not in "biuf":
         raise ShapeError(f"`{name}` must hold numbers, got {array.dtype}. Convert or drop what is not numeric.")
-    if array.dtype == np.uint16 or array.dtype == np.uint32 or array.dtype == np.uint64:
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        if array.dtype.itemsize == 8 and array.size and int(array.max()) >= 1 << 63:
+            raise ParameterError(
+                f"`{name}` must be below 2**63 as whole numbers, got {int(array.max())}. Pass them as float64."
+            )
         array = array.astype(np.int64)
     # torch warns about read-only memory and refuses negative strides: both need a copy of their own.
     if not array.flags.writeable or any(stride < 0 for stride in array.strides) or not array.dtype.isnative:

@@ -9,6 +9,9 @@ ValueError
     ├── ParameterError          a setting outside its range, or a misspelt name
     ├── MissingDataError        a data file that is neither on disk nor reachable
     ├── CorruptFileError        a file that is truncated, changed, or not what it claims to be
+    ├── LimitError              a file that asks for more than a stated limit allows
+    ├── LockedError             a folder that another process is writing at this moment
+    ├── WriteError              a file that could not be written; also an OSError
     └── LostWorkerError         another process of a job died or does not answer
 UserWarning
 └── NearerWarning
@@ -21,6 +24,8 @@ Every message says what must hold, what came, and what to do.
 __all__ = [
     "CorruptFileError",
     "LabelError",
+    "LimitError",
+    "LockedError",
     "LostWorkerError",
     "MissingDataError",
     "NearerError",
@@ -29,6 +34,7 @@ __all__ = [
     "ParameterError",
     "ShapeError",
     "StoppedEarlyWarning",
+    "WriteError",
 ]
 
 
@@ -58,6 +64,18 @@ class MissingDataError(NearerError):
 
 class CorruptFileError(NearerError):
     """A file that is truncated, changed, or not what it claims to be."""
+
+
+class LimitError(NearerError):
+    """A file that asks for more memory, depth or digits than a stated limit allows."""
+
+
+class LockedError(NearerError):
+    """Another process is writing this folder at this moment."""
+
+
+class WriteError(NearerError, OSError):
+    """A file or folder could not be written (full disk, no permission); what was there before is as it was."""
 
 
 class LostWorkerError(NearerError):

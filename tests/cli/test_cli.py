@@ -151,7 +151,7 @@ def test_a_full_disk_leaves_nothing_behind(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nearer._storage.os.replace", full)
+    monkeypatch.setattr("os.replace", full)
     result = runner.invoke(app, ["demo", "--out", str(tmp_path / "page.html"), "--epochs", "1"])
     assert result.exit_code == 1
     assert "No space left on device" in result.stderr

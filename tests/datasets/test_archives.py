@@ -31,7 +31,7 @@ from nearer.datasets._omniglot import load_omniglot, read_omniglot_archive
 from nearer.datasets._shapes import load_binary_alphadigits
 from nearer.datasets._uci import load_letter, load_satimage, read_letter, read_satimage
 from nearer.datasets._usps import load_usps, read_libsvm
-from nearer.exceptions import CorruptFileError, MissingDataError
+from nearer.exceptions import CorruptFileError, LimitError, MissingDataError
 
 Real = Callable[[str], Dataset]
 
@@ -61,12 +61,18 @@ def test_idx_reads_back(shape: list[int], values: bytes) -> None:
         (gzip.compress(b"\0\0\x0d\x01" + b"\0" * 8, mtime=0), "header of an IDX file"),
         (gzip.compress(b"\0\0\x08\x03\0\0", mtime=0), "header of an IDX file"),
         (gzip.compress(idx(np.zeros((3, 3)))[:-1], mtime=0), r"must hold \(3, 3\) bytes by its header, got 8"),
-        (gzip.compress(b"\0\0\x08\x02" + b"\xff" * 8, mtime=0), "by its header, got 0"),
+        (gzip.compress(b"\0\0\x08\x02" + b"\0\0\x09\x09" * 2, mtime=0), "by its header, got 0"),
     ],
 )
 def test_idx_refuses(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "t.gz").write_bytes(content)
     with pytest.raises(CorruptFileError, match=message):
+        read_idx(tmp_path / "t.gz")
+
+
+def test_idx_asks_for_too_much(tmp_path: Path) -> None:
+    (tmp_path / "t.gz").write_bytes(gzip.compress(b"\0\0\x08\x02" + b"\xff" * 8, mtime=0))
+    with pytest.raises(LimitError, match=r"`t\.gz` must keep to 1,073,741,824 bytes in memory"):
         read_idx(tmp_path / "t.gz")
 
 

@@ -11,7 +11,14 @@ from PIL import Image
 
 from nearer.datasets import load_files, load_image_folder
 from nearer.datasets._image_files import load_image
-from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, ShapeError
+from nearer.exceptions import (
+    CorruptFileError,
+    LimitError,
+    MissingDataError,
+    NearerError,
+    ParameterError,
+    ShapeError,
+)
 
 
 def draw(path: Path, size: tuple[int, int] = (8, 6), color: tuple[int, int, int] = (255, 0, 0)) -> Path:
@@ -140,8 +147,8 @@ def test_load_image_names_what_it_cannot_read(tmp_path: Path) -> None:
 
 def test_a_picture_of_absurd_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = draw(tmp_path / "a.png", (100, 100))
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
-    with pytest.raises(CorruptFileError, match="exceeds limit"):
+    monkeypatch.setenv("NEARER_MAX_PIXELS", "1000")
+    with pytest.raises(LimitError, match=r"a\.png` must keep to 1,000 pixels of an image, got 10,000"):
         load_image(path)
 
 

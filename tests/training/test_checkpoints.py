@@ -53,8 +53,8 @@ def test_a_foreign_folder_is_refused(tmp_path):
 
 
 def test_half_written_rests_of_a_killed_process_are_swept(tmp_path):
-    rest = tmp_path / ".step-00000004.new-abc"
-    rest.mkdir()
+    rest = tmp_path / ".step-00000004.saving"
+    (rest / "new").mkdir(parents=True)
     filled(tmp_path)
     assert not rest.exists()
 

@@ -29,12 +29,18 @@ def finish(folder: Path, *more: str) -> str:
     return (folder / "digest-0.txt").read_text()
 
 
-def wait_for_checkpoint(folder: Path, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(600):
-        if list((folder / "checkpoints").glob("step-*")) or process.poll() is not None:
+def checkpoints(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "checkpoints").glob("step-*")}
+
+
+def wait_for_checkpoint(folder: Path, process: subprocess.Popen[bytes], before: set[str] | None = None) -> None:
+    """Wait for the event itself, a new checkpoint; the limit is for a run that hangs, not for a busy machine."""
+    end = time.monotonic() + 600
+    while time.monotonic() < end:
+        if checkpoints(folder) - (before or set()) or process.poll() is not None:
             return
         time.sleep(0.05)
-    raise AssertionError("no checkpoint within 30 s")
+    raise AssertionError("no checkpoint within ten minutes")
 
 
 @pytest.mark.parametrize("loss", ["raw", "memory"])
@@ -44,8 +50,9 @@ def test_killed_at_random_moments_and_resumed(tmp_path, loss):
     folder = tmp_path / "killed"
     kills = 0
     for _ in range(2):
-        process = start(folder, "--loss", loss, "--slow", "0.05")
-        wait_for_checkpoint(folder, process)
+        before = checkpoints(folder)
+        process = start(folder, "--loss", loss, "--slow", "0.1")
+        wait_for_checkpoint(folder, process, before)
         time.sleep(chance.uniform(0.0, 0.3))
         process.kill()
         kills += process.wait() == -signal.SIGKILL
@@ -60,14 +67,13 @@ def test_killed_at_random_moments_and_resumed(tmp_path, loss):
 def test_asked_to_stop_it_finishes_the_step_and_leaves_a_checkpoint(tmp_path):
     expected = finish(tmp_path / "whole")
     folder = tmp_path / "stopped"
-    process = start(folder, "--every", "4", "--slow", "0.1")
+    process = start(folder, "--every", "2", "--slow", "0.4")
     wait_for_checkpoint(folder, process)
-    time.sleep(0.15)
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode != 0
     assert b"TrainingInterrupted: stopped after step" in errors
     (newest,) = sorted((folder / "checkpoints").glob("step-*"))[-1:]
     reached = int(errors.decode().rsplit("stopped after step ", 1)[1].split(" ")[0])
     assert newest.name == f"step-{reached:08d}"
-    assert finish(folder, "--every", "4") == expected
+    assert finish(folder, "--every", "2") == expected

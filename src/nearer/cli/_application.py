@@ -21,7 +21,7 @@ Examples:
   nearer search index queries.csv --model model
   nearer doctor                              check this installation
 
-Exit codes: 0 done, 1 failed, 2 the command was not understood.
+Exit codes: 0 done, 1 failed, 2 the command was not understood, 130 Ctrl-C, 143 terminated.
 """
 
 # Plain help: the boxes of rich would double the time of `nearer --help`.

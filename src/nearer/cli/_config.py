@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nearer.exceptions import MissingDataError, ParameterError
+from nearer._limits import check_limit, parse_json
+from nearer.exceptions import MissingDataError, NearerError, ParameterError
 from nearer.models._settings import FitSettings, check_keys
 
-__all__ = ["DATA_KEYS", "commented_config", "read_config"]
+__all__ = ["DATA_KEYS", "commented_config", "parse_yaml", "read_config"]
 
 DATA_KEYS: dict[str, tuple[Any, str]] = {
     "data": (None, "the file (CSV, Parquet, NPZ, NPY) or the folder of images"),
@@ -27,25 +29,49 @@ def read_config(path: Path) -> dict[str, Any]:
     """The settings of a file; a misspelt key is an error that suggests the near one."""
     if not path.is_file():
         raise MissingDataError(f"`--config` must be a file, and there is none at {path}. `nearer init` writes one.")
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".json":
-        try:
-            values = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ParameterError(f"`{path.name}` must be JSON: {error}.") from error
-    else:
-        import yaml
-
-        try:
-            values = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ParameterError(f"`{path.name}` must be YAML: {' '.join(str(error).split())}.") from error
+    what = f"`{path.name}`"
+    check_limit("NEARER_MAX_TEXT", path.stat().st_size, what)
+    data = path.read_bytes()
+    kind = "JSON" if path.suffix == ".json" else "YAML"
+    try:
+        values = parse_json(data, what) if kind == "JSON" else parse_yaml(data.decode("utf-8"), what)
+    except NearerError:
+        raise
+    except UnicodeDecodeError as error:
+        raise ParameterError(f"{what} must be text in UTF-8: {error}. Save it again as UTF-8.") from error
+    except (ValueError, RecursionError) as error:
+        raise ParameterError(f"{what} must be {kind}: {' '.join(str(error).split())}.") from error
     if values is None:
         values = {}
     if not isinstance(values, Mapping):
         raise ParameterError(f"`{path.name}` must hold settings by name, got {type(values).__name__}.")
     check_keys(values, [*DATA_KEYS, *FitSettings.described()])
     return dict(values)
+
+
+def parse_yaml(text: str, what: str) -> Any:
+    """A YAML document within the limits, without aliases: a few lines of them can stand for billions of values.
+
+    >>> parse_yaml("a: [1, 2]", "`a.yaml`")
+    {'a': [1, 2]}
+    """
+    import yaml
+
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise ParameterError(f"{what} must not use aliases, got *{event.anchor}. Write the value out.")
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                check_limit("NEARER_MAX_DEPTH", depth, what)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            elif isinstance(event, yaml.ScalarEvent) and event.implicit[0] and re.match(r"[-+0-9]", event.value):
+                check_limit("NEARER_MAX_DIGITS", len(event.value), what)
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
 
 
 def commented_config() -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +39,11 @@ def run_fit(flags: Mapping[str, Any], *, config: Path | None, resume: bool, quie
     settings = FitSettings.from_dict(values)
     if about["data"] is None:
         raise ParameterError("`DATA` must be given: a table, or a folder of images. See nearer fit --help.")
-    out = Path(about["out"])
+    out = Path(str(about["out"]))
+    if not out.name or "\0" in out.name:
+        raise ParameterError(f"`--out` must be the name of a folder to write, got {str(about['out'])!r}.")
     scratch = out.with_name(out.name + ".training")
-    with process_group():
+    with _hint_to_resume(scratch), process_group():
         _check_free(out, scratch, resume=resume)
         # Nobody goes on, and writes, before all have looked.
         agree(False)
@@ -70,7 +72,8 @@ def run_fit(flags: Mapping[str, Any], *, config: Path | None, resume: bool, quie
                 say=console.print,
                 follow=iterations.follow,
             )
-        fitted.model.command = command_line(about, settings)
+        # A model travels: where its maker kept his files stays with him.
+        fitted.model.command = command_line(_without_folders(about), settings)
         if rank() != 0:
             return
         with _busy(console, "writing the model"):
@@ -78,9 +81,10 @@ def run_fit(flags: Mapping[str, Any], *, config: Path | None, resume: bool, quie
             place = save_fitted(fitted, out, logs=logs)
             shutil.rmtree(scratch, ignore_errors=True)
         if as_json:
-            print_json({**fitted_record(fitted), "model": str(place), "skipped": list(data.skipped)})
+            again = {"command": command_line(about, settings), "model": str(place), "skipped": list(data.skipped)}
+            print_json({**fitted_record(fitted), **again})
         else:
-            _show(fitted, out, quiet=quiet)
+            _show(fitted, out, again=command_line(about, settings), quiet=quiet)
 
 
 def fitted_record(fitted: Fitted) -> dict[str, Any]:
@@ -131,13 +135,13 @@ def comparison_table(comparison: Comparison, *, title: str) -> Table:
     return table
 
 
-def _show(fitted: Fitted, out: Path, *, quiet: bool) -> None:
+def _show(fitted: Fitted, out: Path, *, again: str, quiet: bool) -> None:
     counts = fitted.model.data
     title = f"{counts['held out']:,} held-out rows ({counts['split']} split)"
     Console().print(comparison_table(fitted.comparison, title=title))
     typer.echo(fitted.verdict)
     if not quiet:
-        typer.echo(f"Model: {out} ({fitted.model.method}, {fitted.seconds:.1f} s). Again: {fitted.model.command}")
+        typer.echo(f"Model: {out} ({fitted.model.method}, {fitted.seconds:.1f} s). Again: {again}")
 
 
 def _check_free(out: Path, scratch: Path, *, resume: bool) -> None:
@@ -150,6 +154,28 @@ def _check_free(out: Path, scratch: Path, *, resume: bool) -> None:
         raise ParameterError(
             f"`{scratch}` holds a run that did not end. Add --resume to go on with it, or delete it to begin again."
         )
+
+
+def _without_folders(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with absolute paths cut to their names."""
+
+    def cut(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [cut(one) for one in value]
+        return Path(value).name if isinstance(value, str | Path) and Path(value).is_absolute() else value
+
+    return {name: cut(value) for name, value in about.items()}
+
+
+@contextmanager
+def _hint_to_resume(scratch: Path) -> Iterator[None]:
+    """Whoever is interrupted after a checkpoint is told how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if next(scratch.glob("*/step-*"), None) is not None:
+            stop.args = (f"{stop} Add --resume to the same command to go on.".lstrip(),)
+        raise
 
 
 def _busy(console: Console, what: str) -> Any:

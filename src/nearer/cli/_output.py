@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +15,7 @@ import typer
 
 from nearer.exceptions import NearerError, ParameterError
 
-__all__ = ["check_new", "check_writable", "failures_reported", "print_json"]
+__all__ = ["Terminated", "check_new", "check_writable", "failures_reported", "print_json"]
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -21,11 +23,16 @@ def print_json(document: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: someone ended the program, as Ctrl-C would."""
+
+
 @contextmanager
 def failures_reported(as_json: bool) -> Iterator[None]:
     """Turn what the library or the system refuses into one line and exit code 1; a defect keeps its traceback."""
     try:
-        yield
+        with _termination_raised():
+            yield
     except (NearerError, OSError) as error:
         if as_json:
             print_json({"error": str(error)})
@@ -33,8 +40,28 @@ def failures_reported(as_json: bool) -> Iterator[None]:
         raise typer.Exit(1) from error
     except KeyboardInterrupt as stop:
         typer.echo(f"nearer: interrupted. {stop}".rstrip(), err=True)
-        # What shells report of a program that Ctrl-C ended.
-        raise typer.Exit(130) from stop
+        # What shells report of a program that a signal ended: 128 and its number, 2 for Ctrl-C, 15 for SIGTERM.
+        number = getattr(stop, "signal", signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
+        raise typer.Exit(128 + int(number)) from stop
+
+
+@contextmanager
+def _termination_raised() -> Iterator[None]:
+    """Let SIGTERM end the program with its messages and its cleaning up, unless someone else listens for it."""
+    if threading.current_thread() is not threading.main_thread() or (
+        signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    ):
+        yield
+        return
+
+    def stop(number: int, frame: object) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def check_new(path: Path) -> None:

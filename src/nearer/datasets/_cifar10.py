@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from nearer._limits import check_expansion, check_limit
 from nearer.datasets._dataset import Array, Dataset, Split
 from nearer.datasets._local import data_folder, find, obtain, read_npz
 from nearer.datasets._source import DataFile, Download, Source
-from nearer.exceptions import CorruptFileError, MissingDataError
+from nearer.exceptions import CorruptFileError, LimitError, MissingDataError
 
 __all__ = ["CIFAR10", "load_cifar10", "read_cifar10_archive"]
 
@@ -87,13 +88,19 @@ def read_cifar10_archive(path: Path) -> tuple[tuple[Array, Array], tuple[Array, 
     found: dict[str, tuple[Array, Array]] = {}
     try:
         with tarfile.open(path, "r:gz") as archive:
-            for member in archive:
+            asked = 0
+            for number, member in enumerate(archive, start=1):
+                asked += member.size
+                check_limit("NEARER_MAX_FILES", number, f"`{path.name}`")
+                check_expansion(asked, path.stat().st_size, f"`{path.name}`")
                 name = member.name.rsplit("/", 1)[-1]
                 content = archive.extractfile(member)
                 if name in names and content is not None:
                     records = np.frombuffer(content.read(), np.uint8).reshape(-1, 3073)
                     pixels = np.moveaxis(records[:, 1:].reshape(-1, 3, 32, 32), 1, -1)
                     found[name] = np.ascontiguousarray(pixels), records[:, 0].copy()
+    except LimitError:
+        raise
     except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error) as error:
         raise CorruptFileError(
             f"`{path}` must be the CIFAR-10 binary archive, and cannot be read: {error}."

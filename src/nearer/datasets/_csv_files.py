@@ -88,7 +88,14 @@ def _look(path: Path) -> tuple[str, list[list[str]], list[int]]:
             if "\0" in file.read(4096):
                 raise CorruptFileError(f"`{path.name}` must be a text table, and holds binary data.")
         delimiters = "\t" if path.suffix.lower() == ".tsv" else ",;\t|"
-        looks = [(delimiter, *_first_rows(path, delimiter)) for delimiter in delimiters]
+        looks = []
+        for delimiter in delimiters:
+            try:
+                looks.append((delimiter, *_first_rows(path, delimiter)))
+            except csv.Error:
+                # To a wrong delimiter a wide line is one cell, and longer than a cell may be.
+                if delimiter == delimiters[-1] and not looks:
+                    raise
         # The delimiter that cuts both rows into the same, largest number of cells; a comma if none does.
         return max(looks, key=lambda look: _even_width(look[1]))
     except UnicodeDecodeError as error:

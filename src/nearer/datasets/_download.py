@@ -15,6 +15,7 @@ from typing import IO
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+from nearer._limits import check_limit
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
 
 __all__ = ["download_file"]
@@ -74,13 +75,15 @@ def _copy(address: str, file: IO[bytes], timeout: float, console: Console) -> st
         Progress(*columns, console=console, transient=True) as progress,
     ):
         length = response.headers.get("Content-Length")
-        total = int(length) if length and length.isdecimal() else None
+        total = int(length) if length and length.isascii() and length.isdecimal() and len(length) < 20 else None
+        check_limit("NEARER_MAX_DOWNLOAD", total or 0, f"The file at {address}")
         task = progress.add_task(address.rsplit("/", 1)[-1], total=total)
         received = 0
         while chunk := response.read(_CHUNK):
             digest.update(chunk)
             file.write(chunk)
             received += len(chunk)
+            check_limit("NEARER_MAX_DOWNLOAD", received, f"The file at {address}")
             progress.update(task, completed=received)
     if total is not None and received < total:
         raise ConnectionError(f"the connection ended after {received:,} of {total:,} bytes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import os
 import struct
 import zlib
@@ -11,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from nearer._limits import check_expansion
 from nearer.datasets._dataset import Array, Dataset, train_test
 from nearer.datasets._local import find, obtain, read_npz
 from nearer.datasets._source import Download, Source
-from nearer.exceptions import CorruptFileError
+from nearer.exceptions import CorruptFileError, NearerError
 
 __all__ = ["idx_downloads", "load_idx_set", "read_idx"]
 
@@ -28,20 +30,28 @@ def read_idx(path: Path) -> Array:
 
     Header: two zero bytes, the type (8 = byte), the number of dimensions, then each size as a 32-bit big-endian.
     """
+    what, stored = f"`{path.name}`", path.stat().st_size if path.is_file() else 0
     try:
         with gzip.open(path) as file:
-            content = file.read()
+            head = file.read(4)
+            dimensions = head[3] if len(head) == 4 and head[:3] == b"\0\0\x08" else 0
+            sizes = file.read(4 * dimensions)
+            if not dimensions or len(sizes) < 4 * dimensions:
+                raise CorruptFileError(
+                    f"`{path}` must begin with the header of an IDX file of bytes, got {head!r}."
+                )
+            shape = struct.unpack(f">{dimensions}I", sizes)
+            check_expansion(math.prod(shape), stored, what)
+            # One more than promised, to see whether there is more.
+            content = file.read(math.prod(shape) + 1)
+    except NearerError:
+        raise
     except (OSError, EOFError, zlib.error) as error:
         raise CorruptFileError(f"`{path}` must be a gzip file, and cannot be read as one: {error}.") from error
-    dimensions = content[3] if len(content) >= 4 and content[:3] == b"\0\0\x08" else 0
-    start = 4 + 4 * dimensions
-    if not dimensions or len(content) < start:
-        raise CorruptFileError(f"`{path}` must begin with the header of an IDX file of bytes, got {content[:4]!r}.")
-    shape = struct.unpack(f">{dimensions}I", content[4:start])
-    values = np.frombuffer(content, np.uint8, offset=start)
-    if values.size != np.prod(shape, dtype=object):
-        raise CorruptFileError(f"`{path}` must hold {shape} bytes by its header, got {values.size:,}.")
-    return values.reshape(shape).copy()
+    if len(content) != math.prod(shape):
+        came = "more" if len(content) > math.prod(shape) else f"{len(content):,}"
+        raise CorruptFileError(f"`{path}` must hold {shape} bytes by its header, got {came}.")
+    return np.frombuffer(content, np.uint8).reshape(shape).copy()
 
 
 def idx_downloads(folder: str, address: str, checksums: Sequence[str]) -> tuple[Download, ...]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
+from nearer._limits import check_limit, limit
 from nearer._validation import check_choice, check_int
-from nearer.exceptions import CorruptFileError, MissingDataError, NearerError
+from nearer.exceptions import CorruptFileError, LimitError, MissingDataError, NearerError
 
 __all__ = ["IMAGE_SUFFIXES", "list_images", "load_image", "why_unreadable"]
 
+_KINDS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 IMAGE_SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 
 
@@ -45,8 +48,10 @@ def load_image(
         shape = (check_int(width, "size"), check_int(height, "size"))
     image_module = _pillow()
     try:
-        with image_module.open(path) as image:
+        with _opened(image_module, path) as image:
             plain = image.convert(mode)
+    except LimitError:
+        raise
     except FileNotFoundError as error:
         raise MissingDataError(f"`{path}` must be an image, and there is no such file.") from error
     except _unreadable(image_module) as error:
@@ -62,12 +67,32 @@ def why_unreadable(path: str | os.PathLike[str]) -> str | None:
     """Why this file is not a whole image, or None if it is; JPEG is decoded at an eighth of its size for speed."""
     image_module = _pillow()
     try:
-        with image_module.open(path) as image:
+        with _opened(image_module, path) as image:
             image.draft("L", (1, 1))
             image.load()
     except _unreadable(image_module) as error:
         return _reason(error)
     return None
+
+
+def _opened(image_module: ModuleType, path: str | os.PathLike[str]) -> Any:
+    """An image of a known kind and within the limit, not yet decoded.
+
+    Pillow would decide by the content alone, and some kinds are programs for other programs (EPS starts one).
+    """
+    largest = limit("NEARER_MAX_PIXELS")
+    if largest > (vars(image_module)["MAX_IMAGE_PIXELS"] or largest):
+        vars(image_module)["MAX_IMAGE_PIXELS"] = largest
+    with warnings.catch_warnings():
+        # Pillow warns a little below its own limit; ours says which variable raises it.
+        warnings.simplefilter("ignore", image_module.DecompressionBombWarning)
+        image_module.init()
+        image = image_module.open(path, formats=[kind for kind in _KINDS if kind in image_module.OPEN])
+    width, height = image.size
+    if width * height > largest:
+        image.close()
+        check_limit("NEARER_MAX_PIXELS", width * height, f"`{path}`")
+    return image
 
 
 def _unreadable(image_module: ModuleType) -> tuple[type[Exception], ...]:

@@ -6,7 +6,9 @@ The data folder is `folder=` of a loader, else `$NEARER_DATA`, else `~/.cache/ne
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import struct
 import tokenize
 import zipfile
 import zlib
@@ -16,16 +18,18 @@ from typing import BinaryIO
 
 import numpy as np
 
+from nearer._limits import check_expansion, check_limit, size_on_disk
 from nearer.datasets._dataset import Array
 from nearer.datasets._download import download_file
 from nearer.datasets._source import DataFile, Source
-from nearer.exceptions import CorruptFileError, MissingDataError
+from nearer.exceptions import CorruptFileError, LimitError, MissingDataError
 
 __all__ = ["check_file", "data_folder", "find", "obtain", "open_npz", "read_npy", "read_npz", "sha256_of"]
 
 # What numpy and zipfile raise for a file that is damaged or not what its name says.
 _UNREADABLE = (ValueError, OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFile, SyntaxError,
-               tokenize.TokenError, NotImplementedError, RuntimeError)  # fmt: skip
+               tokenize.TokenError, NotImplementedError, RuntimeError, OverflowError, TypeError, IndexError,
+               struct.error)  # fmt: skip
 
 # Path -> (size, time of change, checksum) of what this process has already read through.
 _KNOWN: dict[Path, tuple[int, int, str]] = {}
@@ -119,11 +123,14 @@ def read_npz(path: Path, keys: Sequence[str] | None = None) -> dict[str, Array]:
     """The arrays of an .npz file, all of them or the named ones; nothing is ever unpickled."""
     try:
         with zipfile.ZipFile(path) as archive:
+            check_limit("NEARER_MAX_FILES", len(archive.namelist()), f"`{path.name}`")
             stored = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
             wanted = list(stored) if keys is None else list(keys)
             lacking = [key for key in wanted if key not in stored]
             if not lacking:
-                return {key: _member(archive, stored[key]) for key in wanted}
+                return _members(archive, {key: stored[key] for key in wanted}, path)
+    except LimitError:
+        raise
     except _UNREADABLE as error:
         raise _not_readable(path, "an .npz file of plain arrays", error) from error
     raise CorruptFileError(
@@ -136,18 +143,32 @@ def read_npy(path: Path) -> Array:
     """The array of an .npy file; nothing is ever unpickled."""
     try:
         with path.open("rb") as file:
-            return _array(file, path.stat().st_size)
+            status = path.stat()
+            asked = _promised(file, status.st_size)
+            check_expansion(asked, size_on_disk(status), f"`{path.name}`")
+            return _array(file)
+    except LimitError:
+        raise
     except _UNREADABLE as error:
         raise _not_readable(path, "an .npy file with a plain array", error) from error
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> Array:
-    with archive.open(name) as file:
-        return _array(file, archive.getinfo(name).file_size)  # type: ignore[arg-type]
+def _members(archive: zipfile.ZipFile, names: dict[str, str], path: Path) -> dict[str, Array]:
+    """Arrays of an archive, after adding up what all of them will take in memory."""
+    asked = 0
+    for name in names.values():
+        with archive.open(name) as file:
+            asked += _promised(file, archive.getinfo(name).file_size)  # type: ignore[arg-type]
+    check_expansion(asked, size_on_disk(path.stat()), f"`{path.name}`")
+    arrays = {}
+    for key, name in names.items():
+        with archive.open(name) as file:
+            arrays[key] = _array(file)  # type: ignore[arg-type]
+    return arrays
 
 
-def _array(file: BinaryIO, size: int) -> Array:
-    """Read one array, after comparing what its header promises with the bytes that are there."""
+def _promised(file: BinaryIO, size: int) -> int:
+    """The bytes that an array will take by its header, of which `size` are said to be there."""
     version = np.lib.format.read_magic(file)
     headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in headers:
@@ -155,10 +176,17 @@ def _array(file: BinaryIO, size: int) -> Array:
     shape, _, dtype = headers[version](file)
     if dtype.hasobject:
         raise ValueError("it holds pickled Python objects, which can run code when they are read")
-    promised = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if any(length < 0 for length in shape):
+        raise ValueError(f"its header promises the shape {shape}")
+    promised = math.prod(shape) * dtype.itemsize
     if promised > size:
         raise ValueError(f"its header promises {promised:,} bytes, the file has {size:,}")
-    file.seek(0)
+    return promised
+
+
+def _array(file: BinaryIO) -> Array:
+    if file.seekable():
+        file.seek(0)
     return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
 
 

@@ -19,7 +19,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from nearer.exceptions import CorruptFileError, MissingDataError
+from nearer._limits import EXPANSION, check_expansion, limit
+from nearer.exceptions import CorruptFileError, LimitError, MissingDataError
 
 __all__ = ["read_mat"]
 
@@ -30,7 +31,6 @@ _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f
 _TEXT = {1: "latin-1", 2: "utf-8", 3: "utf-16", 4: "utf-16", 16: "utf-8", 17: "utf-16"}
 _MATRIX, _COMPRESSED = 14, 15
 _CELL, _STRUCT, _CHAR, _FIRST_NUMBER, _LAST_NUMBER = 1, 2, 4, 6, 15
-_LARGEST = 1 << 30
 
 
 def read_mat(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, Any]:
@@ -38,6 +38,7 @@ def read_mat(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, An
     if not Path(path).is_file():
         raise MissingDataError(f"`{path}` must be a MATLAB file, and there is no such file.")
     content = Path(path).read_bytes()
+    what, plain = f"`{Path(path).name}`", 0
     try:
         if content[126:128] not in (b"IM", b"MI"):
             raise ValueError("it does not begin like one of version 5 to 7.2")
@@ -45,11 +46,24 @@ def read_mat(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, An
         stored: dict[str, Value] = {}
         for kind, data in _elements(content[128:], order):
             if kind == _COMPRESSED:
-                kind, data = next(_elements(_inflate(data), order))
+                data = _inflate(data, len(content), what)
+                plain += len(data)
+                check_expansion(plain, len(content), what)
+                kind, data = next(_elements(data, order))
             if kind == _MATRIX:
                 name, value = _matrix(data, order, names)
                 stored[name] = value
-    except (ValueError, StopIteration, zlib.error, struct.error, RecursionError) as error:
+    except LimitError:
+        raise
+    except (
+        ValueError,
+        StopIteration,
+        IndexError,
+        OverflowError,
+        zlib.error,
+        struct.error,
+        RecursionError,
+    ) as error:
         raise CorruptFileError(f"`{path}` must be a MATLAB file, and cannot be read as one: {error}.") from error
     lacking = [name for name in names if name not in stored]
     if lacking:
@@ -59,11 +73,13 @@ def read_mat(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, An
     return {name: stored[name] for name in names}
 
 
-def _inflate(data: bytes) -> bytes:
+def _inflate(data: bytes, stored: int, what: str) -> bytes:
     stream = zlib.decompressobj()
-    plain = stream.decompress(data, _LARGEST)
+    largest = max(limit("NEARER_MAX_BYTES"), EXPANSION * stored)
+    plain = stream.decompress(data, largest)
     if not stream.eof:
-        raise ValueError("a compressed part is cut off or too large")
+        check_expansion(len(plain) + len(stream.unconsumed_tail), stored, what)
+        raise ValueError("a compressed part is cut off")
     return plain
 
 
@@ -93,8 +109,9 @@ def _matrix(data: bytes, order: str, names: Sequence[str] | None = None) -> tupl
         return "", np.zeros((0, 0))
     parts = _elements(data, order)
     kind = struct.unpack_from(f"{order}I", next(parts)[1])[0] & 0xFF
-    shape = tuple(_numbers(*next(parts), order).astype(np.int64).tolist())
-    if not shape or min(shape) < 0:
+    sizes = _numbers(*next(parts), order)
+    shape = tuple(sizes.tolist())
+    if not shape or sizes.dtype.kind == "f" or min(shape) < 0:
         raise ValueError(f"a matrix has the sizes {shape}")
     name = next(parts)[1].decode("latin-1")
     if names is not None and name not in names:

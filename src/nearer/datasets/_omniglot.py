@@ -13,11 +13,12 @@ from typing import Literal
 
 import numpy as np
 
+from nearer._limits import check_expansion, check_limit
 from nearer._validation import check_choice
 from nearer.datasets._dataset import Array, Dataset, Split
 from nearer.datasets._local import find, obtain, read_npz
 from nearer.datasets._source import DataFile, Download, Source
-from nearer.exceptions import CorruptFileError
+from nearer.exceptions import CorruptFileError, LimitError
 
 __all__ = ["OMNIGLOT", "load_omniglot", "read_omniglot_archive", "shrink"]
 
@@ -81,12 +82,18 @@ def read_omniglot_archive(path: Path) -> tuple[Array, list[str]]:
     drawings: dict[tuple[str, int], dict[int, Array]] = {}
     try:
         with zipfile.ZipFile(path) as archive:
+            members = [info for info in archive.infolist() if _MEMBER.fullmatch(info.filename)]
+            asked = sum(info.file_size for info in members)
+            check_expansion(asked, path.stat().st_size, f"`{path.name}`")
             for name in archive.namelist():
                 if match := _MEMBER.fullmatch(name):
-                    with Image.open(BytesIO(archive.read(name))) as image:
+                    with Image.open(BytesIO(archive.read(name)), formats=("PNG",)) as image:
+                        check_limit("NEARER_MAX_PIXELS", image.width * image.height, f"`{name}`")
                         ink = np.asarray(image.convert("L")) < 128
                     drawings.setdefault((match[1], int(match[2])), {})[int(match[3])] = ink
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError, SyntaxError, zlib.error) as error:
+    except LimitError:
+        raise
+    except (zipfile.BadZipFile, RuntimeError, OSError, EOFError, ValueError, SyntaxError, zlib.error) as error:
         raise CorruptFileError(f"`{path}` must be the Omniglot zip file, and cannot be read: {error}.") from error
     shapes = {ink.shape for drawn in drawings.values() for ink in drawn.values()}
     if {len(drawn) for drawn in drawings.values()} != {20} or len(shapes) != 1:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nearer._limits import check_expansion
 from nearer.datasets._dataset import Array
 from nearer.datasets._table import Columns, Table, label_text
 from nearer.exceptions import CorruptFileError, NearerError, NotFiniteError, ParameterError, ShapeError
@@ -26,37 +27,79 @@ def read_parquet(path: Path, columns: Columns) -> Table:
         ) from error
     try:
         # Not read_table(path): that looks for a partitioned folder and infers more than this one file says.
-        table = parquet.ParquetFile(path).read()
-    except (pa.ArrowException, OSError, ValueError) as error:
+        file = parquet.ParquetFile(path)
+        names = [str(name) for name in file.schema_arrow.names]
+        # pandas stores its row index under such names.
+        index = [place for place, name in enumerate(names) if re.fullmatch(r"__index_level_\d+__", name)]
+        columns = Columns(columns.label, columns.features, (*columns.ignore, *index), columns.header)
+        label, chosen = columns.choose(names, path)
+        wanted = [names[place] for place in [*chosen, *([] if label is None else [label])]]
+        check_expansion(_asked(file.metadata, set(wanted)), path.stat().st_size, f"`{path.name}`")
+        # Repeated label text stays one text while it is read.
+        texts = [] if label is None or not _is_text(file.schema_arrow.field(label).type) else [names[label]]
+        table = parquet.ParquetFile(path, read_dictionary=texts).read(columns=wanted)
+    except NearerError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise CorruptFileError(
             f"`{path.name}` must be a Parquet file, and cannot be read as one: {error}."
         ) from error
-    names = [str(name) for name in table.column_names]
-    # pandas stores its row index under such names.
-    index = [place for place, name in enumerate(names) if re.fullmatch(r"__index_level_\d+__", name)]
-    columns = Columns(columns.label, columns.features, (*columns.ignore, *index), columns.header)
-    label, chosen = columns.choose(names, path)
     if table.num_rows == 0:
         raise ShapeError(f"`{path.name}` must hold at least one row, and has none.")
-    words = [names[place] for place in chosen if not _is_numeric(table.schema.field(place).type)]
+    schema = file.schema_arrow
+    words = [names[place] for place in chosen if not _is_numeric(schema.field(place).type)]
     if words:
-        shown = f"{words[0]!r} holds {table.schema.field(names.index(words[0])).type}"
+        shown = f"{words[0]!r} holds {schema.field(names.index(words[0])).type}"
         raise ParameterError(
             f"Feature columns must be numbers, and in `{path.name}` {', '.join(map(repr, words[:10]))} "
             f"{'are' if len(words) > 1 else 'is'} not: {shown}. Name the class column with label=, and leave "
             f"others out with ignore= or convert them."
         )
-    blocks = [_block(table.column(place), names[place], path) for place in chosen]
+    blocks = [_block(table.column(names[place]), names[place], path) for place in chosen]
     feature_names = [
         names[place] if block.shape[1] == 1 else f"{names[place]}[{number}]"
         for place, block in zip(chosen, blocks, strict=True)
         for number in range(block.shape[1])
     ]
     x = np.concatenate(blocks, axis=1) if blocks else np.zeros((table.num_rows, 0))
-    labels = (
-        label_text(table.column(label).to_pylist()) if label is not None else np.full(table.num_rows, "", "<U1")
-    )
+    labels = np.full(table.num_rows, "", "<U1") if label is None else _labels(table.column(names[label]))
     return Table(path, x, labels, tuple(feature_names))
+
+
+def _asked(metadata: Any, wanted: set[str]) -> int:
+    """The bytes that the wanted columns take as numbers: a few bytes on the disk can stand for millions of rows."""
+    values = 0
+    for group in range(metadata.num_row_groups):
+        for place in range(metadata.num_columns):
+            column = metadata.row_group(group).column(place)
+            # The path of a list is its name and what is inside; a name may have points of its own.
+            words = column.path_in_schema.split(".")
+            if any(".".join(words[:end]) in wanted for end in range(1, len(words) + 1)):
+                values += int(column.num_values)
+    return 16 * values
+
+
+def _labels(column: Any) -> Array:
+    """The labels as text; each different value is turned into text once."""
+    import pyarrow as pa
+
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks)
+    try:
+        codes = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
+    except pa.ArrowException:
+        return label_text(array.to_pylist())
+    texts = label_text([*codes.dictionary.to_pylist(), None])
+    places = codes.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False).astype(np.int64)
+    check_expansion(len(places) * texts.dtype.itemsize, 4 * len(places), "The label column")
+    return np.asarray(texts[places])
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind))
 
 
 def _is_numeric(kind: Any) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nearer._limits import check_expansion
 from nearer.datasets._dataset import Array
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 
@@ -49,6 +50,8 @@ class Columns:
 
     def choose(self, names: Sequence[str], path: Path) -> tuple[int | None, list[int]]:
         """Positions of the label (or None) and of the features among the columns of a file."""
+        if not names:
+            raise ShapeError(f"`{path.name}` must hold at least one column, and has none.")
         name, times = Counter(names).most_common(1)[0]
         if times > 1:
             raise ParameterError(f"`{path.name}` must have different column names, got {name!r} {times} times.")
@@ -87,7 +90,11 @@ def label_text(values: Iterable[object]) -> Array:
     >>> label_text([1.0, float("nan"), "cat", None]).tolist()
     ['1', '', 'cat', '']
     """
-    return np.array([_one_label(value) for value in values], dtype=np.str_)
+    texts = [_one_label(value) for value in values]
+    # An array of text gives every entry the room of the longest.
+    asked, given = 4 * len(texts) * max(map(len, texts), default=0), sum(map(len, texts))
+    check_expansion(asked, given, "The label column")
+    return np.array(texts, dtype=np.str_)
 
 
 def label_matrix(array: Array, name: str) -> Array:
@@ -161,13 +168,17 @@ def encode(labels: Mapping[str, Array], unlabeled: str | int | None) -> tuple[di
 
 def _number(text: str) -> int | float | None:
     """The finite number that a label spells, or None for a name; long integers stay exact."""
-    for convert in (int, float):
-        try:
-            number = convert(text)
-        except ValueError:
-            continue
-        return number if np.isfinite(float(number)) and "_" not in text else None
-    return None
+    if "_" in text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if np.isfinite(number) else None
 
 
 def finite_features(table: Table, dtype: np.dtype[np.floating]) -> Array:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from nearer._limits import read_bounded
 from nearer.datasets._dataset import Array, Dataset, Split, train_test
 from nearer.datasets._local import find, obtain, open_npz, read_npz
 from nearer.datasets._source import DataFile, Download, Source
-from nearer.exceptions import CorruptFileError
+from nearer.exceptions import CorruptFileError, LimitError
 
 __all__ = ["USPS", "USPST", "load_usps", "load_uspst", "read_libsvm"]
 
@@ -73,11 +74,14 @@ def _three_decimals(x: Array) -> Array:
 def read_libsvm(path: Path) -> tuple[Array, Array]:
     """Images and labels of a LIBSVM file of USPS: `digit+1 1:value ... 256:value` on each line."""
     try:
-        with bz2.open(path, "rt", encoding="ascii") as file:
-            rows = [line.split() for line in file if line.strip()]
+        with bz2.open(path, "rb") as file:
+            text = read_bounded(file, path.stat().st_size, f"`{path.name}`").decode("ascii")
+        rows = [line.split() for line in text.splitlines() if line.strip()]
         y = np.array([int(row[0]) - 1 for row in rows])
         x = np.array([[float(cell.split(":")[1]) for cell in row[1:]] for row in rows])
-    except (OSError, EOFError, ValueError, IndexError) as error:
+    except LimitError:
+        raise
+    except (OSError, EOFError, ValueError, IndexError, OverflowError) as error:
         raise CorruptFileError(f"`{path}` must be a LIBSVM file in bzip2, and cannot be read: {error}.") from error
     if x.shape != (len(y), 256) or ((y < 0) | (y > 9)).any():
         raise CorruptFileError(

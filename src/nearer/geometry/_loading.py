@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from nearer._limits import check_limit
 from nearer._storage import read_folder
-from nearer.exceptions import CorruptFileError, NearerError
+from nearer.exceptions import CorruptFileError
 from nearer.geometry._asymmetric import AsymmetricMap, TwoEncoders
 from nearer.geometry._encoders import MLP, Chain, ColorCNN, DigitsCNN
 from nearer.geometry._mahalanobis import Mahalanobis
@@ -30,6 +31,10 @@ _KINDS: tuple[type[nn.Module], ...] = (
     Standardize,
     TwoEncoders,
 )
+# What a forged description can end in; all of it means that class, settings and tensors do not belong together.
+REFUSED = (
+    KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RuntimeError, MemoryError
+)  # fmt: skip
 KNOWN = {kind.__name__: kind for kind in _KINDS}
 
 
@@ -47,7 +52,7 @@ def load(path: str | os.PathLike[str]) -> nn.Module:
         with torch.device("meta"):
             module = build(folder.metadata)
         module.load_state_dict(folder.tensors["parameters"], assign=True)
-    except (NearerError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+    except REFUSED as error:
         reason = " ".join(str(error).split()).rstrip(". ")
         raise CorruptFileError(
             f"`{os.fspath(path)}` must hold one of {', '.join(KNOWN)} with fitting parameters: {reason}. "
@@ -60,6 +65,9 @@ def build(description: dict[str, Any]) -> nn.Module:
     """A module of a listed class from its name and settings; its parameters are not yet those that were saved."""
     kind = KNOWN[description["class"]]
     settings = description["settings"]
+    for name, value in settings.items():
+        if isinstance(value, list):
+            check_limit("NEARER_MAX_FILES", len(value), f"`{name}` of {kind.__name__}")
     if kind is Chain:
         return Chain(*(build(part) for part in settings["parts"]))
     if kind is TwoEncoders:

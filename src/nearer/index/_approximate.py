@@ -157,7 +157,12 @@ def restore(
         raise CorruptFileError(f"`positions` must hold each of the {len(vectors)} rows once.")
     if isinstance(kind, IVF):
         centers = np.ascontiguousarray(tensors["centers"].numpy())
-        if centers.ndim != 2 or centers.shape[1] != vectors.shape[1] or not np.isfinite(centers).all():
+        if (
+            centers.ndim != 2
+            or not len(centers)
+            or centers.shape[1] != vectors.shape[1]
+            or (centers.dtype != np.float32 or not np.isfinite(centers).all())
+        ):
             raise CorruptFileError(
                 f"`centers` must be finite rows of {vectors.shape[1]}, got shape {centers.shape}."
             )

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from nearer._storage import Folder, read_folder, write_folder
-from nearer.exceptions import CorruptFileError, NearerError
+from nearer._validation import check_int, check_number
+from nearer.exceptions import CorruptFileError
 from nearer.index._approximate import restore
 from nearer.index._kinds import HNSW, IVF, Exact, Recall
 
@@ -61,7 +62,7 @@ def load(cls: type[Index], path: str | os.PathLike[str]) -> Index:
     content = read_folder(path, format=FORMAT, version=VERSION)
     try:
         return _assemble(cls, content)
-    except (NearerError, KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RuntimeError) as error:
         raise CorruptFileError(
             f"`{os.fspath(path)}` must hold an index whose parts fit together: {error}. "
             f"Save it again, or update nearer if a newer one wrote it."
@@ -71,10 +72,13 @@ def load(cls: type[Index], path: str | os.PathLike[str]) -> Index:
 def _assemble(cls: type[Index], content: Folder) -> Index:
     about, listed = content.metadata, content.documents["items"]
     kind = KINDS[about["kind"]](**about["settings"])
-    index = cls(about["dimension"], similarity=about["similarity"], kind=kind)
     vectors = content.tensors["vectors"]["vectors"].numpy()
     offset = content.tensors["vectors"]["offset"].numpy()
-    n = about["items"]
+    n = check_int(about["items"], "items", minimum=0)
+    # Compared before anything is made of that size: the number alone could ask for all memory.
+    if vectors.ndim != 2 or vectors.shape[1] != about["dimension"]:
+        raise CorruptFileError(f"the vectors must have {about['dimension']!r} columns, got shape {vectors.shape}")
+    index = cls(about["dimension"], similarity=about["similarity"], kind=kind)
     if vectors.shape != (n, index.dimension) or vectors.dtype != np.float32 or not np.isfinite(vectors).all():
         raise CorruptFileError(f"the vectors must be {n} × {index.dimension} finite float32, got {vectors.shape}")
     if offset.shape != (index.dimension,) or offset.dtype != np.float32 or not np.isfinite(offset).all():
@@ -84,7 +88,8 @@ def _assemble(cls: type[Index], content: Folder) -> Index:
     if not isinstance(notes, list) or len(notes) != n or not all(isinstance(note, dict) for note in notes):
         raise CorruptFileError(f"the metadata must be {n} dictionaries")
     index._items.append(ids, notes)
-    index._items.next_id = max(index._items.next_id, int(about["next_id"]))
+    next_id = check_int(about["next_id"], "next_id", minimum=-(1 << 63), maximum=1 << 63)
+    index._items.next_id = max(index._items.next_id, next_id)
     index._buffer, index._offset = vectors, offset
     index._alive = np.ones(n, dtype=np.bool_)
     index._longest = float(np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64).max(initial=0.0)))
@@ -94,7 +99,12 @@ def _assemble(cls: type[Index], content: Folder) -> Index:
             vectors,
             content.tensors["structure"],
             similarity=index.similarity,
-            trained_on=int(about["trained_on"]),
+            trained_on=check_int(about["trained_on"], "trained_on", minimum=0),
         )
-        index._structure.recall = None if about["recall"] is None else Recall(**about["recall"])
+        index._structure.recall = None if about["recall"] is None else _recall(**about["recall"])
     return index
+
+
+def _recall(value: Any, k: Any, queries: Any, size: Any) -> Recall:
+    counts = (check_int(k, "k"), check_int(queries, "queries", minimum=0), check_int(size, "size", minimum=0))
+    return Recall(check_number(value, "value", minimum=0, maximum=1), *counts)

@@ -43,6 +43,8 @@ class Items:
                 raise ParameterError(
                     "`ids` must be given: the ids of this index are text and cannot be numbered on."
                 )
+            if self.next_id + n > 1 << 63:
+                raise ParameterError("`ids` must be given: the numbers of 64 bits are used up.")
             fresh: list[Id] = list(range(self.next_id, self.next_id + n))
         else:
             fresh = as_ids(ids, "ids")
@@ -109,9 +111,16 @@ def as_ids(value: Any, name: str) -> list[Id]:
     """A list of ids from any sequence: whole numbers of 64 bits, or text."""
     if isinstance(value, str | bytes) or not (hasattr(value, "__iter__") or isinstance(value, Tensor)):
         raise ParameterError(f"`{name}` must be a list of ids, got {value!r}. Write [{value!r}].")
+    values = value.tolist() if isinstance(value, Tensor | np.ndarray) else list(value)
+    kinds = set(map(type, values))
+    # A million ids of one plain type are looked at together.
+    if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:
+        return values
+    if kinds == {str} and _is_text("".join(values)):
+        return values
     ids: list[Id] = []
-    for one in value.tolist() if isinstance(value, Tensor | np.ndarray) else value:
-        if isinstance(one, str):
+    for one in values:
+        if isinstance(one, str) and _is_text(one):
             ids.append(str(one))
         elif isinstance(one, int | np.integer) and not isinstance(one, bool) and -(2**63) <= one < 2**63:
             ids.append(int(one))
@@ -120,6 +129,15 @@ def as_ids(value: Any, name: str) -> list[Id]:
         if type(ids[-1]) is not type(ids[0]):
             raise ParameterError(f"`{name}` must be all whole numbers or all text, got {ids[0]!r} and {one!r}.")
     return ids
+
+
+def _is_text(value: str) -> bool:
+    """Half of a surrogate pair is no character: it could be added, and then the index could not be saved."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def as_metadata(value: Any, n: int) -> list[Metadata]:
@@ -146,8 +164,10 @@ def as_metadata(value: Any, n: int) -> list[Metadata]:
 def _as_json(value: Any, name: str) -> Any:
     """A copy as JSON will give it back, so that an index answers the same before and after saving."""
     try:
-        return json.loads(json.dumps(value, allow_nan=False, default=_plain))
-    except (TypeError, ValueError) as error:
+        text = json.dumps(value, allow_nan=False, default=_plain, ensure_ascii=False)
+        text.encode("utf-8")
+        return json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
         raise ParameterError(f"`{name}` must be JSON (text, finite numbers, lists, …): {error}.") from error
 
 

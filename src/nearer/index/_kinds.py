@@ -9,6 +9,10 @@ from nearer._validation import check_int
 __all__ = ["HNSW", "IVF", "Exact", "Recall"]
 
 
+# faiss reserves room for so many candidates in every search.
+WIDEST = 1 << 20
+
+
 @dataclass(frozen=True)
 class Exact:
     """Compare with every item: always right, nothing to build, and fast enough up to about 100,000 items."""
@@ -31,8 +35,8 @@ class HNSW:
 
     def __post_init__(self) -> None:
         check_int(self.neighbors, "neighbors", minimum=2, maximum=1024)
-        check_int(self.build_width, "build_width")
-        check_int(self.search_width, "search_width")
+        check_int(self.build_width, "build_width", maximum=WIDEST)
+        check_int(self.search_width, "search_width", maximum=WIDEST)
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from nearer._storage import read_folder, write_folder
+from nearer._validation import check_choice, check_int
 from nearer.datasets import Dataset, Split
-from nearer.exceptions import CorruptFileError, NearerError, ShapeError
+from nearer.exceptions import CorruptFileError, ShapeError
 from nearer.geometry import embed
-from nearer.geometry._loading import build
+from nearer.geometry._loading import REFUSED, build
 from nearer.geometry._saving import description
 
 __all__ = ["Inputs", "Model", "load"]
@@ -159,17 +160,29 @@ def load(path: str | os.PathLike[str]) -> Model:
         inputs = about["inputs"]
         return Model(
             encoder.eval(),
-            Inputs(inputs["kind"], tuple(inputs["names"]), tuple(inputs["size"])),
+            _inputs(inputs["kind"], inputs["names"], inputs["size"]),
             str(about["method"]),
-            about["parameters"],
-            tuple(about["classes"]),
-            about["data"],
-            about["scores"],
+            dict(about["parameters"]),
+            tuple(str(name) for name in about["classes"]),
+            dict(about["data"]),
+            dict(about["scores"]),
             str(about["command"]),
         )
-    except (NearerError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+    except REFUSED as error:
         reason = " ".join(str(error).split()).rstrip(". ")
         raise CorruptFileError(
             f"`{os.fspath(path)}` must hold a model of nearer with fitting parameters: {reason}. Update nearer if "
             f"a newer one wrote it."
         ) from error
+
+
+def _inputs(kind: Any, names: list[Any], size: list[Any]) -> Inputs:
+    check_choice(kind, "kind", ["features", "images"])
+    lengths = tuple(check_int(length, "size") for length in size)
+    if len(lengths) != (1 if kind == "features" else 3):
+        raise ShapeError(
+            f"`size` must be (p,) for features or (channels, height, width) for images, got {lengths}."
+        )
+    if names and len(names) != lengths[0]:
+        raise ShapeError(f"`names` must name the {lengths[0]} features, got {len(names)}.")
+    return Inputs(kind, tuple(str(name) for name in names), lengths)

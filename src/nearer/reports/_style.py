@@ -54,6 +54,8 @@ SETTINGS: dict[str, Any] = {
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 10,
     "text.color": INK,
+    # Names of classes are text, not formulas: "$" is a character like any other.
+    "text.parse_math": False,
     "axes.titlesize": 12,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",

@@ -6,21 +6,21 @@ folder/
   step-00000300/
 ```
 
-Each is written beside its place, flushed and renamed (see `nearer._storage`), so there is never half of one. The
-last `keep` stay. A damaged one is an error that names the one before it; nothing is skipped in silence.
+Each is written beside its place, flushed and renamed (see `nearer._storage`), and goes in one step too, so there is
+never half of one. The last `keep` stay. A damaged one is an error that names the one before it; nothing is skipped
+in silence.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
-from nearer._storage import read_folder, write_folder
+from nearer._storage import read_folder, remove_folder, settle, write_folder
 from nearer._validation import check_int
-from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
+from nearer.exceptions import CorruptFileError, NearerError, ParameterError
 from nearer.training._state import pack, unpack
 
 __all__ = ["Checkpoints"]
@@ -69,18 +69,19 @@ class Checkpoints:
             metadata={"step": step},
         )
         for old in self.paths()[: -self.keep]:
-            shutil.rmtree(old, ignore_errors=True)
+            remove_folder(old)
         return place
 
     def load(self) -> dict[str, Any] | None:
         """The state of the newest checkpoint, or None when there is none yet."""
+        self._sweep()
         paths = self.paths()
         if not paths:
             return None
         try:
             folder = read_folder(paths[-1], format=FORMAT, version=VERSION)
             state = unpack(folder.tensors["tensors"], folder.documents["state"])
-        except (CorruptFileError, MissingDataError, KeyError) as error:
+        except (NearerError, KeyError, TypeError, ValueError, AttributeError) as error:
             hint = (
                 f"The one before it is {paths[-2]}: delete {paths[-1]} to go on from there."
                 if len(paths) > 1
@@ -93,5 +94,5 @@ class Checkpoints:
 
     def _sweep(self) -> None:
         """Remove what a killed process left half-written."""
-        for rest in [*self.folder.glob(".step-*.new-*"), *self.folder.glob(".step-*.old-*")]:
-            shutil.rmtree(rest, ignore_errors=True)
+        for rest in self.folder.glob(".step-*.saving"):
+            settle(self.folder / rest.name.removeprefix(".").removesuffix(".saving"))

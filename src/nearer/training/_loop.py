@@ -36,6 +36,9 @@ Kind = Literal["start", "step", "epoch", "end"]
 class TrainingInterrupted(KeyboardInterrupt):
     """The run was asked to stop (Ctrl-C or a termination signal) and did so after a whole step."""
 
+    signal: int = signal.SIGINT
+    """The signal that asked."""
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -237,7 +240,7 @@ class _Run:
             set_random_state(states[rank() % len(states)])
         except NearerError:
             raise
-        except (KeyError, TypeError, ValueError, RuntimeError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, RuntimeError, IndexError, AttributeError, OverflowError) as error:
             reason = " ".join(str(error).split())
             raise CorruptFileError(
                 f"The checkpoint does not fit this run: {reason}. Use the settings of the run that wrote it, or "
@@ -272,7 +275,10 @@ def _stop_requested() -> Iterator[Callable[[], bool]]:
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
+    asked = []
+
     def note(number: int, frame: Any) -> None:
+        asked.append(number)
         came.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -282,6 +288,9 @@ def _stop_requested() -> Iterator[Callable[[], bool]]:
             signal.signal(number, note)
     try:
         yield came.is_set
+    except TrainingInterrupted as stop:
+        stop.signal = asked[0] if asked else stop.signal
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,0 +1,195 @@
+"""The folder `.name.saving` beside `name`: the lock of the process that saves, and what it has not finished.
+
+```
+.name.saving/
+  lock      held with flock while a process saves; says which process
+  new       the version that is being written
+  old       the version before, where two names cannot be exchanged in one step
+  gone      what is being deleted
+```
+
+It exists only during a save. Found later, it tells of a process that was killed, and whoever gets the lock next
+puts things right: at any moment either `name` is whole, or `old` or `new` is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nearer._limits import limit
+from nearer._storage._disk import exchange, flush_folder
+from nearer.exceptions import LockedError
+
+# Windows has no flock: writers are not kept apart there.
+if os.name == "posix":
+    import fcntl
+
+__all__ = ["locked", "publish", "remove", "restore", "scratch_of", "settle_copies", "whole_copies"]
+
+
+def scratch_of(place: Path) -> Path:
+    """Where a save of `place` works."""
+    return place.parent / f".{place.name}.saving"
+
+
+@contextlib.contextmanager
+def locked(place: Path, *, wait: float | None = None) -> Iterator[Path]:
+    """Be the one process that changes `place`; gives the scratch folder, which is gone afterwards."""
+    scratch = scratch_of(place)
+    handle = _acquire(place, scratch, limit("NEARER_LOCK_SECONDS") if wait is None else wait)
+    try:
+        yield scratch
+    finally:
+        # Without `name` itself, `old` may be the last copy there is.
+        for name in ("new", "old", "gone") if os.path.lexists(place) else ("new", "gone"):
+            remove(scratch / name)
+        _release(handle, scratch)
+
+
+def settle_copies(place: Path, is_whole: Callable[[Path], bool]) -> bool:
+    """Finish or undo what a killed save left beside `place`; False when there is nothing, or someone is at work."""
+    scratch = scratch_of(place)
+    if not os.path.lexists(scratch):
+        return False
+    try:
+        with locked(place, wait=0):
+            restore(place, scratch, is_whole)
+    except (LockedError, OSError):
+        # Held by a writer, or not ours to change: reading goes on without.
+        return False
+    return True
+
+
+def restore(place: Path, scratch: Path, is_whole: Callable[[Path], bool]) -> None:
+    """Under the lock: if a kill came between two renames, let the newest whole version have its name back."""
+    if os.path.lexists(place):
+        return
+    for copy in whole_copies(scratch, is_whole):
+        os.rename(copy, place)
+        flush_folder(place.parent)
+        return
+
+
+def whole_copies(scratch: Path, is_whole: Callable[[Path], bool]) -> list[Path]:
+    """The whole versions in a scratch folder, newest first."""
+    copies = []
+    for copy in (scratch / "new", scratch / "old"):
+        # A writer at work may take it away between any two of our steps.
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            written = (copy / "manifest.json").stat().st_mtime_ns
+            if is_whole(copy):
+                copies.append((written, copy))
+    return [copy for _, copy in sorted(copies, reverse=True)]
+
+
+def publish(fresh: Path, place: Path, scratch: Path) -> None:
+    """Give a finished folder its name, in one step; when that fails, everything is as it was."""
+    flush_folder(fresh)
+    old = scratch / "old"
+    if not _holds_something(place):
+        if os.name == "nt" and place.is_dir():
+            os.rmdir(place)
+        os.rename(fresh, place)
+        undo = [(place, fresh)]
+    elif exchange(fresh, place):
+        undo = []
+    else:
+        os.rename(place, old)
+        try:
+            os.rename(fresh, place)
+        except BaseException:
+            os.rename(old, place)
+            raise
+        undo = [(place, fresh), (old, place)]
+    try:
+        flush_folder(place.parent)
+    except BaseException:
+        # Not known to be durable: better the old version, which is, than one that a power cut may take.
+        if undo:
+            for source, target in undo:
+                os.rename(source, target)
+        else:
+            exchange(fresh, place)
+        raise
+
+
+def _holds_something(place: Path) -> bool:
+    return place.is_dir() and any(place.iterdir())
+
+
+def _acquire(place: Path, scratch: Path, wait: float) -> int:
+    deadline = time.monotonic() + wait
+    pause = 0.002
+    while True:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(scratch)
+        lock = scratch / "lock"
+        try:
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+        except FileNotFoundError:
+            continue  # the one before us has just swept
+        try:
+            if _take(handle) and _same(handle, lock):
+                os.ftruncate(handle, 0)
+                now = datetime.now(UTC).isoformat(timespec="seconds")
+                os.write(handle, f"process {os.getpid()} on {socket.gethostname()} since {now}".encode())
+                return handle
+            holder = os.pread(handle, 200, 0).decode("utf-8", "replace") if hasattr(os, "pread") else ""
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+        if time.monotonic() >= deadline:
+            raise LockedError(
+                f"`{place}` must not be written by two processes at once, and {holder or 'another process'} is "
+                f"writing it. Waited {wait:g} seconds: try again, end that process, or raise NEARER_LOCK_SECONDS."
+            )
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+
+
+def _take(handle: int) -> bool:
+    if os.name != "posix":
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _same(handle: int, lock: Path) -> bool:
+    """Whether the lock is still the one at its path: its last holder may have deleted it before we got it."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(lock))
+    except FileNotFoundError:
+        return False
+
+
+def _release(handle: int, scratch: Path) -> None:
+    # Deleted while it is still held: nobody can take a lock that is about to vanish and keep it.
+    with contextlib.suppress(OSError):
+        os.unlink(scratch / "lock")
+    if os.name == "posix":
+        # By name, because a forked child may still have the same open file.
+        fcntl.flock(handle, fcntl.LOCK_UN)
+    os.close(handle)
+    # Another process may have made its lock in the same folder meanwhile: then the folder is its.
+    with contextlib.suppress(OSError):
+        os.rmdir(scratch)
+
+
+def remove(path: Path) -> None:
+    """Delete a file or a folder, or as much of it as can be; what is left is swept the next time."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
