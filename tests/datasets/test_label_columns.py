@@ -18,7 +18,7 @@ def table(tmp_path):
 
 def test_label_sets_from_a_csv(table):
     data = load_files(table, label=["calm", "happy"], ignore=["note"])
-    assert data.kind == "multilabel"
+    assert data.kind == "sets"
     assert data.class_names == ("calm", "happy")
     assert data.feature_names == ("tempo", "loud")
     assert data.all.y.tolist() == [[1, 0], [0, 0], [1, 1]]
@@ -29,7 +29,7 @@ def test_distributions_from_an_npz(tmp_path):
     x, y = np.eye(3), np.array([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]])
     np.savez(tmp_path / "data.npz", x=x, y=y)
     data = load_files(tmp_path / "data.npz")
-    assert data.kind == "distribution"
+    assert data.kind == "distributions"
     np.testing.assert_allclose(data.all.y, y, rtol=1e-6)
 
 
@@ -38,10 +38,10 @@ def test_one_name_in_a_list_is_one_class_column(table):
 
 
 def test_what_is_neither_is_refused(table, tmp_path):
-    with pytest.raises(LabelError, match=r"label columns of 0 and 1 .* sums from 1\.5"):
+    with pytest.raises(LabelError, match=r"0 and 1 only \(label sets\).*row 0 has the sum 2\.5"):
         load_files(table, label=["tempo", "calm"])
     with pytest.raises(ParameterError, match="must name a column"):
         load_files(table, label=["calm", "hapy"])
     np.savez(tmp_path / "bad.npz", x=np.eye(2), y=np.array([["a", "b"], ["c", "d"]]))
-    with pytest.raises(LabelError, match="as numbers"):
+    with pytest.raises(LabelError, match="must hold numbers"):
         load_files(tmp_path / "bad.npz")

@@ -232,7 +232,7 @@ def test_cars196_features_are_class_disjoint(real: Real) -> None:
 )
 def test_multilabel_cardinality(name: str, cardinality: float, real: Real) -> None:
     data = real(name)
-    assert data.kind == "multilabel"
+    assert data.kind == "sets"
     assert set(np.unique(data.all.y)) == {0, 1}
     assert abs(data.all.y.sum(axis=1).mean() - cardinality) < 0.001
 
@@ -247,7 +247,7 @@ def test_flags_mark_their_nominal_features(real: Real) -> None:
 @pytest.mark.parametrize("name", ["natural_scene", "sjaffe", "sbu_3dfe", "movie"])
 def test_distributions_sum_to_one(name: str, real: Real) -> None:
     data = real(name)
-    assert data.kind == "distribution"
+    assert data.kind == "distributions"
     assert (data.all.y >= 0).all()
     assert np.abs(data.all.y.sum(axis=1) - 1).max() < 1e-4
 

@@ -19,7 +19,6 @@ from nearer.estimators import (
     KernelLearner,
     MetricKNN,
 )
-from nearer.estimators.neighbors._asymmetric_knn import vote
 from nearer.estimators.neighbors._gerrymandering import learn_matrix
 from nearer.estimators.neighbors._neighborhood_fitting import hold_out, scale_to_margin
 from nearer.estimators.neighbors._neighborhood_training import (
@@ -33,6 +32,7 @@ from nearer.estimators.neighbors._neighborhood_training import (
 from nearer.exceptions import NearerWarning, ParameterError, ShapeError
 from nearer.index import Index
 from nearer.losses import NeighborhoodLoss
+from nearer.neighbors import vote
 
 
 def noisy(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -84,7 +84,7 @@ def test_two_views_are_brought_together_and_searched() -> None:
     index.add(model.transform_database(D), metadata={"label": y.tolist()})
     found = index.search(model.transform_queries(test), k=3)
     codes = np.array([[hit["label"] for hit in row] for row in found.metadata])
-    np.testing.assert_array_equal(vote(codes, 4), model.predict(test))
+    np.testing.assert_array_equal(vote(codes), model.predict(test))
 
 
 def test_one_view_starts_as_one_metric_and_both_maps_move() -> None:
@@ -196,10 +196,6 @@ def test_it_is_searched_over_like_any_estimator() -> None:
     X, y = load_iris(return_X_y=True)
     search = GridSearchCV(AsymmetricKNN(max_iter=3, validation=0, random_state=0), {"k": [1, 3]}, cv=2)
     assert search.fit(X, y).best_score_ > 0.9
-
-
-def test_equal_votes_go_to_the_nearest() -> None:
-    assert vote(np.array([[2, 0, 0, 2], [0, 2, 2, 0], [1, 0, 0, 1]]), 3).tolist() == [2, 0, 1]
 
 
 def test_start_and_held_out_rows() -> None:

@@ -272,9 +272,9 @@ def test_the_likelihood_ratio_needs_more_labels_than_features_or_a_ridge() -> No
 
 def test_the_projection_is_orthonormal_and_square_ones_are_warned_of() -> None:
     X, _, labels = planted(90)
-    found = E.SemiSupervisedMetric(3, random_state=0).fit(X, labels).components_
+    found = E.SemiSupervisedMetric(3, blend=0.0, random_state=0).fit(X, labels).components_
     np.testing.assert_allclose(found @ found.T, np.eye(3), atol=1e-12)
-    assert E.SemiSupervisedMetric(random_state=0).fit(X, labels).components_.shape == (4, 8)
+    assert E.SemiSupervisedMetric(blend=0.0, random_state=0).fit(X, labels).components_.shape == (4, 8)
     with pytest.warns(NearerWarning, match="changes no distance"):
         E.SemiSupervisedMetric(8).fit(X, labels)
 

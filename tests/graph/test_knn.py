@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearer.exceptions import NearerError
-from nearer.graph import _knn as knn
 from nearer.graph import nearest_neighbors
+from nearer.neighbors import _exact
 
 
 def naive(x: np.ndarray, k: int) -> np.ndarray:
@@ -27,7 +27,7 @@ def naive(x: np.ndarray, k: int) -> np.ndarray:
 @pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize("block", [7, 1 << 20])
 def test_it_is_the_sort_of_all_distances(normalized: bool, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knn, "BLOCK_ENTRIES", block * 60)
+    monkeypatch.setattr(_exact, "LISTS", block)
     x = np.random.default_rng(0).normal(size=(60, 5))
     found = nearest_neighbors(x, k=4, normalized=normalized)
     rows = x / np.linalg.norm(x, axis=1, keepdims=True) if normalized else x

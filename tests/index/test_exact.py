@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearer.index import _exact as exact
 from nearer.index._exact import Similarity, exact_search, similarities
+from nearer.neighbors import _exact
 
 SIMILARITIES: list[Similarity] = ["cosine", "dot", "euclidean"]
 
@@ -104,8 +104,8 @@ def test_all_rows_equal_is_only_slower() -> None:
 def test_small_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors, queries = rows(300, 5, 0), rows(20, 5, 1)
     whole = exact_search(queries, vectors, 50, similarity="dot")
-    monkeypatch.setattr(exact, "BLOCK", 7)
-    monkeypatch.setattr(exact, "LISTS", 100)
+    monkeypatch.setattr(_exact, "BLOCK", 7)
+    monkeypatch.setattr(_exact, "LISTS", 100)
     parts = exact_search(queries, vectors, 50, similarity="dot")
     assert whole[0].tolist() == parts[0].tolist()
     assert whole[1].tolist() == parts[1].tolist()

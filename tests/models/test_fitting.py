@@ -53,16 +53,14 @@ def test_every_method_learns_from_classes_and_comes_back(method, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["raml-krr", "raml-svr", "alignment"])
-@pytest.mark.parametrize("kind", ["label sets", "distributions"])
+@pytest.mark.parametrize("kind", ["sets", "distributions"])
 def test_label_tables(name, kind):
     x, y = blobs()
     sets = np.stack([y % 2, y // 2, (y == 3)], axis=1).astype(np.uint8)
-    labels = (
-        sets if kind == "label sets" else ((sets + 0.5) / (sets + 0.5).sum(1, keepdims=True)).astype(np.float32)
-    )
+    labels = sets if kind == "sets" else ((sets + 0.5) / (sets + 0.5).sum(1, keepdims=True)).astype(np.float32)
     fitted = fit_model(data_of(x, labels), FitSettings(method=name, **FAST))
-    assert fitted.problem.supervision == kind
-    wanted = "average-precision" if kind == "label sets" else "cosine"
+    assert fitted.problem.kind == kind
+    wanted = "average-precision" if kind == "sets" else "cosine"
     assert wanted in fitted.comparison.second
 
 
@@ -75,9 +73,9 @@ def test_the_rule_that_fired_is_named():
         method, rule = choose_method(supervision, n=n)
         assert method.name == expected
         assert rule.endswith(expected)
-    assert choose_method("label sets", n=5)[0].name == "alignment"
+    assert choose_method("sets", n=5)[0].name == "alignment"
     assert choose_method("distributions", n=5)[0].name == "raml-krr"
-    assert choose_method("few labels", n=5)[0].name == "semi-supervised"
+    assert choose_method("partial", n=5)[0].name == "semi-supervised"
     assert choose_method("classes", n=5, images=True)[0].name == "raw"
 
 
@@ -193,7 +191,7 @@ def test_bad_input():
         fit_model(data_of(x, np.zeros(len(x), np.int64)))
     with pytest.raises(ParameterError, match=r"`method`.*lmnn"):
         fit_model(data_of(x, y), FitSettings(method="lmn"))
-    with pytest.raises(ParameterError, match="one that learns from label sets"):
+    with pytest.raises(ParameterError, match="one that learns from sets"):
         fit_model(data_of(x, np.stack([y % 2, y // 2], 1).astype(np.uint8)), FitSettings(method="lmnn"))
     with pytest.raises(ParameterError, match="`epochs`"):
         FitSettings(epochs=0)

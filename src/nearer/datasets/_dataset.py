@@ -15,17 +15,19 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from nearer.datasets._image_files import load_image
 from nearer.datasets._source import Source
 from nearer.exceptions import ParameterError, ShapeError
+from nearer.relations._kinds import Kind, kind_of
 
 __all__ = ["Array", "Dataset", "Split", "train_test"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
+_TO_BE_FOUND: Any = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,7 +35,8 @@ class Split:
     """Items and labels that belong together: `x` of shape (n, ...) and `y` of shape (n,) or (n, c).
 
     `y` holds class codes 0..c−1 (int64; −1 = no label), a 0/1 matrix for multi-label data (uint8), or rows that
-    sum to one for label distributions (float32). `extra` holds further arrays with one entry per item.
+    sum to one for label distributions (float32). `kind` is the word for it, found once by `relations.kind_of` and
+    kept by `take`. `extra` holds further arrays with one entry per item.
 
     >>> part = Split(np.zeros((2, 3), np.float32), np.array([0, 1]))
     >>> part
@@ -46,9 +49,12 @@ class Split:
     y: Array
     extra: Mapping[str, Array] = field(default_factory=dict)
     root: Path | None = None
+    kind: Kind = _TO_BE_FOUND
 
     def __post_init__(self) -> None:
         n = self.x.shape[0]
+        if self.kind is _TO_BE_FOUND:
+            object.__setattr__(self, "kind", kind_of(self.y, name="y"))
         for name, array in {"y": self.y, **self.extra}.items():
             if len(array) != n:
                 raise ShapeError(
@@ -81,7 +87,7 @@ class Split:
         if index.size and (index.min() < 0 or index.max() >= len(self)):
             raise ShapeError(f"`rows` must lie between 0 and {len(self) - 1}, got {index.min()} to {index.max()}.")
         extra = {name: array[index] for name, array in self.extra.items()}
-        return Split(self.x[index], self.y[index], extra, self.root)
+        return Split(self.x[index], self.y[index], extra, self.root, self.kind)
 
     def matrix(self) -> Array:
         """The items as rows of a new float32 matrix (n, p): images flattened, bytes divided by 255.
@@ -151,12 +157,10 @@ class Dataset:
         return self.source.name
 
     @property
-    def kind(self) -> Literal["classes", "multilabel", "distribution"]:
-        """What the labels are: one class code each, a 0/1 matrix, or rows that sum to one."""
-        y = next(iter(self.parts.values())).y
-        if y.ndim == 1:
-            return "classes"
-        return "distribution" if y.dtype.kind == "f" else "multilabel"
+    def kind(self) -> Kind:
+        """What the labels are; "partial" if some part has items without a label."""
+        kinds = [part.kind for part in self.parts.values()]
+        return "partial" if "partial" in kinds else kinds[0]
 
     @property
     def n_classes(self) -> int:
@@ -210,7 +214,7 @@ class Dataset:
             x = np.concatenate([part.x for part in parts])
         names = [name for name in parts[0].extra if all(name in part.extra for part in parts)]
         extra = {name: np.concatenate([part.extra[name] for part in parts]) for name in names}
-        return Split(x, np.concatenate([part.y for part in parts]), extra, parts[0].root)
+        return Split(x, np.concatenate([part.y for part in parts]), extra, parts[0].root, self.kind)
 
     def fingerprint(self) -> str:
         """SHA-256 over the arrays `x` and `y` of every part: equal for equal data wherever the files came from.
@@ -232,12 +236,21 @@ class Dataset:
         return digest.hexdigest()
 
     def __repr__(self) -> str:
-        words = {"classes": "classes", "multilabel": "labels, several at once", "distribution": "label degrees"}
-        lines = [f"{self.name}: {self.source.title}, {self.n_classes} {words[self.kind]}"]
+        lines = [f"{self.name}: {self.source.title}, {self.n_classes} {_WORDS[self.kind]}"]
         lines += [f"  {name:<6} {part!r}" for name, part in self.parts.items()]
         lines += [f"  note: {self.note}"] if self.note else []
         lines += [f"  skipped: {len(self.skipped)} files"] if self.skipped else []
         return "\n".join(lines)
+
+
+_WORDS: dict[Kind, str] = {
+    "classes": "classes",
+    "partial": "classes, not all labelled",
+    "sets": "labels, several at once",
+    "distributions": "label degrees",
+    "numbers": "numbers",
+    "pairs": "pairs",
+}
 
 
 def _plain_arrays(x: Any) -> dict[str, Array]:

@@ -12,6 +12,7 @@ import numpy as np
 from nearer._limits import check_expansion
 from nearer.datasets._dataset import Array
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
+from nearer.relations._kinds import kind_of_matrix
 
 __all__ = ["Columns", "Table", "encode", "finite_features", "label_matrix", "label_text"]
 
@@ -103,18 +104,7 @@ def label_matrix(array: Array, name: str) -> Array:
     >>> label_matrix(np.array([[1, 0], [1, 1]]), "table").dtype
     dtype('uint8')
     """
-    if array.dtype.kind not in "biuf":
-        raise LabelError(f"`{name}` must hold several labels as numbers, got {array.dtype}.")
-    if np.isin(array, (0, 1)).all():
-        return array.astype(np.uint8)
-    sums = array.sum(axis=1, dtype=np.float64)
-    if (array >= 0).all() and np.allclose(sums, 1, atol=1e-3):
-        return array.astype(np.float32)
-    raise LabelError(
-        f"`{name}` must hold label columns of 0 and 1 (label sets), or of shares that sum to one in every row "
-        f"(distributions); got values from {array.min():g} to {array.max():g} and sums from {sums.min():g} to "
-        f"{sums.max():g}."
-    )
+    return array.astype(np.uint8 if kind_of_matrix(array, name=name) == "sets" else np.float32)
 
 
 def _one_label(value: object) -> str:

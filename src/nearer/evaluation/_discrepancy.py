@@ -10,6 +10,7 @@ import torch
 from nearer._validation import as_matrix, encode_labels
 from nearer.evaluation._retrieval import recall_at_k
 from nearer.exceptions import LabelError, ShapeError
+from nearer.neighbors import search
 
 __all__ = ["nn_discrepancy", "nn_lambda"]
 
@@ -44,12 +45,6 @@ def nn_discrepancy(seen: Any, unseen: Any) -> float:
         raise ShapeError(f"`unseen` must have {a.shape[1]} columns like `seen`, got {b.shape[1]}.")
 
     joint = torch.cat([a.double(), b.double()])
-    domain = torch.cat([torch.zeros(len(a), dtype=torch.int64), torch.ones(len(b), dtype=torch.int64)])
-    errors = []
-    for side, rows in ((0, slice(0, len(a))), (1, slice(len(a), None))):
-        distance = torch.cdist(joint[rows], joint)
-        # The row itself is left out by its number.
-        own = torch.arange(len(distance))
-        distance[own, own + (0 if side == 0 else len(a))] = torch.inf
-        errors.append(float((domain[distance.argmin(1)] != side).double().mean()))
-    return 1 - 2 * float(np.mean(errors))
+    unseen_rows = torch.arange(len(joint)) >= len(a)
+    wrong = unseen_rows[search(joint, k=1).indices[:, 0]] != unseen_rows
+    return 1 - float(wrong[: len(a)].double().mean() + wrong[len(a) :].double().mean())

@@ -1,10 +1,11 @@
 """What neighbours say: graphs of nearest neighbours, and what a few labels mean for everyone else.
 
-`nearest_neighbors` builds the graph, `propagate` gives the affinity of every edge, `believe_labels` a class for
-every item, `find_modes` the peaks of the graph. No array of items × items is made above 15,000 items.
+`nearest_neighbors` builds the graph, `propagate` gives the affinity of every edge, `class_shares` how much of
+every item belongs to which class, `believe_labels` the class itself, `find_modes` the peaks of the graph. No array
+of items × items is made above 15,000 items.
 """
 
-from nearer.graph._believing import believe_labels
+from nearer.graph._believing import ClassShares, believe_labels, class_shares
 from nearer.graph._density import find_modes, parzen_density, stationary_distribution
 from nearer.graph._entries import Certificate
 from nearer.graph._knn import Neighbors, nearest_neighbors
@@ -13,10 +14,12 @@ from nearer.graph._transition import Transition
 
 __all__ = [
     "Certificate",
+    "ClassShares",
     "Neighbors",
     "Propagation",
     "Transition",
     "believe_labels",
+    "class_shares",
     "find_modes",
     "label_reach",
     "nearest_neighbors",

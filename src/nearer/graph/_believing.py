@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,7 +12,56 @@ from nearer.exceptions import LabelError
 from nearer.graph._knn import Neighbors
 from nearer.graph._propagation import label_reach
 
-__all__ = ["believe_labels"]
+__all__ = ["ClassShares", "believe_labels", "class_shares"]
+
+
+class ClassShares(NamedTuple):
+    """How much of every item belongs to which class: rows of sum 1, or of zeros where no label reaches."""
+
+    shares: Tensor  # (n, c) float64
+    classes: Tensor  # (c,) int64: the class of every column
+
+    @property
+    def lead(self) -> Tensor:
+        """By how much the largest share of every item exceeds the second, 0..1: (n,)."""
+        if not len(self.classes):
+            return self.shares.new_zeros(len(self.shares))
+        best = self.shares.topk(min(2, len(self.classes)), dim=1).values
+        return best[:, 0] - best[:, 1] if len(self.classes) > 1 else best[:, 0]
+
+    @property
+    def pseudo_labels(self) -> Tensor:
+        """The class with the largest share of every item, −1 where no label reaches: (n,)."""
+        if not len(self.classes):
+            return torch.full((len(self.shares),), -1, dtype=torch.int64)
+        return torch.where(self.shares.sum(dim=1) > 0, self.classes[self.shares.argmax(dim=1)], -1)
+
+
+def class_shares(
+    neighbors: Neighbors, labels: Any, *, gamma: float = 0.99, prior: Tensor | None = None
+) -> ClassShares:
+    """The share of every class in every item, from labels (n,) with −1 for unlabelled.
+
+    The columns of `F` (see `label_reach`) are brought to the sums of `prior` (c,), equal ones by default, so that
+    no class wins because its labels lie in the thick of the graph, and the rows to the sum 1. Labels that are given
+    are certain. Without any label there is no column.
+
+    >>> near = Neighbors(torch.tensor([[1], [0], [3], [2]]), torch.ones(4, 1))
+    >>> class_shares(near, [5, -1, 7, -1]).shares.tolist()
+    [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
+    """
+    given = as_labels(labels, "labels", n=neighbors.n)
+    reach, classes = label_reach(neighbors, given, gamma=gamma)
+    mass = reach.clamp_min(0) / reach.clamp_min(0).sum(dim=0).clamp_min(1e-300)
+    if prior is not None:
+        mass = mass * prior
+    total = mass.sum(dim=1, keepdim=True)
+    # The solution is exact to 1e-9 of the right side; below that nothing was reached.
+    reached = (reach.sum(dim=1, keepdim=True) > 1e-12) & (total > 0)
+    shares = torch.where(reached, mass / total.clamp_min(1e-300), 0.0)
+    known = given != -1
+    shares[known] = (given[known][:, None] == classes).to(shares.dtype)
+    return ClassShares(shares, classes)
 
 
 def believe_labels(
@@ -20,9 +69,8 @@ def believe_labels(
 ) -> tuple[Tensor, Tensor]:
     """A class for every item and its lead over the second, 0..1: labels (n,) with −1 -> (n,) and (n,).
 
-    The columns of `F` (see `label_reach`) are brought to the sums of `prior` (c,), equal ones by default, so that
-    no class wins because its labels lie in the thick of the graph; the class is the largest share of a row. Labels
-    that are given stay, with a lead of 1. An item that no label reaches gets −1 and 0.
+    The class is the largest of the `class_shares`. Labels that are given stay, with a lead of 1. An item that no
+    label reaches gets −1 and 0.
 
     >>> near = Neighbors(torch.tensor([[1], [0], [3], [2]]), torch.ones(4, 1))
     >>> believe_labels(near, [5, -1, 7, -1])[0].tolist()
@@ -31,16 +79,5 @@ def believe_labels(
     given = as_labels(labels, "labels", n=neighbors.n)
     if not (given != -1).any():
         raise LabelError("`labels` must name at least one item, got only -1. Label a few items of every class.")
-    reach, classes = label_reach(neighbors, given, gamma=gamma)
-    mass = reach.clamp_min(0) / reach.clamp_min(0).sum(dim=0).clamp_min(1e-300)
-    if prior is not None:
-        mass = mass * prior
-    total = mass.sum(dim=1, keepdim=True)
-    # The solution is exact to 1e-9 of the right side; below that nothing was reached.
-    reached = reach.sum(dim=1) > 1e-12
-    share = torch.where(total > 0, mass / total.clamp_min(1e-300), 0.0)
-    best = share.topk(min(2, len(classes)), dim=1).values
-    lead = best[:, 0] - (best[:, 1] if len(classes) > 1 else 0)
-    known = given != -1
-    found = torch.where(reached, classes[share.argmax(dim=1)], -1)
-    return torch.where(known, given, found), torch.where(known, 1.0, torch.where(reached, lead, 0.0))
+    shares = class_shares(neighbors, given, gamma=gamma, prior=prior)
+    return shares.pseudo_labels, shares.lead

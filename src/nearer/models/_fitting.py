@@ -125,11 +125,11 @@ def raw_features(problem: Problem, *, standardize: bool) -> Encode:
 
 def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method, str, Sequence[Trial]]:
     if settings.method == "choose":
-        method, rule = choose_method(problem.supervision, n=problem.labeled, images=problem.images)
+        method, rule = choose_method(problem.kind, n=problem.labeled, few=problem.few, images=problem.images)
         return method, f"Rule: {rule}.", ()
     if settings.method != "auto":
         method = method_named(settings.method)
-        check_fits(method, problem.supervision)
+        check_fits(method, problem.kind)
         if problem.images and method.kind == "linear":
             raise ParameterError(f"`method` must be a network for images, got {method.name!r}. Try raw.")
         return method, f"Method {method.name}, as asked.", ()
@@ -188,11 +188,13 @@ def _out_of_time(deadline: float) -> Callback:
 def _can(method: Method, problem: Problem) -> bool:
     if problem.images:
         return method.kind == "encoder" and method.name != "alignment"
-    n, wanted = problem.labeled, problem.supervision
+    n, wanted = problem.labeled, problem.kind
     if (method.name == "nca" and n > 5_000) or (method.name == "lmnn" and n > 20_000):
         return False
-    if wanted == "few labels":
-        return "classes" in method.supervision and "label sets" not in method.supervision
+    if problem.few:
+        return "classes" in method.supervision and "sets" not in method.supervision
+    if wanted == "partial":
+        wanted = "classes"
     return method.supervision[0] == wanted or (wanted == "distributions" and wanted in method.supervision)
 
 
@@ -211,7 +213,7 @@ def _learn_linear(problem: Problem, method: Method, settings: FitSettings) -> nn
         wanted["random_state"] = settings.seed
     learner = kind(**wanted)
     rows, labels = problem.items[problem.train], problem.labels[problem.train]
-    if labels.ndim == 1 and "few labels" not in method.supervision:
+    if labels.ndim == 1 and "partial" not in method.supervision:
         rows, labels = rows[labels >= 0], labels[labels >= 0]
     parts: list[nn.Module] = []
     if settings.standardize:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from nearer._validation import check_choice
 from nearer.exceptions import LabelError, ParameterError
 
-__all__ = ["METHODS", "Method", "Supervision", "choose_method", "method_named"]
+if TYPE_CHECKING:
+    from nearer.relations import Kind
 
-Supervision = Literal["classes", "few labels", "label sets", "distributions"]
+__all__ = ["METHODS", "Method", "choose_method", "method_named"]
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,14 @@ class Method:
     kind: Literal["linear", "encoder"]
     target: str
     """The class in `nearer.estimators` (linear) or `nearer.losses` (encoder)."""
-    supervision: tuple[Supervision, ...]
+    supervision: tuple[Kind, ...]
     cost: str
     about: str
 
 
-_CLASSES: tuple[Supervision, ...] = ("classes",)
-_PARTLY: tuple[Supervision, ...] = ("few labels", "classes")
-_TABLES: tuple[Supervision, ...] = ("label sets", "distributions", "classes")
+_CLASSES: tuple[Kind, ...] = ("classes",)
+_PARTLY: tuple[Kind, ...] = ("partial", "classes")
+_TABLES: tuple[Kind, ...] = ("sets", "distributions", "classes")
 
 METHODS: tuple[Method, ...] = (
     Method("euclidean", "linear", "Euclidean", _CLASSES, "nothing", "the raw features, the baseline"),
@@ -111,21 +112,23 @@ def method_named(name: str) -> Method:
     return next(method for method in METHODS if method.name == name)
 
 
-def choose_method(supervision: Supervision, *, n: int, images: bool = False) -> tuple[Method, str]:
-    """The method for this supervision and number of labelled rows, and the rule that chose it.
+def choose_method(kind: Kind, *, n: int, few: bool = True, images: bool = False) -> tuple[Method, str]:
+    """The method for this kind of labels and number of labelled rows, and the rule that chose it.
+
+    `few` says of partial labels whether less than half of the rows have one.
 
     >>> method, rule = choose_method("classes", n=1000)
     >>> method.name, rule
     ('nca', 'class labels, up to 5,000 rows: nca')
     """
     if images:
-        if supervision not in ("classes", "few labels"):
-            raise LabelError(f"Images must come in one folder per class, got {supervision}.")
+        if kind not in ("classes", "partial"):
+            raise LabelError(f"Images must come in one folder per class, got {kind}.")
         return method_named("raw"), "images in folders by class: a network with raw"
     rules: Sequence[tuple[bool, str, str]] = [
-        (supervision == "label sets", "alignment", "several 0/1 label columns: alignment"),
-        (supervision == "distributions", "raml-krr", "label distributions: raml-krr"),
-        (supervision == "few labels", "semi-supervised", "labels for less than half of the rows: semi-supervised"),
+        (kind == "sets", "alignment", "several 0/1 label columns: alignment"),
+        (kind == "distributions", "raml-krr", "label distributions: raml-krr"),
+        (kind == "partial" and few, "semi-supervised", "labels for less than half of the rows: semi-supervised"),
         (n <= 5_000, "nca", "class labels, up to 5,000 rows: nca"),
         (n <= 20_000, "lmnn", "class labels, up to 20,000 rows: lmnn"),
         (True, "ldml", "class labels, more than 20,000 rows: ldml"),
@@ -134,13 +137,13 @@ def choose_method(supervision: Supervision, *, n: int, images: bool = False) -> 
     return method_named(name), rule
 
 
-def check_fits(method: Method, supervision: Supervision) -> None:
+def check_fits(method: Method, kind: Kind) -> None:
     """Refuse a method that cannot use the labels that are there."""
-    if supervision == "few labels" and "classes" in method.supervision:
+    if kind == "partial" and "classes" in method.supervision:
         return
-    if supervision not in method.supervision:
-        able = [other.name for other in METHODS if supervision in other.supervision]
+    if kind not in method.supervision:
+        able = [other.name for other in METHODS if kind in other.supervision]
         raise ParameterError(
-            f"`method` must be one that learns from {supervision} ({', '.join(able)}), got {method.name!r}, which "
-            f"needs {' or '.join(method.supervision)}."
+            f"`method` must be one that learns from {kind} ({', '.join(able)}), got {method.name!r}, which needs "
+            f"{' or '.join(method.supervision)}."
         )

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from nearer.datasets import Dataset, class_disjoint_split, stratified_split
 from nearer.exceptions import LabelError
-from nearer.models._methods import Supervision
 from nearer.models._model import Inputs
+from nearer.relations import Kind
 
 __all__ = ["MOST_HELD_OUT", "Problem"]
 
@@ -28,7 +28,7 @@ class Problem:
 
     items: NDArray[np.float32]
     labels: NDArray[Any]
-    supervision: Supervision
+    kind: Kind
     train: Rows
     held_out: Rows
     split: str
@@ -47,6 +47,11 @@ class Problem:
         return int((self.labels[self.train] >= 0).sum())
 
     @property
+    def few(self) -> bool:
+        """Whether less than half of the rows have a label."""
+        return self.kind == "partial" and 2 * int((self.labels >= 0).sum()) < len(self.labels)
+
+    @property
     def counts(self) -> dict[str, int]:
         found = {"rows": len(self.items), "train": len(self.train), "labeled": self.labeled}
         return {**found, "held out": len(self.held_out), "classes": self.n_classes}
@@ -63,7 +68,7 @@ class Problem:
         everything = data.all
         inputs = inputs_of(data)
         labels = everything.y
-        supervision = supervision_of(labels)
+        check_labels(labels)
         parts = list(data.parts)
         if "train" in parts and "test" in parts and split == "auto":
             # A published split is taken as it is; `all` has the parts one after the other.
@@ -73,9 +78,9 @@ class Problem:
             train = np.concatenate([rows[part] for part in parts if part != "test"])
             if len(test) < 2:
                 raise LabelError("The part 'test' must hold at least two labelled rows.")
-            return cls(inputs.of(data), labels, supervision, train, test, "given", inputs, data.class_names)
+            return cls(inputs.of(data), labels, data.kind, train, test, "given", inputs, data.class_names)
         train, test, chosen = _split(labels, held_out, split, seed)
-        return cls(inputs.of(data), labels, supervision, train, test, chosen, inputs, data.class_names)
+        return cls(inputs.of(data), labels, data.kind, train, test, chosen, inputs, data.class_names)
 
     def inner(self, *, share: float, seed: int) -> Problem:
         """The training rows as a problem of their own, so that methods are compared without the held-out rows."""
@@ -103,10 +108,10 @@ def _is_gray(images: NDArray[np.float32]) -> bool:
     return images.shape[1] == 1 or bool(np.ptp(images, axis=1).max() < 1e-6)
 
 
-def supervision_of(labels: NDArray[Any]) -> Supervision:
-    """What the labels are; none at all, or one class only, is an error."""
+def check_labels(labels: NDArray[Any]) -> None:
+    """No class at all, or one only, is an error."""
     if labels.ndim == 2:
-        return "distributions" if labels.dtype.kind == "f" else "label sets"
+        return
     known = labels[labels >= 0]
     if not len(known):
         raise LabelError(
@@ -115,7 +120,6 @@ def supervision_of(labels: NDArray[Any]) -> Supervision:
         )
     if len(np.unique(known)) < 2:
         raise LabelError(f"The labels must name at least two classes, got one on all {len(known)} labelled rows.")
-    return "few labels" if 2 * len(known) < len(labels) else "classes"
 
 
 def _split(labels: NDArray[Any], share: float, split: str, seed: int) -> tuple[Rows, Rows, str]:

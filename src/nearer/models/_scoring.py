@@ -32,7 +32,7 @@ def evaluate_problem(problem: Problem, encode: Encode, *, quick: bool = False) -
         scores = [name for name in SCORES if name != "nmi"] if quick else list(SCORES)
         return evaluate(asked, answers, scores=scores, similarity="euclidean")
     k = min(NEIGHBORS, len(train) - 1)
-    if problem.supervision == "label sets":
+    if problem.kind == "sets":
         neighbors = MLKNN(k=k).fit(encode(problem.items[train]), labels[train])
         return evaluate_multilabel(neighbors.predict_scores(asked), answers, neighbors.predict(asked))
     average = AAKNN(k=k).fit(encode(problem.items[train]), labels[train])

@@ -2,8 +2,9 @@
 
 Each answers for one tile of pairs at a time: a degree in [0, 1] and whether it is known (`degrees`), or the
 positive and the negative pairs (`masks`). `relate` makes one from whatever a user passes as labels; two sets
-of labels make a relation between queries and a database. `relation_of` tells label sets, distributions and numbers
-apart by themselves, and `Soft` lets degrees weigh pairs in any loss.
+of labels make a relation between queries and a database. `kind_of` says in one word (`Kind`) what labels are, for
+everything in the library; `relation_of` makes the relation of that kind, and `Soft` lets degrees weigh pairs in any
+loss.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from nearer.exceptions import LabelError, ShapeError
 from nearer.relations._distribution import LabelDistributions
-from nearer.relations._kinds import kind_of, relation_of
+from nearer.relations._kinds import Kind, kind_of, relation_of
 from nearer.relations._labels import ClassLabels
 from nearer.relations._multilabel import MultiLabels
 from nearer.relations._numbers import Numbers
@@ -25,6 +26,7 @@ from nearer.relations._soft import Soft
 
 __all__ = [
     "ClassLabels",
+    "Kind",
     "LabelDistributions",
     "MultiLabels",
     "Numbers",

@@ -1,9 +1,9 @@
-"""Which relation a plain array of labels means: classes, label sets, distributions or numbers."""
+"""What labels are: one word for it, decided in one place, and the relation that plain labels mean."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from torch import Tensor
@@ -14,39 +14,78 @@ from nearer.relations._distribution import LabelDistributions
 from nearer.relations._labels import ClassLabels
 from nearer.relations._multilabel import MultiLabels
 from nearer.relations._numbers import Numbers
-from nearer.relations._relation import TableRelation
+from nearer.relations._pairs import Pairs, Triplets
+from nearer.relations._partial import PartialLabels
+from nearer.relations._relation import Relation, TableRelation
+from nearer.relations._soft import Soft
 
-__all__ = ["kind_of", "relation_of"]
+__all__ = ["Kind", "kind_of", "kind_of_matrix", "relation_of"]
 
-KINDS = ("classes", "sets", "distributions", "numbers")
+Kind = Literal["classes", "partial", "sets", "distributions", "numbers", "pairs"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+_OF_RELATIONS: dict[type[Relation], Kind] = {
+    ClassLabels: "classes",
+    PartialLabels: "partial",
+    MultiLabels: "sets",
+    LabelDistributions: "distributions",
+    Numbers: "numbers",
+    Pairs: "pairs",
+    Triplets: "pairs",
+}
 
 
-def kind_of(labels: Any) -> str:
-    """ "classes" for names and whole numbers (n,), "numbers" for fractions (n,), "sets" for a 0/1 matrix (n, q),
-    "distributions" for rows that are not negative and sum to one.
+def kind_of(labels: Any, *, name: str = "labels") -> Kind:
+    """What labels are. `name` is what errors call them.
 
-    One column is read as (n,).
+    - "classes": names or whole numbers (n,);
+    - "partial": the same with −1 for rows without a label; −1 and 1 alone are two classes;
+    - "numbers": fractions (n,);
+    - "sets": a 0/1 matrix (n, q);
+    - "distributions": a matrix (n, q) whose rows are not negative and sum to one;
+    - "pairs": listed `Pairs` or `Triplets`.
 
-    >>> kind_of(["a", "b"]), kind_of([0.5, 1.25]), kind_of([[1, 0], [1, 1]]), kind_of([[0.5, 0.5], [1.0, 0.0]])
-    ('classes', 'numbers', 'sets', 'distributions')
+    One column is read as (n,), no rows as classes. A relation has the kind it was made for.
+
+    >>> kind_of(["a", "b"]), kind_of([0, 2, -1]), kind_of([0.5, 1.25])
+    ('classes', 'partial', 'numbers')
+    >>> kind_of([[1, 0], [1, 1]]), kind_of([[0.5, 0.5], [1.0, 0.0]])
+    ('sets', 'distributions')
     """
-    array = _as_array(labels)
-    if array.ndim == 1:
-        return "numbers" if array.dtype.kind == "f" and not (array == np.floor(array)).all() else "classes"
+    if isinstance(labels, Relation):
+        inner = labels.relation if isinstance(labels, Soft) else labels
+        return _OF_RELATIONS[type(inner)]
+    array = _as_array(labels, name)
+    if array.ndim == 2:
+        return kind_of_matrix(array, name=name)
+    if array.dtype.kind == "f" and not (array == np.floor(array)).all():
+        return "numbers"
+    if array.dtype.kind in "if" and (array == -1).any() and not np.isin(array, (-1, 1)).all():
+        return "partial"
+    return "classes"
+
+
+def kind_of_matrix(array: np.ndarray[Any, Any], *, name: str = "labels") -> Literal["sets", "distributions"]:
+    """Which of the two a matrix of labels (n, q) holds; anything else is refused.
+
+    >>> kind_of_matrix(np.array([[0, 1]]))
+    'sets'
+    """
     if array.dtype.kind not in "biuf":
         raise LabelError(
-            f"a matrix of labels must hold numbers, got {array.dtype}. Names are for one class per row."
+            f"`{name}` must hold numbers in a matrix of labels, got {array.dtype}. Names are for one class per row."
         )
     if np.isin(array, (0, 1)).all():
         return "sets"
-    if (array >= 0).all() and (np.abs(array.sum(axis=1) - 1) <= 1e-3).all():
+    sums = array.sum(axis=1, dtype=np.float64)
+    wrong = (array < 0).any(axis=1) | (np.abs(sums - 1) > 1e-3)
+    if not wrong.any():
         return "distributions"
-    wrong = (array < 0).any(axis=1) | (np.abs(array.sum(axis=1) - 1) > 1e-3)
     row = int(np.flatnonzero(wrong)[0])
     raise LabelError(
-        f"a matrix of labels must hold 0 and 1 only (label sets), or rows that are not negative and sum to 1 "
-        f"(distributions); row {row} has the sum {array[row].sum():.4g} and the smallest entry "
-        f"{array[row].min():.4g}. Do not mix the two kinds; divide rows by their sums for distributions."
+        f"`{name}` must hold 0 and 1 only (label sets), or rows that are not negative and sum to 1 "
+        f"(distributions); row {row} has the sum {sums[row]:.4g} and the smallest entry {array[row].min():.4g}. Do "
+        f"not mix the two kinds; divide rows by their sums for distributions."
     )
 
 
@@ -56,14 +95,20 @@ def relation_of(
     """The relation of plain labels, by `kind_of` unless `kind` says it, and by a relation function.
 
     `function` "auto" is L1 of the one-hot rows for classes, "l1" for sets and distributions, the difference for
-    numbers. Any other name is one of `MultiLabels` or `LabelDistributions`.
+    numbers. Any other name is one of `MultiLabels` or `LabelDistributions`. Pairs are no table and are refused.
 
     >>> relation_of([[1, 0], [1, 1]]).farthest
     4.0
     """
-    array = _as_array(labels)
+    array = _as_array(labels, "labels")
+    if not len(array):
+        raise ShapeError(f"`labels` must have at least one row, got shape {array.shape}.")
     found = kind_of(array) if kind == "auto" else check_choice(kind, "kind", ["auto", *KINDS])
-    if found in ("classes", "numbers"):
+    if found == "pairs":
+        raise LabelError(
+            "`kind` must be one of labels with a row for every item, got 'pairs'. Pass relations.Pairs."
+        )
+    if found in ("classes", "partial", "numbers"):
         if function != "auto":
             raise LabelError(
                 f"a relation function compares rows of labels, got {found} of shape (n,). Leave it at 'auto', or "
@@ -71,6 +116,8 @@ def relation_of(
             )
         if array.ndim != 1:
             raise ShapeError(f"`labels` must have shape (n,) for {found}, got {array.shape}.")
+        if found == "partial":
+            return PartialLabels(array.astype(np.int64))
         return ClassLabels(encode_labels(array, "labels")[0]) if found == "classes" else Numbers(array)
     if array.ndim != 2:
         raise ShapeError(f"`labels` must have shape (n, q) for {found}, got {array.shape}.")
@@ -80,12 +127,12 @@ def relation_of(
     return LabelDistributions(array.astype(np.float64), function=chosen)
 
 
-def _as_array(labels: Any) -> np.ndarray[Any, Any]:
+def _as_array(labels: Any, name: str) -> np.ndarray[Any, Any]:
     array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    if array.ndim not in (1, 2) or array.shape[0] == 0:
-        raise ShapeError(f"`labels` must have shape (n,) or (n, q) with n at least 1, got {array.shape}.")
+    if array.ndim not in (1, 2):
+        raise ShapeError(f"`{name}` must have shape (n,) or (n, q), got {array.shape}.")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise LabelError("`labels` must not hold NaN or infinity. Drop those rows.")
+        raise LabelError(f"`{name}` must not hold NaN or infinity. Drop those rows.")
     return array

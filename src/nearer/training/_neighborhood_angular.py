@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nearer._validation import check_int, check_number
 from nearer.geometry import Mahalanobis, OrthogonalMap, normalize
-from nearer.graph import find_modes, label_reach, nearest_neighbors, propagate, two_sided_affinity
+from nearer.graph import class_shares, find_modes, nearest_neighbors, propagate, two_sided_affinity
 from nearer.losses import angular_factor_gradient, angular_margins, tangent_weight
 from nearer.mining import mine_neighborhood, mine_signed
 from nearer.training._riemannian import RiemannianAdam, riemannian_conjugate_gradient
@@ -156,19 +156,10 @@ class BelievedAngular:
 
     def prepare(self, embeddings: Tensor, labels: Tensor) -> None:
         """Class shares of every item from the graph of the current embeddings."""
-        near = nearest_neighbors(embeddings, k=self.k)
-        reach, classes = label_reach(near, labels, gamma=self.gamma)
-        mass = reach.clamp_min(0) / reach.clamp_min(0).sum(dim=0).clamp_min(1e-300)
-        shares = mass / mass.sum(dim=1, keepdim=True).clamp_min(1e-300)
-        known = labels != -1
-        shares[known] = (labels[known][:, None] == classes).to(shares.dtype)
-        self.shares = shares.float()
-        self.members = self._surest(self.shares)
-
-    def _surest(self, shares: Tensor) -> Tensor:
-        best = shares.topk(min(2, shares.shape[1]), dim=1).values
-        lead = best[:, 0] - best[:, 1] if shares.shape[1] > 1 else best[:, 0]
-        return (lead >= lead.quantile(1 - self.believed)).nonzero()[:, 0]
+        found = class_shares(nearest_neighbors(embeddings, k=self.k), labels, gamma=self.gamma)
+        self.shares = found.shares.float()
+        lead = found.lead.float()
+        self.members = (lead >= lead.quantile(1 - self.believed)).nonzero()[:, 0]
 
     def batch(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
         """The items with these numbers, and their class shares."""

@@ -11,8 +11,8 @@ from nearer._validation import check_choice, check_int, check_number
 from nearer.estimators._matrices import Array, ridged, symmetric
 from nearer.estimators._scatter import total_scatter
 from nearer.estimators._supervision import MatrixLearner
-from nearer.estimators.neighbors._near import squared_distances
 from nearer.exceptions import LabelError
+from nearer.neighbors._exact import squared_distances
 
 __all__ = ["LFDA", "lfda_components", "local_scatters"]
 

@@ -20,23 +20,11 @@ from nearer.estimators.neighbors._neighborhood_fitting import check_settings, fi
 from nearer.estimators.neighbors._neighborhood_training import learn_maps
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._asymmetric_regularizers import RegularizerName
+from nearer.neighbors import vote
 
-__all__ = ["AsymmetricKNN", "KernelAsymmetricKNN", "vote"]
+__all__ = ["AsymmetricKNN", "KernelAsymmetricKNN"]
 
 Init = Literal["auto", "identity", "pca", "lda", "random"]
-
-
-def vote(neighbor_codes: Array, n_classes: int) -> Array:
-    """The class with most votes among (m, k) codes, nearest first; equal votes go to the nearest neighbour's class.
-
-    >>> vote(np.array([[2, 1, 1], [2, 1, 0], [0, 1, 1]]), 3)
-    array([1, 2, 1])
-    """
-    counts = (neighbor_codes[:, :, None] == np.arange(n_classes)).sum(axis=1)
-    mine = np.take_along_axis(counts, neighbor_codes, axis=1)
-    first = mine.argmax(axis=1)
-    result: Array = np.take_along_axis(neighbor_codes, first[:, None], axis=1)[:, 0]
-    return result
 
 
 class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -187,7 +175,7 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """The class with most votes, (m,); equal votes go to the class of the nearest neighbour."""
         near = self._neighbor_codes(X)
-        result: Array = self.classes_[vote(near, len(self.classes_))]
+        result: Array = self.classes_[vote(near)]
         return result
 
     def _neighbor_codes(self, X: Any) -> Array:

@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearer._validation import check_int, check_number
 from nearer.estimators._matrices import Array
-from nearer.estimators.neighbors._near import leave_one_out_votes, nearest_rows
+from nearer.estimators.neighbors._near import nearest_rows
 from nearer.exceptions import LabelError, ShapeError
+from nearer.neighbors import vote
 
 __all__ = ["AAKNN", "MLKNN", "MetricKNN"]
 
@@ -37,8 +38,7 @@ class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """k-NN classification under a learned metric: a vote of the k nearest training rows.
 
     `metric` is any learner with `transform`: one that is fitted is used as it is, one that is not is fitted on the
-    training rows first, None is the Euclidean distance. Equal votes go to the class that sorts first. k is cut to
-    n.
+    training rows first, None is the Euclidean distance. Equal votes go to the class of the nearest. k is cut to n.
 
     >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
     >>> MetricKNN(k=1).fit(X, ["a", "a", "b", "b"]).predict([[2.0], [7.0]])
@@ -68,11 +68,11 @@ class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return result
 
     def predict(self, X: Any) -> Array:
-        """The class with most votes, (n,)."""
+        """The class with most votes, (n,); equal votes go to the class of the nearest neighbour."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         near = self.codes_[nearest_rows(_mapped(self.metric_, X), self.rows_, self.k_)]
-        result: Array = self.classes_[leave_one_out_votes(near, len(self.classes_))]
+        result: Array = self.classes_[vote(near)]
         return result
 
 

@@ -16,7 +16,8 @@ __all__ = ["APIT"]
 class APIT(_NearPrior):
     """Affinity propagation with the information-theoretic prior: LogDet-near to ITML, smooth on the graph.
 
-    X (n, p) and y (n,) with −1 for unlabelled rows -> (n, d). As `APLLR` with M₀ from ITML on the labelled rows.
+    X (n, p) and y (n,) with −1 for unlabelled rows -> (n, d). As `APLLR`, `blend` included, with M₀ from ITML on
+    the labelled rows.
 
     Reference: Dutta, Sekhar (2018), of which the LogDet form is a reconstruction.
 
@@ -36,6 +37,7 @@ class APIT(_NearPrior):
         strength: float = 1.0,
         form: Literal["logdet", "frobenius"] = "logdet",
         max_iter: int = 50,
+        blend: float | Literal["auto"] = "auto",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -44,6 +46,7 @@ class APIT(_NearPrior):
         self.strength = strength
         self.form = form
         self.max_iter = max_iter
+        self.blend = blend
         self.random_state = random_state
 
     def _prior(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:

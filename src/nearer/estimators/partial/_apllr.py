@@ -96,7 +96,9 @@ class APLLR(_NearPrior):
 
     X (n, p) and y (n,) with −1 for unlabelled rows -> (n, d). `M = (M₀⁻¹ + βXᵀ𝓛_WX)⁻¹`, M₀ from KISSME on the
     labelled rows and W the propagated affinities, clipped at 0. `strength` β is relative: 1 weighs both alike, 0
-    gives the prior. With fewer labelled rows than features the scatters are singular; `ridge` shrinks them.
+    gives the prior. With fewer labelled rows than features the scatters are singular; `ridge` shrinks them. `blend`
+    mixes M with the identity: "auto" takes what agrees best with labels spread over the graph of the rows, 0.0 is
+    the published method.
 
     Reference: Dutta, Sekhar (2018), of which the LogDet form is a reconstruction.
 
@@ -116,6 +118,7 @@ class APLLR(_NearPrior):
         strength: float = 1.0,
         form: Literal["logdet", "frobenius"] = "logdet",
         ridge: float = 1e-2,
+        blend: float | Literal["auto"] = "auto",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -124,6 +127,7 @@ class APLLR(_NearPrior):
         self.strength = strength
         self.form = form
         self.ridge = ridge
+        self.blend = blend
         self.random_state = random_state
 
     def _prior(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:

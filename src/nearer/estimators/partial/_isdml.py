@@ -84,12 +84,14 @@ class ISDML(PartlyLabeledLearner):
     Tr(MA).
 
     X (n, p) and y (n,) with −1 for unlabelled rows -> (n, d). ω is 0.9 of the largest with a minimum. `solver` is
-    "closed" (the formula) or "descent" (steps along geodesics, as published); they agree.
+    "closed" (the formula) or "descent" (steps along geodesics, as published); they agree. `blend` mixes M with the
+    identity: "auto" takes what agrees best with labels spread over the graph of the rows, 0.0 is the published
+    method.
 
     Reference: Ying, Wen, Lin (2017), of which the details are a reconstruction.
 
     >>> X = np.array([[0.0, 0], [0, 3], [9, 0], [9, 3]])
-    >>> M = ISDML(k=1).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
+    >>> M = ISDML(k=1, blend=0.0).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 100 * M[1, 1])
     True
     """
@@ -103,6 +105,7 @@ class ISDML(PartlyLabeledLearner):
         solver: Literal["closed", "descent"] = "closed",
         max_iter: int = 500,
         ridge: float = 1e-3,
+        blend: float | Literal["auto"] = "auto",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -111,6 +114,7 @@ class ISDML(PartlyLabeledLearner):
         self.solver = solver
         self.max_iter = max_iter
         self.ridge = ridge
+        self.blend = blend
         self.random_state = random_state
 
     def _learn(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import linalg
@@ -72,12 +72,14 @@ class LRML(PartlyLabeledLearner):
 
     X (n, p) and y (n,) with −1 for unlabelled rows -> (n, d). The graph joins every row to its k nearest, both
     ways, with the symmetric normalised Laplacian of the original experiments unless `normalized=False`. All three
-    terms are means, over edges and over pairs. A γ_D that is too large has no minimum and is refused.
+    terms are means, over edges and over pairs. A γ_D that is too large has no minimum and is refused. `blend` mixes
+    M with the identity: "auto" takes what agrees best with labels spread over the graph of the rows, 0.0 is the
+    published method.
 
     Reference: Hoi, Liu, Chang (2010); the closed form is ours.
 
     >>> X = np.array([[0.0, 0], [0, 3], [9, 0], [9, 3]])
-    >>> M = LRML(k=1, normalized=False).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
+    >>> M = LRML(k=1, normalized=False, blend=0.0).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 100 * M[1, 1])
     True
     """
@@ -91,6 +93,7 @@ class LRML(PartlyLabeledLearner):
         dissimilar_weight: float | None = None,
         ridge: float = 1e-3,
         normalized: bool = True,
+        blend: float | Literal["auto"] = "auto",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -99,6 +102,7 @@ class LRML(PartlyLabeledLearner):
         self.dissimilar_weight = dissimilar_weight
         self.ridge = ridge
         self.normalized = normalized
+        self.blend = blend
         self.random_state = random_state
 
     def _learn(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from nearer._validation import check_int
+from nearer.estimators._blending import check_blend, choose_spread_blend, mix_with_identity
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array, factor_psd, symmetric
 from nearer.estimators._scatter import PairScatters, label_scatters, total_scatter
@@ -98,10 +99,12 @@ def safe_weight(base: Array, dissimilar: Array, *, share: float = 0.9) -> float:
 class PartlyLabeledLearner(MetricLearner):
     """A learner of M from rows of which some have a class; −1 marks those that have none.
 
-    Subclasses give `_learn`. Labels that are not integers have no mark for unlabelled and all count.
+    Subclasses give `_learn`. Labels that are not integers have no mark for unlabelled and all count. `blend` mixes
+    M with the identity (`nearer.estimators._blending`): "auto" by `choose_spread_blend`, 0.0 as published.
     """
 
     n_components: int | None
+    blend: float | str
     random_state: Any
 
     def _learn(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:
@@ -133,14 +136,20 @@ class PartlyLabeledLearner(MetricLearner):
         rng = check_random_state(self.random_state)
         rows = X.astype(np.float64)
         rows -= rows.mean(axis=0)
+        asked = check_blend(self.blend)
         matrix = self._learn(rows, codes, rng)
         if not np.isfinite(matrix).all():
             raise NotFiniteError(
                 f"{type(self).__name__} must end with finite numbers, got NaN or infinity. Standardise features."
             )
+        self.blend_ = self._choose_blend(rows, codes, matrix, rng) if asked is None else asked
         covariance = total_scatter(rows) / len(rows)
-        self.components_ = reduce_components(factor_psd(matrix), covariance, d).astype(X.dtype, copy=False)
+        mixed = mix_with_identity(matrix, covariance, self.blend_)
+        self.components_ = reduce_components(factor_psd(mixed), covariance, d).astype(X.dtype, copy=False)
         return self
+
+    def _choose_blend(self, X: Array, codes: Array, matrix: Array, rng: np.random.RandomState) -> float:
+        return choose_spread_blend(X, codes, matrix, rng)
 
     def _neighbors(self, k: Any) -> int:
         return check_int(k, "k")

@@ -13,11 +13,22 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from nearer._validation import check_choice, check_int
-from nearer.estimators._matrices import Array, fix_signs
+from nearer.estimators._blending import (
+    SPREAD_AMOUNTS,
+    check_blend,
+    halves,
+    judged_rows,
+    mix_with_identity,
+    spread_agreement,
+    step_back,
+)
+from nearer.estimators._matrices import Array, factor_psd, fix_signs
+from nearer.estimators._scatter import total_scatter
+from nearer.estimators._supervision import reduce_components
 from nearer.estimators.partial._partly_labeled import PartlyLabeledLearner
-from nearer.exceptions import NearerWarning, ShapeError
+from nearer.exceptions import NearerWarning, ParameterError, ShapeError
 from nearer.geometry import embed, normalize
-from nearer.graph import Neighbors, label_reach, nearest_neighbors, propagate, two_sided_affinity
+from nearer.graph import Neighbors, class_shares, nearest_neighbors, propagate, two_sided_affinity
 from nearer.losses import angular_factor_gradient, tangent_weight
 from nearer.mining import mine_neighborhood, mine_signed
 from nearer.training import BelievedAngular, NeighborhoodAngular, Plan, alternate
@@ -33,18 +44,26 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
 
     X (n, p) and y (n,) with −1 for unlabelled rows -> (n, d), d = ⌈p/2⌉ by default: with d = p an orthogonal map
     changes no distance. `triplets` is "signed" (friends and strangers by the two-sided label affinity, our default)
-    or "neighbourhood" (halves of each neighbourhood by propagated affinity, as published). Without labels only the
-    latter can be learnt. `max_iter` are the iterations of Riemannian conjugate gradients.
+    or "neighbourhood" (halves of each neighbourhood by propagated affinity). The latter is the published mining
+    with two differences: other classes weigh ν = 1/(c − 1) instead of 1, and rows keep their lengths, because the
+    map is for the rows as they are; `nearer.training.NeighborhoodAngular(literal=True)` is the method to the
+    letter. Without labels only "neighbourhood" can be learnt. `max_iter` are the iterations of Riemannian conjugate
+    gradients.
+
+    `blend` mixes LLᵀ with the identity; what is mixed has all p directions unless `n_components` says otherwise. As
+    this learner is trained on labels that were spread over the graph, they cannot judge it: "auto" learns from one
+    half of the given labels at a time and takes what agrees best with the other half. 0.0 is the projection alone.
 
     With `encoder`, any torch module from rows (n, p) to embeddings, a copy of it is trained in turn with the
-    projection for `max_iter` epochs (`nearer.training.alternate`), and `transform` goes through it.
+    projection for `max_iter` epochs (`nearer.training.alternate`), and `transform` goes through it; there "auto" is
+    0.0 and another `blend` is refused.
 
     Reference: Dutta, Harandi, Sekhar (2021).
 
     >>> rng = np.random.default_rng(0)
     >>> X = np.r_[rng.normal(size=(30, 4)), rng.normal(size=(30, 4)) + [4, 0, 0, 0]]
     >>> y = [0] * 3 + [-1] * 27 + [1] * 3 + [-1] * 27
-    >>> learner = SemiSupervisedMetric(1, random_state=0).fit(X, y)
+    >>> learner = SemiSupervisedMetric(1, blend=0.0, random_state=0).fit(X, y)
     >>> bool(abs(learner.components_[0, 0]) > 0.9)  # the column that tells the classes apart
     True
     """
@@ -61,6 +80,7 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
         triplets: Literal["signed", "neighborhood"] = "signed",
         max_iter: int = 50,
         encoder: Any = None,
+        blend: float | Literal["auto"] = "auto",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -70,6 +90,7 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
         self.triplets = triplets
         self.max_iter = max_iter
         self.encoder = encoder
+        self.blend = blend
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -82,8 +103,14 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
         generator = torch.Generator().manual_seed(int(rng.randint(2**31 - 1)))
         if hasattr(self, "encoder_"):
             del self.encoder_
+        asked = check_blend(self.blend)
         if self.encoder is not None:
+            if asked:
+                raise ParameterError(
+                    f"`blend` must be 'auto' or 0 with an encoder, got {self.blend}: there is no M."
+                )
             self._fit_encoder(X, labels, generator, max_iter)
+            self.blend_ = 0.0
             return self
         width = self._width(X.shape[1])
         rows = X.astype(np.float64)
@@ -91,8 +118,32 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
         size = float(np.sqrt(np.square(rows).sum(axis=1).mean()))
         z = torch.from_numpy(rows / size if size > 0 else rows)
         factor, self.n_iter_ = self._project(z, labels, width, generator, max_iter)
-        self.components_ = fix_signs(factor.T.numpy()).astype(X.dtype, copy=False)
+        components = fix_signs(factor.T.numpy())
+        self.blend_ = self._judge(z, codes, width, max_iter, rng) if asked is None else asked
+        if self.blend_ > 0:
+            covariance = total_scatter(rows) / len(rows)
+            mixed = mix_with_identity(components.T @ components, covariance, self.blend_)
+            most = X.shape[1] if self.n_components is None else width
+            components = reduce_components(factor_psd(mixed), covariance, most)
+        self.components_ = components.astype(X.dtype, copy=False)
         return self
+
+    def _judge(self, z: Tensor, codes: Array, width: int, max_iter: int, rng: np.random.RandomState) -> float:
+        """The amount of identity, judged by labels that took no part in the learning."""
+        if not (codes >= 0).any():
+            return 0.0
+        half = halves(codes, rng)
+        rows = judged_rows(codes, rng)
+        agreement = np.zeros(len(SPREAD_AMOUNTS))
+        for number in (0, 1):
+            seen, hidden = np.where(half == number, -1, codes), np.where(half == number, codes, -1)
+            if not (seen >= 0).any() or not (hidden >= 0).any():
+                # One label cannot learn and judge; then nothing speaks for leaving the features as they are.
+                return 1.0
+            generator = torch.Generator().manual_seed(int(rng.randint(2**31 - 1)))
+            factor = self._project(z, torch.from_numpy(seen), width, generator, max_iter)[0].numpy()
+            agreement += spread_agreement(z.numpy()[rows], seen[rows], factor @ factor.T, hidden=hidden[rows])
+        return step_back(SPREAD_AMOUNTS, agreement)
 
     def _width(self, p: int) -> int:
         if self.n_components is None:
@@ -128,10 +179,7 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
                 # That there are no labels has been said already.
                 warnings.simplefilter("ignore", NearerWarning)
                 return mine_neighborhood(near, propagate(near, labels, gamma=self.gamma).edges)
-        reach, classes = label_reach(near, labels, gamma=self.gamma)
-        mass = reach.clamp_min(0) / reach.clamp_min(0).sum(dim=0).clamp_min(1e-300)
-        shares = mass / mass.sum(dim=1, keepdim=True).clamp_min(1e-300)
-        shares[known] = (labels[known][:, None] == classes).double()
+        shares = class_shares(near, labels, gamma=self.gamma).shares
         parts = []
         # In random blocks, so that no matrix of all pairs is made.
         for rows in torch.split(torch.randperm(len(z), generator=generator), BLOCK):

@@ -94,13 +94,15 @@ class SERAPH(PartlyLabeledLearner):
     X (n, p) and y (n,) with −1 for unlabelled rows -> (n, d). `mu` is relative: the weight of an unlabelled pair is
     μ·|labelled|/|unlabelled| pairs. `method` is "gradient" (projected gradients on the objective) or "em", which
     for 0 ≤ μ < 1 guesses `q ∝ p^{1/(1−μ)}` and solves a convex problem in turn; they have different objectives.
-    At most `n_pairs` pairs of either kind are drawn. Rows are scaled so that the median δ² is η.
+    At most `n_pairs` pairs of either kind are drawn. Rows are scaled so that the median δ² is η. `blend` mixes M
+    with the identity: "auto" takes what agrees best with labels spread over the graph of the rows, 0.0 is the
+    published method.
 
     Reference: Niu, Dai, Yamada, Sugiyama (2014).
 
     >>> rng = np.random.default_rng(0)
     >>> X = np.r_[rng.normal(size=(20, 2)), rng.normal(size=(20, 2)) + [6, 0]]
-    >>> M = SERAPH().fit(X, [0] * 20 + [1] * 20).mahalanobis_matrix()
+    >>> M = SERAPH(blend=0.0).fit(X, [0] * 20 + [1] * 20).mahalanobis_matrix()
     >>> bool(M[0, 0] > M[1, 1])
     True
     """
@@ -115,6 +117,7 @@ class SERAPH(PartlyLabeledLearner):
         method: Literal["gradient", "em"] = "gradient",
         n_pairs: int = 5000,
         max_iter: int = 200,
+        blend: float | Literal["auto"] = "auto",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -124,6 +127,7 @@ class SERAPH(PartlyLabeledLearner):
         self.method = method
         self.n_pairs = n_pairs
         self.max_iter = max_iter
+        self.blend = blend
         self.random_state = random_state
 
     def _learn(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:

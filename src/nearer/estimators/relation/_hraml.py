@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from nearer._validation import check_choice, check_int, check_number
 from nearer.estimators._learner import PairAnswers
 from nearer.estimators._matrices import Array
+from nearer.estimators.relation._raml_pairs import table_relation
 from nearer.exceptions import LabelError, ShapeError
 from nearer.geometry import embed, normalize
 from nearer.losses import RelationAlignmentLoss
 from nearer.mining import LargestErrors, draw_partners
-from nearer.relations import ClassLabels, relation_of
+from nearer.relations import ClassLabels
 from nearer.relations._relation import TableRelation
 from nearer.training import EncoderStep, cosine, train
 
@@ -193,7 +194,7 @@ class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=2)
         if hasattr(self, "threshold_"):
             del self.threshold_
-        relation = relation_of(y, kind=self.kind, function=self.relation)
+        relation = table_relation(y, kind=self.kind, function=self.relation)
         self._check_spread_of_labels(relation)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._scale_features(X)

@@ -15,9 +15,9 @@ from nearer.estimators._matrices import Array, project_psd
 from nearer.estimators._scatter import total_scatter
 from nearer.estimators._supervision import MatrixLearner, PairSupervision
 from nearer.estimators.relation._raml_blend import choose_graded_blend, label_table
-from nearer.estimators.relation._raml_pairs import PairSums, choose_pairs, pair_targets
+from nearer.estimators.relation._raml_pairs import PairSums, choose_pairs, pair_targets, table_relation
 from nearer.exceptions import NearerWarning, ParameterError, ShapeError
-from nearer.relations import ClassLabels, relation_of
+from nearer.relations import ClassLabels
 from nearer.relations._relation import TableRelation
 
 __all__ = ["RelationLearner"]
@@ -48,7 +48,7 @@ class RelationLearner(PairSupervision, MatrixLearner):
         """Learn from rows X (n, p) and labels y: classes or numbers (n,), label sets or distributions (n, q)."""
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=2)
         self._forget_threshold()
-        relation = relation_of(y, kind=self.kind, function=self.relation)
+        relation = table_relation(y, kind=self.kind, function=self.relation)
         if hasattr(self, "classes_"):
             del self.classes_
         if isinstance(relation, ClassLabels):

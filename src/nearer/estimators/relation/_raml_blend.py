@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearer.estimators._blending import mix_with_identity
-from nearer.estimators._matrices import Array, factor_psd
-from nearer.estimators._scatter import total_scatter
-from nearer.estimators.neighbors._near import nearest_rows
+from nearer.estimators._blending import AMOUNTS, mixture_neighbors
+from nearer.estimators._matrices import Array
 from nearer.relations._relation import TableRelation
 
-__all__ = ["choose_graded_blend", "label_table", "leave_one_out_error"]
+__all__ = ["choose_graded_blend", "label_table"]
 
-_CANDIDATES = (0.0, 0.25, 0.5, 0.75, 1.0)
 _QUERIES, _DATABASE = 1000, 4000
 
 
@@ -31,18 +28,6 @@ def label_table(relation: TableRelation) -> Array:
     return np.asarray(table, dtype=np.float64)
 
 
-def leave_one_out_error(Z: Array, table: Array, *, k: int, queries: int) -> Array:
-    """Squared error of the mean label row of the k nearest others, for the first `queries` rows, (queries,).
-
-    >>> leave_one_out_error(np.array([[0.0], [0.1], [9.0]]), np.array([[1.0], [1.0], [0.0]]), k=1, queries=2)
-    array([0., 0.])
-    """
-    near = nearest_rows(Z[:queries], Z, min(k, len(Z) - 1), own=np.arange(queries))
-    guess = table[near].mean(axis=1)
-    result: Array = np.square(guess - table[:queries]).sum(axis=1)
-    return result
-
-
 def choose_graded_blend(X: Array, table: Array, matrix: Array, rng: np.random.RandomState, *, k: int = 8) -> float:
     """The amount of identity, one of 0, ¼, ½, ¾, 1, whose k nearest neighbours predict the label rows best.
 
@@ -55,20 +40,16 @@ def choose_graded_blend(X: Array, table: Array, matrix: Array, rng: np.random.Ra
     True
     """
     n = len(X)
-    rows = np.arange(n) if n <= _DATABASE else rng.permutation(n)[:_DATABASE]
-    sample, labels = X[rows].astype(np.float64), table[rows]
-    sample = sample - sample.mean(axis=0)
-    covariance = total_scatter(sample) / len(sample)
-    if not np.trace(covariance) > 0:
+    numbers = np.arange(n) if n <= _DATABASE else rng.permutation(n)[:_DATABASE]
+    asked = min(_QUERIES, len(numbers))
+    near = mixture_neighbors(X[numbers], matrix, AMOUNTS, k=min(k, len(numbers) - 1), queries=asked)
+    if near is None:
         return 0.0
-    asked = min(_QUERIES, len(rows))
-    errors = []
-    for amount in _CANDIDATES:
-        mapped = sample @ factor_psd(mix_with_identity(matrix, covariance, amount)).T
-        errors.append(leave_one_out_error(mapped, labels, k=k, queries=asked))
+    labels = table[numbers]
+    errors = [np.square(labels[each].mean(axis=1) - labels[:asked]).sum(axis=1) for each in near]
     best = int(np.argmin([error.mean() for error in errors]))
-    for place in range(len(_CANDIDATES) - 1, best, -1):
+    for place in range(len(AMOUNTS) - 1, best, -1):
         gap = errors[place] - errors[best]
         if gap.mean() <= 0.5 * gap.std() / np.sqrt(asked):
-            return _CANDIDATES[place]
-    return _CANDIDATES[best]
+            return AMOUNTS[place]
+    return AMOUNTS[best]

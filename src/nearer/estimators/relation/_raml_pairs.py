@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,13 +13,30 @@ from nearer.estimators._matrices import Array, symmetric
 from nearer.estimators._sampling import near_pairs
 from nearer.estimators.neighbors._near import nearest_rows
 from nearer.exceptions import LabelError, ShapeError
-from nearer.relations import ClassLabels
+from nearer.relations import ClassLabels, PartialLabels, relation_of
 from nearer.relations._relation import GradedRelation, TableRelation
 
-__all__ = ["PairSums", "choose_pairs", "pair_targets"]
+__all__ = ["PairSums", "choose_pairs", "pair_targets", "table_relation"]
 
 _BLOCK = 1 << 12
 _FEW_ENTRIES = 1 << 23  # of X: mapping all rows at once then stays below 64 MB
+
+
+def table_relation(
+    y: Any, *, kind: str, function: str | Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+) -> TableRelation:
+    """The relation of the labels of all rows; relation alignment has no use for rows without one.
+
+    >>> type(table_relation([0, 0, 1], kind="auto", function="auto")).__name__
+    'ClassLabels'
+    """
+    relation = relation_of(y, kind=kind, function=function)
+    if isinstance(relation, PartialLabels):
+        raise LabelError(
+            f"`y` must give every row a label, got {int((relation.queries == -1).sum())} rows with -1. Drop them, "
+            f"use a semi-supervised learner, or pass kind='classes' if -1 is a class."
+        )
+    return relation
 
 
 def choose_pairs(
