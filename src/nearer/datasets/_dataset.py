@@ -149,6 +149,10 @@ class Dataset:
     feature_names: tuple[str, ...] = ()
     note: str = ""
     skipped: tuple[str, ...] = ()
+    cleaning: Any = None
+    """The `Cleaning` that made the features of a table, for new tables of the same columns."""
+    label_names: tuple[str, ...] = ()
+    """The columns that hold the labels."""
     extra: Mapping[str, Array] = field(default_factory=dict)
 
     @property

@@ -147,3 +147,27 @@ def _block(column: Any, name: str, path: Path) -> Array:
         array = array.cast(pa.float64())
     values = array.to_numpy(zero_copy_only=False).astype(np.float64)
     return np.asarray(values).reshape(rows, -1)
+
+
+def open_parquet(path: Path) -> Any:
+    """The whole file as an Arrow table, whatever its columns hold; the row index of pandas is left out."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise NearerError(
+            "Reading Parquet needs pyarrow, which is not installed. Run: pip install 'nearer[tables]'"
+        ) from error
+    try:
+        file = parquet.ParquetFile(path)
+        names = [
+            str(name) for name in file.schema_arrow.names if not re.fullmatch(r"__index_level_\d+__", str(name))
+        ]
+        check_expansion(_asked(file.metadata, set(names)), path.stat().st_size, f"`{path.name}`")
+        return file.read(columns=names)
+    except NearerError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        raise CorruptFileError(
+            f"`{path.name}` must be a Parquet file, and cannot be read as one: {error}."
+        ) from error

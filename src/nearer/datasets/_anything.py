@@ -1,0 +1,282 @@
+"""Whatever people have, as a `Dataset`: DataFrames, arrays, tensors, sparse matrices, files, folders."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearer._validation import as_tensor
+from nearer.datasets._cleaning import Cleaning
+from nearer.datasets._csv_files import read_columns, semicolons
+from nearer.datasets._dataset import Array, Dataset, Split
+from nearer.datasets._files import load_files, load_image_folder
+from nearer.datasets._frame import Column, Frame, frame_from, is_frame, read_cells
+from nearer.datasets._source import Source
+from nearer.datasets._table import encode, label_text
+from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
+from nearer.relations._kinds import Kind, kind_of
+
+__all__ = ["Columns", "as_dataset", "dataset_from_frame", "read_frame"]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table are what; the others are features."""
+
+    label: tuple[str, ...] = ()
+    ids: str | None = None
+    """The name of each row in results; not a feature."""
+    keep: tuple[str, ...] = ()
+    """Kept beside the rows for people and searches; not features."""
+    ignore: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    """The only columns to learn from, if any are named."""
+
+
+def as_dataset(
+    data: Any,
+    y: Any = None,
+    *,
+    columns: Columns | None = None,
+    unlabeled: str | int | None = -1,
+    cleaning: Cleaning | None = None,
+    unreadable: str = "raise",
+) -> Dataset:
+    """Items and labels of any kind as a `Dataset`.
+
+    `data` is a DataFrame (pandas, polars, Arrow, a Hugging Face data set), an array, tensor or sparse matrix,
+    a pair `(X, y)`, the path of a table or of a folder of images, or a `Dataset`, which stays as it is. `y` names
+    the label column (several for label sets and distributions) or holds the labels: classes, −1 or None for none, a
+    0/1 matrix, rows that sum to one, numbers. `cleaning` is that of a model, for data it is to be used on; without it
+    columns are looked at.
+
+    >>> as_dataset([[1.0, 2.0], [3.0, 4.0], [5.0, 5.0]], ["a", "b", None]).all
+    Split(x float32 (3, 2), y int64 (3,))
+    """
+    if isinstance(data, Dataset):
+        if y is not None:
+            raise ParameterError("`y` must be left out for a Dataset, which has its labels.")
+        return data
+    if isinstance(data, tuple) and len(data) == 2 and y is None:
+        data, y = data
+    columns = columns or Columns()
+    if isinstance(data, str | os.PathLike):
+        return _from_path(Path(data).expanduser(), y, columns, unlabeled, cleaning, unreadable)
+    arrow = getattr(data, "with_format", None)
+    if arrow is not None and hasattr(data, "features"):
+        # A Hugging Face data set is an Arrow table with a wrapper.
+        data = arrow("arrow")[:]
+    if is_frame(data):
+        frame = frame_from(data)
+        named = [y] if isinstance(y, str) else y
+        if (
+            isinstance(named, list | tuple)
+            and named
+            and all(isinstance(one, str) and one in frame.columns for one in named)
+        ):
+            columns, y = replace(columns, label=tuple(named)), None
+        elif isinstance(y, str):
+            frame[y]  # the error that names the columns
+        return dataset_from_frame(frame, y, columns, unlabeled=unlabeled, cleaning=cleaning, name="table")
+    return _from_matrix(data, y, unlabeled, cleaning)
+
+
+def _from_matrix(data: Any, y: Any, unlabeled: str | int | None, cleaning: Cleaning | None) -> Dataset:
+    if hasattr(data, "toarray"):
+        x = data.tocsr()
+        if x.nnz and not np.isfinite(x.data).all():
+            raise NotFiniteError("`X` must be finite, got NaN or infinite entries in a sparse matrix.")
+    else:
+        x = as_tensor(data, "X").detach().cpu().numpy()
+        if x.ndim == 1:
+            raise ShapeError(f"`X` must have shape (n, p), got {x.shape}. Pass one row per item.")
+        if x.ndim == 2:
+            if cleaning is None and x.dtype.kind == "f" and np.isnan(x).any():
+                frame = Frame(
+                    {
+                        f"column_{place}": Column("number", x[:, place].astype(np.float64))
+                        for place in range(x.shape[1])
+                    }
+                )
+                return dataset_from_frame(frame, y, Columns(), unlabeled=unlabeled, cleaning=None, name="array")
+            if cleaning is not None:
+                return _clean_matrix(x, y, unlabeled, cleaning)
+            x = x.astype(np.float32)
+            if not np.isfinite(x).all():
+                raise NotFiniteError("`X` must be finite within float32, got infinite entries.")
+    if x.shape[0] == 0 or 0 in x.shape[1:]:
+        raise ShapeError(f"`X` must have at least one row and one column, got {tuple(x.shape)}.")
+    codes, names, kind = label_codes(y, x.shape[0], unlabeled)
+    return Dataset(_source("array"), {"all": Split(x, codes, kind=kind)}, names)
+
+
+def _clean_matrix(x: Array, y: Any, unlabeled: str | int | None, cleaning: Cleaning) -> Dataset:
+    """A bare matrix for a model that learned from a table: only where no column was changed but its holes."""
+    names = [column.name for column in cleaning.columns]
+    if not all(column.rule in ("number", "left out") for column in cleaning.columns) or x.shape[1] != len(names):
+        raise ShapeError(
+            f"The model learned from a table with the columns {', '.join(names[:8])}"
+            f"{', ...' if len(names) > 8 else ''}; pass such a table. A bare array of shape {x.shape} has no column "
+            f"names."
+        )
+    frame = Frame({name: Column("number", x[:, place].astype(np.float64)) for place, name in enumerate(names)})
+    return dataset_from_frame(frame, y, Columns(), unlabeled=unlabeled, cleaning=cleaning, name="array")
+
+
+def dataset_from_frame(
+    frame: Frame,
+    y: Any,
+    columns: Columns,
+    *,
+    unlabeled: str | int | None,
+    cleaning: Cleaning | None,
+    name: str,
+) -> Dataset:
+    """Clean the features of a table and take its labels, ids and kept columns."""
+    aside = [*columns.label, *columns.keep, *([columns.ids] if columns.ids else [])]
+    for one in (*aside, *columns.ignore, *columns.features):
+        frame[one]
+    if not len(frame):
+        raise ShapeError("The table must hold at least one row, and has none.")
+    table = frame.without(aside)
+    if cleaning is None:
+        ignore = set(columns.ignore)
+        if columns.features:
+            ignore |= {one for one in table.names if one not in columns.features}
+        cleaning = Cleaning.learn(table, ignore=[one for one in table.names if one in ignore])
+    x = cleaning.apply(table, known=columns.ignore)
+    labels: Any = y
+    if columns.label:
+        parts = [frame[one] for one in columns.label]
+        labels = _label_values(parts[0]) if len(parts) == 1 else np.column_stack([one.values for one in parts])
+    codes, names, kind = label_codes(labels, len(x), unlabeled)
+    if len(columns.label) > 1:
+        names = columns.label
+    extra = {one: _shown(frame[one]) for one in columns.keep}
+    if columns.ids:
+        extra["id"] = _shown(frame[columns.ids])
+    parts_ = {"all": Split(x, codes, extra, kind=kind)}
+    return Dataset(
+        _source(name), parts_, names, cleaning.outputs, cleaning=cleaning, label_names=tuple(columns.label)
+    )
+
+
+def label_codes(labels: Any, n: int, unlabeled: str | int | None = -1) -> tuple[Array, tuple[str, ...], Kind]:
+    """Labels of any kind as a data set keeps them: codes and class names, a matrix, or numbers.
+
+    >>> label_codes(["cat", None, "dog"], 3)
+    (array([ 0, -1,  1]), ('cat', 'dog'), 'partial')
+    """
+    if labels is None:
+        return np.full(n, -1, dtype=np.int64), (), "partial"
+    if hasattr(labels, "detach"):
+        labels = labels.detach().cpu().numpy()
+    if hasattr(labels, "to_list") and not isinstance(labels, np.ndarray):
+        labels = labels.to_list()  # a Series of pandas or polars
+    array = labels.toarray() if hasattr(labels, "toarray") else labels
+    if not isinstance(array, np.ndarray):
+        try:
+            array = np.asarray(array)
+        except ValueError as error:
+            raise LabelError(f"`y` must be rectangular: {error}.") from error
+    if len(array) != n:
+        raise ShapeError(f"`y` must have one entry for each of the {n} rows, got {len(array)}.")
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim == 2:
+        kind = kind_of(array, name="y")
+        return array.astype(np.uint8 if kind == "sets" else np.float32), (), kind
+    if array.dtype.kind == "f":
+        present = array[~np.isnan(array)]
+        if len(present) and not (present == np.floor(present)).all():
+            if len(present) < n:
+                raise LabelError(
+                    f"`y` must have a number in every row, got {n - len(present)} without. Drop those rows."
+                )
+            return array.astype(np.float32), (), "numbers"
+    if (
+        array.dtype.kind in "iu"
+        and array.dtype == np.uint64
+        and array.size
+        and array.max() > np.iinfo(np.int64).max
+    ):
+        raise LabelError(f"`y` must fit into 64 bits with a sign, got {array.max()}.")
+    codes, names = encode({"all": label_text(array.tolist())}, unlabeled)
+    return codes["all"], names, "partial" if (codes["all"] < 0).any() else "classes"
+
+
+def _label_values(column: Column) -> Any:
+    """A label column as values: words as they are, whole numbers as class names, fractions as numbers."""
+    return (
+        column.values
+        if column.kind != "flag"
+        else np.array(
+            [None if np.isnan(value) else ("yes" if value else "no") for value in column.values], dtype=object
+        )
+    )
+
+
+def _shown(column: Column) -> Array:
+    """Kept values as text, "" where there is none."""
+    if column.kind == "word":
+        return np.array(["" if value is None else value for value in column.values], dtype=np.str_)
+    if column.kind == "date":
+        return np.array(
+            ["" if np.isnan(v) else str(np.datetime64(int(v), "s")) for v in column.values], dtype=np.str_
+        )
+    return np.array(["" if np.isnan(value) else f"{value:.12g}" for value in column.values], dtype=np.str_)
+
+
+def _from_path(
+    path: Path, y: Any, columns: Columns, unlabeled: str | int | None, cleaning: Cleaning | None, unreadable: str
+) -> Dataset:
+    if path.is_dir():
+        if y is not None or columns.label:
+            raise ParameterError("A folder of images names its classes by sub-folders; leave the label out.")
+        return load_image_folder(path, unreadable="skip" if unreadable == "skip" else "raise")
+    named = [y] if isinstance(y, str | int) else list(y or ())
+    if named:
+        columns = replace(columns, label=tuple(map(str, named)))
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".tsv", ".txt", ".parquet", ".pq"):
+        label = named if len(named) > 1 else (named[0] if named else None)
+        return load_files(path, label=label, unlabeled=unlabeled)
+    frame = read_frame(path)
+    if not columns.label and cleaning is None:
+        suspects = [
+            one for one in frame.names if one.strip().lower() in ("class", "label", "labels", "target", "y")
+        ]
+        if suspects:
+            raise ParameterError(
+                f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. Name it as the label, or "
+                f"ignore it."
+            )
+    return dataset_from_frame(frame, None, columns, unlabeled=unlabeled, cleaning=cleaning, name=path.name)
+
+
+def read_frame(path: Path) -> Frame:
+    """A CSV, TSV or Parquet file as it is, with holes, words and dates."""
+    if not path.is_file():
+        load_files(path)  # the error that names what is missing
+    if path.suffix.lower() in (".parquet", ".pq"):
+        from nearer.datasets._parquet_files import open_parquet
+
+        return frame_from(open_parquet(path))
+    columns = read_columns(path)
+    comma = path.suffix.lower() != ".tsv" and semicolons(path)
+    return Frame(
+        {
+            name: Column("number", cells)
+            if isinstance(cells, np.ndarray)
+            else read_cells(cells, decimal_comma=comma)
+            for name, cells in columns.items()
+        }
+    )
+
+
+def _source(name: str) -> Source:
+    return Source(name, f"your {name}", "-", "your own", "-")

@@ -1,0 +1,241 @@
+"""What becomes of each column of a table: filled, spread into 0/1 columns, turned into a number, or left out.
+
+The plan is learned from the training table with scikit-learn's own transformers (`SimpleImputer` for the fill,
+`OneHotEncoder` with a limit for the categories), kept as plain JSON with the model, and applied to new tables by
+name. Rebuilding fitted transformers would need their pickles; the two rules are a fill and a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder
+
+from nearer.datasets._dataset import Array
+from nearer.datasets._frame import Column, Frame
+from nearer.exceptions import ParameterError, ShapeError
+
+__all__ = ["Cleaned", "Cleaning"]
+
+Rule = Literal["number", "flag", "date", "categories", "left out"]
+# More different words than this share the column "other".
+MOST_CATEGORIES = 20
+DAY = 86_400.0
+_ID_NAMES = ("id", "uuid", "guid", "index", "key", "row number")
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What is done with one column, and why."""
+
+    name: str
+    rule: Rule
+    why: str = ""
+    fill: float = 0.0
+    """What stands in an empty cell of a number, a flag or a date."""
+    categories: tuple[str, ...] = ()
+    """The words that have a column of their own; any other word goes to "other"."""
+    other: bool = False
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the columns that come out."""
+        if self.rule == "left out":
+            return ()
+        if self.rule != "categories":
+            return (self.name,)
+        return (
+            *(f"{self.name}={word}" for word in self.categories),
+            *((f"{self.name}=other",) if self.other else ()),
+        )
+
+    def apply(self, column: Column) -> Array:
+        """The cleaned values, (n, number of outputs) float32."""
+        if self.rule == "categories":
+            words = column.values if column.kind == "word" else _as_words(column)
+            table = np.zeros((len(words), len(self.outputs)), dtype=np.float32)
+            place = {word: number for number, word in enumerate(self.categories)}
+            for row, word in enumerate(words):
+                # An empty cell belongs to no category: all of its columns are 0.
+                if word is not None and (word in place or self.other):
+                    table[row, place.get(word, len(self.categories))] = 1
+            return table
+        if column.kind == "word" and not column.missing.all():
+            found = next(word for word in column.values if word is not None)
+            raise ParameterError(
+                f"The column {self.name!r} must hold numbers as the model learned it, got {found!r}."
+            )
+        values = np.full(len(column.values), np.nan) if column.kind == "word" else column.values
+        if self.rule == "date":
+            values = values / DAY
+        filled: Array = np.where(np.isnan(values), self.fill, values).astype(np.float32)[:, None]
+        if not np.isfinite(filled).all():
+            row = int(np.flatnonzero(~np.isfinite(filled))[0])
+            raise ParameterError(
+                f"The column {self.name!r} must hold finite numbers within float32, got {values[row]} in row {row + 1}."
+            )
+        return filled
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """The plan for all columns of a table, in their order."""
+
+    columns: tuple[Cleaned, ...]
+
+    @classmethod
+    def learn(cls, frame: Frame, *, ids: Iterable[str] = (), ignore: Iterable[str] = ()) -> Cleaning:
+        """Look at every column of the training table.
+
+        >>> from nearer.datasets._frame import read_cells
+        >>> plan = Cleaning.learn(Frame({"age": read_cells(["41", "", "35"]), "town": read_cells(["a", "b", "a"])}))
+        >>> print(plan)
+        age   number      1 missing, median 38
+        town  categories  a, b
+        >>> plan.outputs
+        ('age', 'town=a', 'town=b')
+        """
+        given = {**dict.fromkeys(ids, "the id of the row"), **dict.fromkeys(ignore, "as asked")}
+        for name in given:
+            frame[name]  # an unknown name is an error that lists the columns
+        fills = _fills({name: column for name, column in frame.columns.items() if name not in given})
+        plan = cls(
+            tuple(
+                Cleaned(name, "left out", given[name]) if name in given else _look(name, column, fills.get(name))
+                for name, column in frame.columns.items()
+            )
+        )
+        if not plan.outputs:
+            raise ShapeError(
+                f"The table must have at least one column to learn from, and all are left out:\n{plan}"
+            )
+        return plan
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the features that come out."""
+        return tuple(name for column in self.columns for name in column.outputs)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that a new table must have."""
+        return tuple(column.name for column in self.columns if column.rule != "left out")
+
+    @property
+    def plain(self) -> bool:
+        """Whether every column is a number that is taken as it is, so that a bare matrix will do as well."""
+        return all(column.rule == "number" for column in self.columns)
+
+    def apply(self, frame: Frame, *, known: Iterable[str] = ()) -> Array:
+        """The features (n, p) of a table, its columns found by name in any order.
+
+        A column that is missing or that the model never saw is an error; `known` are others that may be there,
+        such as the label.
+        """
+        missing = [name for name in self.inputs if name not in frame.columns]
+        if missing:
+            raise ShapeError(
+                f"The table must have the columns the model learned from; {_listed(missing)} "
+                f"{'is' if len(missing) == 1 else 'are'} missing. It has {_listed(frame.names)}."
+            )
+        expected = {column.name for column in self.columns} | set(known)
+        unknown = [name for name in frame.names if name not in expected]
+        if unknown:
+            raise ShapeError(
+                f"The table must have no other columns than the model learned from, got {_listed(unknown)} besides. "
+                f"Drop {'it' if len(unknown) == 1 else 'them'} first."
+            )
+        blocks = [column.apply(frame[column.name]) for column in self.columns if column.rule != "left out"]
+        return np.concatenate(blocks, axis=1)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Plain JSON."""
+        return [asdict(column) for column in self.columns]
+
+    @classmethod
+    def from_dict(cls, record: Sequence[Mapping[str, Any]]) -> Cleaning:
+        """The plan that `to_dict` came from; anything else is refused.
+
+        >>> plan = Cleaning((Cleaned("age", "number", fill=38.0),))
+        >>> Cleaning.from_dict(plan.to_dict()) == plan
+        True
+        """
+        columns = []
+        for one in record:
+            if one["rule"] not in get_args(Rule) or not np.isfinite(float(one["fill"])):
+                raise ParameterError(f"`cleaning` must hold rules of nearer and finite numbers, got {one!r}.")
+            words = tuple(str(word) for word in one["categories"])
+            columns.append(
+                Cleaned(
+                    str(one["name"]), one["rule"], str(one["why"]), float(one["fill"]), words, bool(one["other"])
+                )
+            )
+        return cls(tuple(columns))
+
+    def __str__(self) -> str:
+        names = max((len(column.name) for column in self.columns), default=0)
+        lines = [f"{one.name.ljust(names)}  {one.rule.ljust(10)}  {one.why}".rstrip() for one in self.columns]
+        if len(lines) > 40:
+            lines = [*lines[:20], f"... {len(lines) - 30} more ...", *lines[-10:]]
+        return "\n".join(lines)
+
+
+def _fills(columns: Mapping[str, Column]) -> dict[str, float]:
+    """The median of every number and date, the most frequent value of every flag; one imputer for all of a kind."""
+    fills: dict[str, float] = {}
+    for strategy, kinds in (("median", ("number", "date")), ("most_frequent", ("flag",))):
+        names = [name for name, one in columns.items() if one.kind in kinds and not one.missing.all()]
+        if names:
+            imputer = SimpleImputer(strategy=strategy).fit(
+                np.column_stack([columns[name].values for name in names])
+            )
+            fills |= dict(zip(names, map(float, imputer.statistics_), strict=True))
+    return fills
+
+
+def _look(name: str, column: Column, fill: float | None) -> Cleaned:
+    """The rule for one column, whose median or most frequent value is `fill`."""
+    missing = int(column.missing.sum())
+    n, present = len(column.values), column.values[~column.missing]
+    if not len(present):
+        return Cleaned(name, "left out", "empty")
+    if not missing and (present == present[0]).all():
+        return Cleaned(name, "left out", "always the same")
+    holes = f"{missing} missing, " if missing else ""
+    named_id = name.strip().lower() in _ID_NAMES or name.lower().endswith(("_id", " id"))
+    different = len(set(present.tolist())) if named_id or column.kind == "word" else 0
+    if named_id and different == n:
+        return Cleaned(name, "left out", "looks like an id: another value in every row")
+    if column.kind == "word":
+        if different > MOST_CATEGORIES and 2 * different > n:
+            return Cleaned(name, "left out", f"{different} different words in {n} rows: an id or free text")
+        return _categories(name, present, holes)
+    assert fill is not None  # a column with values that are no words has one
+    if column.kind == "date":
+        told = f"days since 1970{', ' + holes.rstrip(', ') if missing else ''}"
+        return Cleaned(name, "date", told, fill / DAY)
+    word = "most frequent" if column.kind == "flag" else "median"
+    return Cleaned(name, column.kind, f"{holes}{word} {fill:.4g}" if missing else "", fill)
+
+
+def _categories(name: str, present: Array, holes: str) -> Cleaned:
+    encoder = OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist")
+    encoder.fit(present.astype(object)[:, None])
+    rare = encoder.infrequent_categories_[0]
+    gone = set() if rare is None else set(rare.tolist())
+    words = tuple(str(word) for word in encoder.categories_[0] if word not in gone)
+    told = f"{holes}{', '.join(words[:4])}{', ...' if len(words) > 4 else ''}"
+    return Cleaned(name, "categories", told + (f" and {len(gone)} rare" if gone else ""), 0.0, words, bool(gone))
+
+
+def _as_words(column: Column) -> list[str | None]:
+    """Numbers where words were learned: codes such as 1, 2, 3 that one file quotes and another does not."""
+    return [None if np.isnan(value) else f"{value:g}" for value in column.values]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
