@@ -8,20 +8,25 @@ from . import index as index
 from . import losses as losses
 from . import mining as mining
 from . import models as models
+from . import neighbors as neighbors
 from . import pairwise as pairwise
 from . import recipes as recipes
 from . import relations as relations
 from . import reports as reports
 from . import training as training
 from .models import load as load
+from .models._door import evaluate as evaluate
+from .models._door import fit as fit
 
 __version__: str
 
 __all__ = [
     "datasets",
     "estimators",
+    "evaluate",
     "evaluation",
     "exceptions",
+    "fit",
     "geometry",
     "graph",
     "index",
@@ -29,6 +34,7 @@ __all__ = [
     "losses",
     "mining",
     "models",
+    "neighbors",
     "pairwise",
     "recipes",
     "relations",

@@ -1,4 +1,6 @@
-"""Data as people have it: DataFrames of three libraries, arrays, real CSV files, and what is done to their columns."""
+"""Data as people have it: DataFrames of three libraries, arrays, real CSV files, and what is done to their
+columns.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import typer
 
 from nearer import __version__
 from nearer.cli._output import check_new, check_writable, failures_reported, print_json
+from nearer.exceptions import ParameterError
 
 __all__ = ["app", "main"]
 
@@ -100,20 +101,26 @@ def fit(
         str | None,
         typer.Option(help="A name from `nearer methods`, choose (by rule) or auto (try several). [choose]"),
     ] = None,
-    components: Annotated[int | None, typer.Option(help="Dimensions of the embedding. [all; a network 64]")] = None,
+    loss: Annotated[str | None, typer.Option(help="Train a network with this loss of nearer.losses.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the loss, NAME=VALUE.")] = None,
+    n_components: Annotated[
+        int | None, typer.Option(help="Dimensions of the embedding. [all; a network 64]")
+    ] = None,
     features: Annotated[list[str] | None, typer.Option(help="A column to use; repeat it. [all others]")] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out; repeat it.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="The column that names each row in results.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="A column to keep for searches; repeat it.")] = None,
     unlabeled: Annotated[str | None, typer.Option(help="The value that means: no label. [-1]")] = None,
     unreadable: Annotated[str | None, typer.Option(help="Damaged images: raise or skip. [raise]")] = None,
     standardize: Annotated[bool | None, typer.Option(help="Bring every feature to one scale first. [yes]")] = None,
     held_out: Annotated[float | None, typer.Option(help="Share of the rows kept for the scores. [0.2]")] = None,
     split: Annotated[str | None, typer.Option(help="Hold out stratified rows or disjoint classes. [auto]")] = None,
     seed: Annotated[int | None, typer.Option(help="Chooses split, start and batches. [0]")] = None,
-    budget: Annotated[float | None, typer.Option(help="Seconds for --method auto. [60]")] = None,
+    budget: Annotated[float | None, typer.Option(help="Seconds for choosing and learning. [60]")] = None,
     pictures: Annotated[bool | None, typer.Option(help="Draw a map for the model card. [yes]")] = None,
     epochs: Annotated[int | None, typer.Option(help="Networks: passes over the data. [50]")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Networks: items in a batch. [128]")] = None,
-    rate: Annotated[float | None, typer.Option(help="Networks: learning rate. [0.001]")] = None,
+    lr: Annotated[float | None, typer.Option(help="Networks: learning rate. [0.001]")] = None,
     patience: Annotated[int | None, typer.Option(help="Networks: epochs without a better score. [10]")] = None,
     hidden: Annotated[
         list[int] | None, typer.Option(help="Networks: width of a hidden layer; repeat it. [512]")
@@ -136,12 +143,14 @@ def fit(
       nearer fit data.csv --label class
       nearer fit photos/ --epochs 30 --out photo-model
       nearer fit songs.csv -l calm -l happy -l sad
+      nearer fit customers.csv -l churned --id customer --keep name --ignore notes
+      nearer fit data.csv -l class --loss CircleLoss --set gamma=64
       nearer fit data.parquet -l class --method auto --budget 120
       nearer fit --config nearer.yaml
       torchrun --nproc_per_node 2 -m nearer fit photos/ --resume
     """
     flags = {
-        name: value
+        name.rstrip("_"): value
         for name, value in locals().items()
         if name not in ("config", "resume", "quiet", "as_json") and value is not None
     }
@@ -263,19 +272,27 @@ def search(
     queries: Annotated[Path, typer.Argument(help="A table, a folder of images, or one image.")],
     model: ModelFolder,
     k: K = 5,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write all hits to a .csv or .jsonl file.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Queries to print.")] = 10,
     as_json: Json = False,
 ) -> None:
     """Find the nearest items of an index for every query.
 
     \b
     Examples:
-      nearer search index queries.csv --model model
+      nearer search index queries.csv --model model --out hits.csv
       nearer search photo-index cat.png -m photo-model -k 3 --json
     """
     with failures_reported(as_json):
+        if out is not None:
+            if out.suffix not in (".csv", ".jsonl"):
+                raise ParameterError(f"`--out` must end in .csv or .jsonl, got {out.name!r}.")
+            check_new(out)
         from nearer.cli._use import run_search
 
-        run_search(index, queries, model=model, k=k, as_json=as_json)
+        run_search(index, queries, model=model, k=k, out=out, limit=limit, as_json=as_json)
 
 
 @app.command()

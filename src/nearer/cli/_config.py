@@ -19,6 +19,8 @@ DATA_KEYS: dict[str, tuple[Any, str]] = {
     "label": (None, "the column of the classes; a list of 0/1 columns for label sets, of shares for distributions"),
     "features": (None, "the columns to use; none means all others"),
     "ignore": (None, "columns to leave out"),
+    "id": (None, "the column that names each row in results; not a feature"),
+    "keep": (None, "columns to keep beside the rows for people and searches; not features"),
     "unlabeled": ("-1", "the value that means: no label (an empty cell always does)"),
     "unreadable": ("raise", "what to do about damaged images: raise or skip"),
     "out": ("model", "the model folder to write"),

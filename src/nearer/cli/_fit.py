@@ -10,15 +10,17 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nearer.cli._config import DATA_KEYS, read_config
+from nearer.cli._config import DATA_KEYS, parse_yaml, read_config
 from nearer.cli._iterations import IterationBar
 from nearer.cli._loading import load_data
-from nearer.cli._output import print_json
+from nearer.cli._output import check_writable, print_json
+from nearer.datasets import Dataset
 from nearer.evaluation import Comparison
 from nearer.exceptions import ParameterError
 from nearer.models import fit_model
@@ -35,6 +37,10 @@ def run_fit(flags: Mapping[str, Any], *, config: Path | None, resume: bool, quie
     """Learn from the settings of the config file, overridden by the flags that were given."""
     values = read_config(config) if config is not None else {}
     values.update({name: value for name, value in flags.items() if value not in (None, [], ())})
+    if "set" in values:
+        values["loss_settings"] = {**values.get("loss_settings", {}), **_assignments(values.pop("set"))}
+    if values.get("loss") is not None:
+        values.setdefault("method", "network")
     about = {name: values.pop(name, default) for name, (default, _) in DATA_KEYS.items()}
     settings = FitSettings.from_dict(values)
     if about["data"] is None:
@@ -48,16 +54,20 @@ def run_fit(flags: Mapping[str, Any], *, config: Path | None, resume: bool, quie
         # Nobody goes on, and writes, before all have looked.
         agree(False)
         console = Console(stderr=True, quiet=quiet or rank() != 0)
-        label, features, ignore = (_listed(about[name]) for name in ("label", "features", "ignore"))
+        label, features, ignore, keep = (_listed(about[name]) for name in ("label", "features", "ignore", "keep"))
         with _busy(console, "reading the data"):
             data = load_data(
                 Path(about["data"]),
                 label=label,
                 features=features,
                 ignore=ignore,
+                ids=about["id"],
+                keep=keep,
                 unlabeled=None if about["unlabeled"] is None else str(about["unlabeled"]),
                 unreadable=about["unreadable"],
             )
+        if not quiet:
+            console.print(_summary(data), highlight=False)
         if data.skipped:
             console.print(
                 f"{len(data.skipped)} images could not be read and were left out: {', '.join(data.skipped[:3])}"
@@ -87,6 +97,21 @@ def run_fit(flags: Mapping[str, Any], *, config: Path | None, resume: bool, quie
             _show(fitted, out, again=command_line(about, settings), quiet=quiet)
 
 
+def _assignments(words: Sequence[str]) -> dict[str, Any]:
+    """NAME=VALUE words as settings; values are numbers, true, false or text.
+
+    >>> _assignments(["alpha=2", "reduction=sum"])
+    {'alpha': 2, 'reduction': 'sum'}
+    """
+    settings: dict[str, Any] = {}
+    for word in words:
+        name, mark, value = word.partition("=")
+        if not mark or not name:
+            raise ParameterError(f"`--set` must be NAME=VALUE, such as alpha=2, got {word!r}.")
+        settings[name] = parse_yaml(value, "`--set`")
+    return settings
+
+
 def fitted_record(fitted: Fitted) -> dict[str, Any]:
     """What `--json` prints of a fit."""
     return {
@@ -103,15 +128,18 @@ def fitted_record(fitted: Fitted) -> dict[str, Any]:
 def command_line(about: Mapping[str, Any], settings: FitSettings) -> str:
     """The command that makes the same model: only what differs from the defaults."""
     words = ["nearer", "fit", str(about["data"])]
-    for name in ("label", "features", "ignore"):
+    for name in ("label", "features", "ignore", "keep"):
         for one in _listed(about[name]):
             words += [f"--{name}", one]
-    for name in ("unlabeled", "unreadable", "out"):
+    for name in ("id", "unlabeled", "unreadable", "out"):
         if about[name] != DATA_KEYS[name][0]:
             words += [f"--{name}", str(about[name])]
     for name, (default, _) in FitSettings.described().items():
         value = getattr(settings, name)
-        if value == default:
+        if value == default or (name == "method" and settings.loss is not None):
+            continue
+        if name == "loss_settings":
+            words += [word for key, one in value.items() for word in ("--set", f"{key}={one}")]
             continue
         flag = name.replace("_", "-")
         if isinstance(value, bool):
@@ -131,7 +159,10 @@ def comparison_table(comparison: Comparison, *, title: str) -> Table:
     for name, gain in comparison.gains.items():
         style = "green" if gain > 0 else "red"
         first, second = comparison.first[name], comparison.second[name]
-        table.add_row(name, f"{first:.4f}", f"{second:.4f}", Text(f"{gain:+.4f}", style))
+        pair = comparison.intervals.get(name)
+        if pair is not None and pair[0] <= 0 <= pair[1]:
+            style = "dim"  # a difference that these rows cannot show
+        table.add_row(name, f"{first:.4f}", f"{second:.4f}", Text(comparison.shown_gain(name), style))
     return table
 
 
@@ -144,8 +175,24 @@ def _show(fitted: Fitted, out: Path, *, again: str, quiet: bool) -> None:
         typer.echo(f"Model: {out} ({fitted.model.method}, {fitted.seconds:.1f} s). Again: {again}")
 
 
+def _summary(data: Dataset) -> str:
+    """Rows, columns, classes and what was done to the columns, before anything is learned."""
+    part = data.all
+    lines = [f"{data.name}: {len(part):,} rows; labels: {data.kind}"]
+    if part.y.ndim == 1 and data.kind in ("classes", "partial") and (part.y >= 0).any():
+        counts = np.bincount(part.y[part.y >= 0])
+        lines[0] += f", {len(data.class_names)} classes of {counts.min():,} to {counts.max():,} rows"
+        if (part.y < 0).any():
+            lines[0] += f", {int((part.y < 0).sum()):,} rows without a label"
+    if data.cleaning is not None and any(column.why for column in data.cleaning.columns):
+        lines += [f"  {line}" for line in str(data.cleaning).splitlines()]
+    return "\n".join(lines)
+
+
 def _check_free(out: Path, scratch: Path, *, resume: bool) -> None:
     """Nothing is overwritten: neither a model nor a run that could go on."""
+    if not out.exists():
+        check_writable(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ParameterError(
             f"`--out` must be free or an empty folder, `{out}` is not. Choose another, or delete it."

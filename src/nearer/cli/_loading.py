@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
-from nearer.datasets import Dataset, load_files, load_image_folder
+from nearer.datasets import Dataset
+from nearer.datasets._anything import Columns, as_dataset
+from nearer.exceptions import NearerError
 from nearer.models import Model
 
 __all__ = ["load_data", "load_for"]
+
+# The words of the library and those of the command line.
+_WORDS = (("label=", "--label "), ("ignore=", "--ignore "), ("unreadable='skip'", "--unreadable skip"))
+_NAMES = (("`label`", "`--label`"), ("`ignore`", "`--ignore`"), ("`path`", "DATA"), ("`features`", "`--features`"))
+
+
+@contextmanager
+def told_as_flags() -> Iterator[None]:
+    """Say what was wrong in the words of the command line."""
+    try:
+        yield
+    except NearerError as error:
+        text = str(error)
+        for word, flag in (*_WORDS, *_NAMES):
+            text = text.replace(word, flag)
+        if text == str(error):
+            raise
+        raise type(error)(text) from error
 
 
 def load_data(
@@ -18,30 +38,28 @@ def load_data(
     label: Sequence[str] = (),
     features: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    ids: str | None = None,
+    keep: Sequence[str] = (),
     unlabeled: str | None = "-1",
-    unreadable: Literal["raise", "skip"] = "raise",
+    unreadable: str = "raise",
 ) -> Dataset:
     """A table or a folder of images; one label column gives classes, several label sets or distributions."""
-    if path.expanduser().is_dir():
-        return load_image_folder(path, unreadable=unreadable)
-    columns: str | int | Sequence[str | int] | None = None
-    if label:
-        named = [_position(one, path) for one in label]
-        columns = named[0] if len(named) == 1 else named
-    return load_files(
-        path,
-        label=columns,
-        features=list(features) or None,
-        ignore=list(ignore),
-        unlabeled=unlabeled,
-    )
+    named: list[str | int] = [_position(one, path) for one in label]
+    columns = Columns(ids=ids, keep=tuple(keep), ignore=tuple(ignore), features=tuple(features))
+    with told_as_flags():
+        return as_dataset(
+            path,
+            (named[0] if len(named) == 1 else named) if named else None,
+            columns=columns,
+            unlabeled=unlabeled,
+            unreadable=unreadable,
+        )
 
 
 def load_for(model: Model, path: Path, *, label: Sequence[str] = ()) -> Dataset:
-    """Data for a model: its columns are found by their names, and all others are left alone."""
-    table = path.suffix in (".csv", ".tsv", ".txt", ".parquet")
-    named = model.inputs.names if table and model.inputs.names[:1] != ("column_0",) else ()
-    return load_data(path, label=label, features=named)
+    """Data for a model: its columns are found by their names, in any order."""
+    with told_as_flags():
+        return model.inputs.read(path, list(label) or None)
 
 
 def _position(name: str, path: Path) -> str | int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,16 +17,14 @@ from rich.table import Table
 from nearer._storage import write_file
 from nearer._validation import check_choice, check_int
 from nearer.cli._fit import comparison_table
-from nearer.cli._loading import load_for
+from nearer.cli._loading import load_for, told_as_flags
 from nearer.cli._output import print_json
-from nearer.datasets import Dataset
 from nearer.datasets._image_files import load_image
-from nearer.evaluation import compare, evaluate
-from nearer.exceptions import LabelError, ParameterError, ShapeError
+from nearer.exceptions import ParameterError, ShapeError
 from nearer.index import HNSW, IVF, Exact, Index
 from nearer.models import Model, export_onnx, export_state, load
-from nearer.models._fitting import raw_features
-from nearer.models._problem import Problem
+from nearer.models._door import evaluate_dataset
+from nearer.models._model import item_metadata
 
 __all__ = ["run_embed", "run_evaluate", "run_export", "run_index", "run_neighbors", "run_search"]
 
@@ -47,27 +48,16 @@ def run_evaluate(data: Path, *, model: Path, label: Sequence[str], as_json: bool
     """Score the model beside the raw features on other data."""
     machine = load(model)
     given = load_for(machine, data, label=label)
-    labels = given.all.y
-    if labels.ndim != 1:
-        raise LabelError("`--label` must be one column of classes here, got several.")
-    known = labels >= 0
-    if len(np.unique(labels[known])) < 2:
-        raise LabelError(
-            "The data must hold labelled rows of at least two classes. Name their column with --label."
-        )
-    items = machine.inputs.of(given)[known]
-    problem = Problem(
-        items, labels[known], "classes", np.arange(len(items)), np.arange(len(items)), "none", machine.inputs, ()
-    )
-    raw = raw_features(problem, standardize=bool(machine.parameters.get("standardize", True)))
-    found = compare(
-        evaluate(raw(items), labels[known], similarity="euclidean"),
-        evaluate(machine.transform(items), labels[known], similarity="euclidean"),
-    )
+    with told_as_flags():
+        found = evaluate_dataset(machine, given)
+    rows = found.first.counts.get("queries", found.first.counts.get("rows", len(given.all)))
     if as_json:
-        print_json({"rows": int(known.sum()), **found.to_dict()})
+        print_json({"rows": rows, **found.to_dict()})
         return
-    Console().print(comparison_table(found, title=f"{int(known.sum()):,} rows of {data.name}"))
+    Console().print(comparison_table(found, title=f"{rows:,} rows of {data.name}"))
+    left_out = found.first.counts.get("trained on, left out", 0)
+    if left_out:
+        typer.echo(f"{left_out:,} rows were left out: the model was trained on them.")
     typer.echo(found.verdict)
 
 
@@ -78,7 +68,7 @@ def run_neighbors(query: str, *, model: Path, data: Path, label: Sequence[str], 
     k = check_int(k, "k", maximum=len(given.all))
     embeddings = machine.embed(given)
     index = Index(embeddings.shape[1], similarity="euclidean")
-    index.add(embeddings, metadata=_metadata(given))
+    index.add(embeddings, metadata=item_metadata(given))
     if query.lstrip("-").isdigit():
         row = check_int(int(query), "QUERY", minimum=0, maximum=len(given.all) - 1)
         hits = [
@@ -86,7 +76,7 @@ def run_neighbors(query: str, *, model: Path, data: Path, label: Sequence[str], 
         ]
     else:
         hits = index.search(machine.transform(_image(Path(query), machine)), k=k)[0]
-    _print_hits([hits[:k]], as_json=as_json)
+    _print_hits([hits[:k]], as_json=as_json, queries=[query])
 
 
 def run_index(
@@ -107,7 +97,7 @@ def run_index(
     given = load_for(machine, data, label=label)
     embeddings = machine.embed(given)
     index = Index(embeddings.shape[1], similarity="euclidean", kind=kinds[kind]())
-    index.add(embeddings, metadata=_metadata(given))
+    index.add(embeddings, metadata=item_metadata(given))
     index.save(out)
     recall = index.recall
     if as_json:
@@ -121,7 +111,9 @@ def run_index(
         )
 
 
-def run_search(index: Path, queries: Path, *, model: Path, k: int, as_json: bool) -> None:
+def run_search(
+    index: Path, queries: Path, *, model: Path, k: int, out: Path | None, limit: int, as_json: bool
+) -> None:
     """The nearest items of an index for every row of a file, or for one image."""
     machine = load(model)
     found = Index.load(index)
@@ -130,7 +122,15 @@ def run_search(index: Path, queries: Path, *, model: Path, k: int, as_json: bool
         rows = machine.transform(_image(queries, machine))
     else:
         rows = machine.embed(load_for(machine, queries))
-    _print_hits(list(found.search(rows, k=k)), as_json=as_json)
+    results = list(found.search(rows, k=k))
+    if out is not None:
+        write_file(out, _hits_as_text(results, out.suffix))
+        typer.echo(f"{len(results):,} queries, {k} hits each: {out}")
+        return
+    shown = results if as_json else results[:limit]
+    _print_hits(shown, as_json=as_json)
+    if len(shown) < len(results):
+        typer.echo(f"... and {len(results) - len(shown):,} more queries. --limit shows more, --out writes all.")
 
 
 def run_export(model: Path, *, out: Path, as_json: bool) -> None:
@@ -145,21 +145,6 @@ def run_export(model: Path, *, out: Path, as_json: bool) -> None:
         typer.echo(f"{place} ({place.stat().st_size:,} bytes)")
 
 
-def _metadata(data: Dataset) -> list[dict[str, Any]] | None:
-    part = data.all
-    files = part.x if part.x.dtype.kind == "U" else None
-    named = part.y.ndim == 1 and bool(data.class_names)
-    if files is None and not named:
-        return None
-    rows: list[dict[str, Any]] = [{} for _ in range(len(part))]
-    for number, row in enumerate(rows):
-        if named and part.y[number] >= 0:
-            row["label"] = data.class_names[int(part.y[number])]
-        if files is not None:
-            row["file"] = str(files[number])
-    return rows
-
-
 def _image(path: Path, machine: Model) -> Any:
     if machine.inputs.kind != "images":
         raise ShapeError(f"QUERY must be a row number: the model takes features, got {path.name!r}.")
@@ -169,7 +154,24 @@ def _image(path: Path, machine: Model) -> Any:
     return machine.inputs.images(Split(np.array([path.name]), np.array([-1]), root=path.parent))
 
 
-def _print_hits(found: Sequence[Sequence[Any]], *, as_json: bool) -> None:
+def _hits_as_text(results: Sequence[Sequence[Any]], suffix: str) -> bytes:
+    """All hits as CSV or as JSON lines, one row for each."""
+    rows = [
+        {"query": number, "rank": place, "id": hit.id, "distance": -hit.similarity, **(hit.metadata or {})}
+        for number, hits in enumerate(results)
+        for place, hit in enumerate(hits, start=1)
+    ]
+    if suffix == ".jsonl":
+        return ("\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n").encode()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _print_hits(found: Sequence[Sequence[Any]], *, as_json: bool, queries: Sequence[str] | None = None) -> None:
     if as_json:
         rows = [
             [{"id": hit.id, "distance": -hit.similarity, **(hit.metadata or {})} for hit in hits] for hits in found
@@ -182,13 +184,12 @@ def _print_hits(found: Sequence[Sequence[Any]], *, as_json: bool) -> None:
     for number, hits in enumerate(found):
         for place, hit in enumerate(hits, start=1):
             about = ", ".join(str(value) for value in (hit.metadata or {}).values())
-            table.add_row(str(number), str(place), str(hit.id), f"{-hit.similarity:.4f}", about)
+            asked = str(number) if queries is None else queries[number]
+            table.add_row(asked, str(place), str(hit.id), f"{-hit.similarity:.4f}", about)
     Console().print(table)
 
 
 def _as_npy(rows: Any) -> bytes:
-    import io
-
     buffer = io.BytesIO()
     np.save(buffer, rows, allow_pickle=False)
     return buffer.getvalue()

@@ -51,8 +51,8 @@ def as_dataset(
     `data` is a DataFrame (pandas, polars, Arrow, a Hugging Face data set), an array, tensor or sparse matrix,
     a pair `(X, y)`, the path of a table or of a folder of images, or a `Dataset`, which stays as it is. `y` names
     the label column (several for label sets and distributions) or holds the labels: classes, −1 or None for none, a
-    0/1 matrix, rows that sum to one, numbers. `cleaning` is that of a model, for data it is to be used on; without it
-    columns are looked at.
+    0/1 matrix, rows that sum to one, numbers. `cleaning` is that of a model, for data it is to be used on; without
+    it columns are looked at.
 
     >>> as_dataset([[1.0, 2.0], [3.0, 4.0], [5.0, 5.0]], ["a", "b", None]).all
     Split(x float32 (3, 2), y int64 (3,))
@@ -120,8 +120,8 @@ def _clean_matrix(x: Array, y: Any, unlabeled: str | int | None, cleaning: Clean
     if not all(column.rule in ("number", "left out") for column in cleaning.columns) or x.shape[1] != len(names):
         raise ShapeError(
             f"The model learned from a table with the columns {', '.join(names[:8])}"
-            f"{', ...' if len(names) > 8 else ''}; pass such a table. A bare array of shape {x.shape} has no column "
-            f"names."
+            f"{', ...' if len(names) > 8 else ''}; pass such a table. A bare array of shape {x.shape} has no "
+            f"column names."
         )
     frame = Frame({name: Column("number", x[:, place].astype(np.float64)) for place, name in enumerate(names)})
     return dataset_from_frame(frame, y, Columns(), unlabeled=unlabeled, cleaning=cleaning, name="array")
@@ -160,9 +160,7 @@ def dataset_from_frame(
     if columns.ids:
         extra["id"] = _shown(frame[columns.ids])
     parts_ = {"all": Split(x, codes, extra, kind=kind)}
-    return Dataset(
-        _source(name), parts_, names, cleaning.outputs, cleaning=cleaning, label_names=tuple(columns.label)
-    )
+    return Dataset(_source(name), parts_, names, cleaning.outputs, cleaning=cleaning, columns=columns)
 
 
 def label_codes(labels: Any, n: int, unlabeled: str | int | None = -1) -> tuple[Array, tuple[str, ...], Kind]:
@@ -252,8 +250,8 @@ def _from_path(
         ]
         if suspects:
             raise ParameterError(
-                f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. Name it as the label, or "
-                f"ignore it."
+                f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. Name it as the "
+                f"label, or ignore it."
             )
     return dataset_from_frame(frame, None, columns, unlabeled=unlabeled, cleaning=cleaning, name=path.name)
 

@@ -76,7 +76,8 @@ class Cleaned:
         if not np.isfinite(filled).all():
             row = int(np.flatnonzero(~np.isfinite(filled))[0])
             raise ParameterError(
-                f"The column {self.name!r} must hold finite numbers within float32, got {values[row]} in row {row + 1}."
+                f"The column {self.name!r} must hold finite numbers within float32, got {values[row]} in row "
+                f"{row + 1}."
             )
         return filled
 
@@ -146,8 +147,8 @@ class Cleaning:
         unknown = [name for name in frame.names if name not in expected]
         if unknown:
             raise ShapeError(
-                f"The table must have no other columns than the model learned from, got {_listed(unknown)} besides. "
-                f"Drop {'it' if len(unknown) == 1 else 'them'} first."
+                f"The table must have no other columns than the model learned from, got {_listed(unknown)} "
+                f"besides. Drop {'it' if len(unknown) == 1 else 'them'} first."
             )
         blocks = [column.apply(frame[column.name]) for column in self.columns if column.rule != "left out"]
         return np.concatenate(blocks, axis=1)

@@ -79,8 +79,8 @@ def semicolons(path: Path) -> bool:
 def read_columns(path: Path) -> dict[str, Array | list[str]]:
     """The columns of a CSV file by name: arrays where every cell is a number, else the cells as text.
 
-    A nameless column (the row numbers that pandas writes) is left out. numpy's parser reads the numbers, ten times as
-    fast and in a tenth of the memory; only a table with holes is taken apart cell by cell.
+    A nameless column (the row numbers that pandas writes) is left out. numpy's parser reads the numbers, ten times
+    as fast and in a tenth of the memory; only a table with holes is taken apart cell by cell.
     """
     delimiter, names, skip, first = table_form(path)
     texts: dict[int, list[str]] = {place: [] for place, cell in enumerate(first) if not _is_number(cell)}
@@ -105,8 +105,8 @@ def _cells(path: Path, delimiter: str, names: Sequence[str], skip: int) -> dict[
                     continue
                 if len(row) != len(names):
                     raise CorruptFileError(
-                        f"`{path.name}` must have {len(names)} columns as on its first line, got {len(row)} on line "
-                        f"{reader.line_num}."
+                        f"`{path.name}` must have {len(names)} columns as on its first line, got {len(row)} on "
+                        f"line {reader.line_num}."
                     )
                 for column, cell in zip(cells, row, strict=True):
                     column.append(cell)

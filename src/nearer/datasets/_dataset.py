@@ -151,8 +151,8 @@ class Dataset:
     skipped: tuple[str, ...] = ()
     cleaning: Any = None
     """The `Cleaning` that made the features of a table, for new tables of the same columns."""
-    label_names: tuple[str, ...] = ()
-    """The columns that hold the labels."""
+    columns: Any = None
+    """Which `Columns` of the table are labels, ids and kept."""
     extra: Mapping[str, Array] = field(default_factory=dict)
 
     @property

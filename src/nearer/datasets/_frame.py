@@ -1,12 +1,13 @@
 """A table as people have it: named columns of numbers, words, dates and flags, with holes.
 
 DataFrames of pandas and polars and Arrow tables come in through narwhals; cells of a CSV file are read for what
-they are: numbers with decimal points or commas and thousands separators, yes and no, dates, words. Nothing is repaired
-here; `Cleaning` says what becomes of each column.
+they are: numbers with decimal points or commas and thousands separators, yes and no, dates, words. Nothing is
+repaired here; `Cleaning` says what becomes of each column.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,9 @@ _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """The values of one column: float64 with NaN for numbers, flags and dates (seconds since 1970); text or None."""
+    """The values of one column: float64 with NaN for numbers, flags and dates (seconds since 1970); text or
+    None.
+    """
 
     kind: ColumnKind
     values: Array
@@ -78,7 +81,9 @@ class Frame:
         if name in self.columns:
             return self.columns[name]
         shown = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
-        raise ParameterError(f"{name!r} must be a column of the table, which has {shown}.")
+        close = difflib.get_close_matches(name, self.names, n=1, cutoff=0.5)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ParameterError(f"{name!r} must be a column of the table, which has {shown}.{hint}")
 
 
 def is_frame(data: Any) -> bool:

@@ -98,6 +98,8 @@ class Comparison:
     first: Evaluation
     second: Evaluation
     names: tuple[str, str] = ("raw", "learned")
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Where the gain of a score lies with 95 % confidence, for the scores that can be asked query by query."""
 
     @property
     def gains(self) -> dict[str, float]:
@@ -109,14 +111,38 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """One sentence that says on how many scores the second is better, or that it is not."""
+        """One sentence that says on how many scores the second is better, or that it is not.
+
+        With intervals only differences that hold up count: those whose interval does not reach zero.
+        """
+        first, second = self.names
+        if self.intervals:
+            return self._cautious()
         better = [name for name, gain in self.gains.items() if gain > 0]
         worse = [name for name, gain in self.gains.items() if gain < 0]
-        first, second = self.names
         if not better:
             return f"{second} is not better than {first} on any of the {len(self.second)} scores."
         end = f", and worse on {', '.join(worse)}" if worse else ""
         return f"{second} is better than {first} on {len(better)} of {len(self.second)} scores{end}."
+
+    def _cautious(self) -> str:
+        first, second = self.names
+        better = [name for name, (low, _) in self.intervals.items() if low > 0]
+        worse = [name for name, (_, high) in self.intervals.items() if high < 0]
+        open_ = [name for name in self.intervals if name not in better and name not in worse]
+        queries = self.first.counts.get("queries", self.first.counts.get("rows", 0))
+        parts = []
+        if better:
+            parts.append(f"{second} is better than {first} in {', '.join(better)}")
+        if worse:
+            parts.append(
+                f"{'and ' if better else second + ' is '}worse{'' if better else ' than ' + first} in "
+                f"{', '.join(worse)}"
+            )
+        if not parts:
+            return f"{second} and {first}: no difference that {queries:,} held-out rows could show."
+        end = f" No difference that {queries:,} held-out rows could show in {', '.join(open_)}." if open_ else ""
+        return ", ".join(parts) + "." + end
 
     def __repr__(self) -> str:
         return str(self)
@@ -124,7 +150,7 @@ class Comparison:
     def __str__(self) -> str:
         gains = self.gains
         rows = [
-            (name, _number(self.first[name]), _number(self.second[name]), f"{gains[name]:+.4f}") for name in gains
+            (name, _number(self.first[name]), _number(self.second[name]), self.shown_gain(name)) for name in gains
         ]
         settings = {
             name: value if value == self.second.settings[name] else f"{value} / {self.second.settings[name]}"
@@ -139,16 +165,32 @@ class Comparison:
             self.names[0]: self.first.to_dict(),
             self.names[1]: self.second.to_dict(),
             "gains": self.gains,
+            **(
+                {"intervals": {name: list(pair) for name, pair in self.intervals.items()}} if self.intervals else {}
+            ),
             "verdict": self.verdict,
         }
+
+    def shown_gain(self, name: str) -> str:
+        """The gain of a score with its interval, if it has one."""
+        pair = self.intervals.get(name)
+        return f"{self.gains[name]:+.4f}" + (f" [{pair[0]:+.3f}, {pair[1]:+.3f}]" if pair else "")
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """The dict as JSON, with every digit of the numbers."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
 
-def compare(first: Evaluation, second: Evaluation, *, names: Sequence[str] = ("raw", "learned")) -> Comparison:
+def compare(
+    first: Evaluation,
+    second: Evaluation,
+    *,
+    names: Sequence[str] = ("raw", "learned"),
+    intervals: Mapping[str, tuple[float, float]] | None = None,
+) -> Comparison:
     """Put two evaluations side by side. They must be comparable: same scores, same items, same rules.
+
+    `intervals` says between which numbers the gain of a score lies; the verdict then counts only what holds up.
 
     The similarity and the dimension may differ, because raw and learned features often do.
 
@@ -172,7 +214,7 @@ def compare(first: Evaluation, second: Evaluation, *, names: Sequence[str] = ("r
                 f"`first` and `second` must have the same {what} to be compared, got {mine} and {theirs}. Evaluate "
                 f"both on the same items with the same arguments."
             )
-    return Comparison(first, second, (names[0], names[1]))
+    return Comparison(first, second, (names[0], names[1]), dict(intervals or {}))
 
 
 def _without(record: Mapping[str, Any], name: str) -> dict[str, Any]:

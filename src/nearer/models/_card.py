@@ -10,6 +10,7 @@ import numpy as np
 
 from nearer.models._fitting import Fitted
 from nearer.models._model import Model
+from nearer.models._problem import CLASSES
 from nearer.reports import embedding_map, training_curve
 from nearer.reports._style import as_png
 
@@ -33,8 +34,8 @@ def model_card(fitted: Fitted, *, pictures: list[tuple[str, str]], name: str) ->
     model, comparison = fitted.model, fitted.comparison
     first, second = comparison.first, comparison.second
     rows = [
-        f"| {score} | {first[score]:.4f} | {second[score]:.4f} | {gain:+.4f} |"
-        for score, gain in comparison.gains.items()
+        f"| {score} | {first[score]:.4f} | {second[score]:.4f} | {comparison.shown_gain(score)} |"
+        for score in comparison.gains
     ]
     lower = sorted(first.lower_is_better)
     counts = ", ".join(f"{key} {value:,}" for key, value in fitted.problem.counts.items())
@@ -93,11 +94,14 @@ def _usage(model: Model) -> str:
 def _draw(fitted: Fitted, pages: dict[str, bytes]) -> list[tuple[str, str]]:
     problem = fitted.problem
     pictures: list[tuple[str, str]] = []
-    if problem.labels.ndim == 1 and len(problem.held_out) >= 5:
+    if problem.kind in CLASSES and len(problem.held_out) >= 5:
         # The map draws no more than this: the other rows need not be encoded again.
         shown = np.random.default_rng(0).permutation(problem.held_out)[:MAPPED]
         items = problem.items[shown]
-        figure = embedding_map(fitted.raw(items), fitted.model.transform(items), problem.labels[shown])
+        names = [problem.classes[code] for code in np.unique(problem.labels[shown])] if problem.classes else None
+        figure = embedding_map(
+            fitted.raw(items), fitted.model.transform(items), problem.labels[shown], class_names=names
+        )
         pages["map.png"] = as_png(figure, dpi=100)
         pictures.append(("map.png", "Held-out rows by raw features and by the learned metric"))
     if fitted.history is not None and fitted.history.epochs:

@@ -15,14 +15,14 @@ from torch import nn
 from nearer import estimators
 from nearer.datasets import Dataset
 from nearer.estimators._optimize import Follow
-from nearer.evaluation import Comparison, compare
+from nearer.evaluation import Comparison
 from nearer.exceptions import NearerError, ParameterError, StoppedEarlyWarning
 from nearer.geometry import Chain, Mahalanobis, Standardize
 from nearer.models._methods import Method, check_fits, choose_method, method_named
-from nearer.models._model import Model
+from nearer.models._model import Model, fingerprints
 from nearer.models._networks import train_network
-from nearer.models._problem import Problem
-from nearer.models._scoring import Encode, evaluate_problem, main_score
+from nearer.models._problem import CLASSES, Problem
+from nearer.models._scoring import Encode, compare_problem, evaluate_problem, main_score
 from nearer.models._settings import FitSettings
 from nearer.training import Callback, History
 
@@ -31,8 +31,8 @@ __all__ = ["Fitted", "Trial", "fit_model"]
 Say = Callable[[str], None]
 # What `auto` tries, cheap first.
 CANDIDATES = (
-    *("kissme", "gmml", "lrml", "ldml", "triplet-svm", "semi-supervised", "lmnn", "nca", "raw"),
-    *("alignment", "raml-krr"),
+    *("kissme", "gmml", "lrml", "ldml", "triplet-svm", "semi-supervised", "lmnn", "nca", "raw-vthm"),
+    *("alignment", "raml-krr", "mlkr"),
 )
 
 
@@ -106,32 +106,73 @@ def fit_model(
         method.name,
         settings.to_dict(),
         problem.classes,
-        {"name": data.name, "fingerprint": data.fingerprint(), **problem.counts, "split": problem.split},
+        {
+            "name": data.name,
+            "fingerprint": data.fingerprint(),
+            "kind": problem.kind,
+            **problem.counts,
+            "split": problem.split,
+        },
+        baseline=raw_features(problem, standardize=settings.standardize),
+        trained_on=fingerprints(problem.items[problem.train]),
+        reference=data,
     )
-    raw = raw_features(problem, standardize=settings.standardize)
-    comparison = compare(evaluate_problem(problem, raw), evaluate_problem(problem, model.transform))
+    comparison = compare_problem(problem, model.raw, model.transform)
     model.scores = comparison.to_dict()
     seconds = time.perf_counter() - begin
-    return Fitted(model, comparison, rule, seconds, problem, raw, history, trials, notes)
+    fitted = Fitted(model, comparison, rule, seconds, problem, model.raw, history, trials, notes)
+    model.summary = summary_of(fitted)
+    return fitted
 
 
-def raw_features(problem: Problem, *, standardize: bool) -> Encode:
-    """What a learned metric has to beat: the features as they are, standardised if the model standardises."""
+def raw_features(problem: Problem, *, standardize: bool) -> nn.Module | None:
+    """What a learned metric has to beat: the features as they are (None), or scaled by the training rows."""
     if not standardize or problem.images:
-        return lambda items: items.reshape(len(items), -1)
-    scale = Standardize.from_rows(problem.items[problem.train])
-    return lambda items: scale(items).numpy()
+        return None
+    return Standardize.from_rows(problem.items[problem.train])
+
+
+def summary_of(fitted: Fitted) -> str:
+    """What `print(model)` shows: the data, what was done to it, the method, the scores and the verdict."""
+    problem, model = fitted.problem, fitted.model
+    what = {
+        "classes": "classes",
+        "partial": "classes, some rows without a label",
+        "sets": "labels, several at once",
+    }
+    kinds = {**what, "distributions": "label degrees", "numbers": "numbers to predict", "pairs": "pairs"}
+    head = f"{model.data['name']}: {len(problem.items):,} rows, {'×'.join(map(str, model.inputs.size))} "
+    head += "features" if model.inputs.kind == "features" else "pixels"
+    count = f"{problem.n_classes} " if problem.n_classes else ""
+    lines = [f"{head}; {count}{kinds[problem.kind]}"]
+    cleaning = model.inputs.cleaning
+    if cleaning is not None and not (cleaning.plain and not any(column.why for column in cleaning.columns)):
+        lines += ["", *(f"  {line}" for line in str(cleaning).splitlines())]
+    lines += ["", f"{fitted.rule} ({fitted.seconds:.1f} s)"]
+    lines += [f"Note: {note}" for note in fitted.notes]
+    lines += ["", f"{len(problem.held_out):,} held-out rows ({problem.split} split)"]
+    lines += str(fitted.comparison).splitlines()[: 1 + len(fitted.comparison.gains)]
+    return "\n".join([*lines, fitted.verdict])
 
 
 def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method, str, Sequence[Trial]]:
     if settings.method == "choose":
-        method, rule = choose_method(problem.kind, n=problem.labeled, few=problem.few, images=problem.images)
+        method, rule = choose_method(
+            problem.kind,
+            n=problem.labeled,
+            p=int(np.prod(problem.inputs.size)),
+            few=problem.few,
+            images=problem.images,
+            seconds=settings.budget,
+        )
+        _check_used(method, settings)
         return method, f"Rule: {rule}.", ()
     if settings.method != "auto":
         method = method_named(settings.method)
+        _check_used(method, settings)
         check_fits(method, problem.kind)
         if problem.images and method.kind == "linear":
-            raise ParameterError(f"`method` must be a network for images, got {method.name!r}. Try raw.")
+            raise ParameterError(f"`method` must be a network for images, got {method.name!r}. Try raw-vthm.")
         return method, f"Method {method.name}, as asked.", ()
     trials = _try_all(problem, settings, tell)
     scored = [trial for trial in trials if trial.score is not None]
@@ -141,6 +182,19 @@ def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method,
     if best.method == "euclidean":
         told += " Nothing beats the raw features."
     return method_named(best.method), told, trials
+
+
+_NETWORKS_ONLY = ("epochs", "batch_size", "lr", "patience", "hidden", "precision", "chunk")
+
+
+def _check_used(method: Method, settings: FitSettings) -> None:
+    """Refuse a setting that was asked for and that the method does not use."""
+    unused = [name for name in _NETWORKS_ONLY if name in settings.given and method.kind == "linear"]
+    if unused:
+        raise ParameterError(
+            f"`{unused[0]}` must come with a network, and {method.name} is none. Leave it out, or choose a network "
+            f"(`nearer methods`)."
+        )
 
 
 def _try_all(problem: Problem, settings: FitSettings, tell: Say) -> list[Trial]:
@@ -158,7 +212,8 @@ def _try_all(problem: Problem, settings: FitSettings, tell: Say) -> list[Trial]:
         begin = time.perf_counter()
         try:
             if name == "euclidean":
-                encode = raw_features(inner, standardize=settings.standardize)
+                baseline = raw_features(inner, standardize=settings.standardize)
+                encode = Model(nn.Identity(), problem.inputs, name, baseline=baseline).raw
             else:
                 quick = replace(settings, epochs=min(settings.epochs, 20), method=name)
                 stop = _out_of_time(time.perf_counter() + left)
@@ -208,12 +263,12 @@ def _learn(
 
 def _learn_linear(problem: Problem, method: Method, settings: FitSettings) -> nn.Module:
     kind = getattr(estimators, method.target)
-    wanted: dict[str, Any] = {"n_components": settings.components}
+    wanted: dict[str, Any] = {"n_components": settings.n_components}
     if "random_state" in kind().get_params():
         wanted["random_state"] = settings.seed
     learner = kind(**wanted)
     rows, labels = problem.items[problem.train], problem.labels[problem.train]
-    if labels.ndim == 1 and "partial" not in method.supervision:
+    if problem.kind in CLASSES and "partial" not in method.supervision:
         rows, labels = rows[labels >= 0], labels[labels >= 0]
     parts: list[nn.Module] = []
     if settings.standardize:

@@ -74,8 +74,17 @@ METHODS: tuple[Method, ...] = (
         "n k p · steps",
         "triplets from propagated affinities, angular loss, orthogonal map",
     ),
+    Method("network", "encoder", "", ("classes", "partial"), "epochs · n", "a network with the loss of --loss"),
     Method(
-        "raw", "encoder", "RAWLoss", _CLASSES, "epochs · n", "a network, RAW weights and valid-triplet hard mining"
+        "mlkr", "linear", "MLKR", ("numbers",), "n² p · steps", "kernel regression: neighbours predict a number"
+    ),
+    Method(
+        "raw-vthm",
+        "encoder",
+        "RAWLoss",
+        _CLASSES,
+        "epochs · n",
+        "a network, RAW weights and valid-triplet hard mining",
     ),
     Method(
         "multi-similarity",
@@ -112,29 +121,49 @@ def method_named(name: str) -> Method:
     return next(method for method in METHODS if method.name == name)
 
 
-def choose_method(kind: Kind, *, n: int, few: bool = True, images: bool = False) -> tuple[Method, str]:
-    """The method for this kind of labels and number of labelled rows, and the rule that chose it.
+def cost(name: str, n: int, p: int) -> float:
+    """About how long a linear learner takes on n labelled rows of p features, on one core.
 
-    `few` says of partial labels whether less than half of the rows have one.
+    From the measurements in docs/choose.md (`benchmarks/speed/estimators.py`): an upper line through its rows.
 
-    >>> method, rule = choose_method("classes", n=1000)
+    >>> cost("nca", 1000, 50) < 1 < 60 < cost("nca", 6000, 784)
+    True
+    """
+    each = {"nca": 1e-8 * n * n * p, "lmnn": 1e-5 * n * p, "mlkr": 1e-8 * n * n * p}
+    closed = 2e-8 * n * p * p + 2e-9 * p**3 + 0.1
+    return each.get(name, 1e-8 * n * p * p + 0.5 if name == "ldml" else closed)
+
+
+def choose_method(
+    kind: Kind, *, n: int, p: int = 1, few: bool = True, images: bool = False, seconds: float = 60.0
+) -> tuple[Method, str]:
+    """The method for this kind of labels, number of labelled rows and features, and the rule that chose it.
+
+    The most accurate learner that takes no more than a third of `seconds`, so that scoring has time too. `few`
+    says of partial labels whether less than half of the rows have one.
+
+    >>> method, rule = choose_method("classes", n=1000, p=20)
     >>> method.name, rule
-    ('nca', 'class labels, up to 5,000 rows: nca')
+    ('nca', 'class labels, 1,000 rows of 20 features: nca, about 0.2 s')
+    >>> choose_method("classes", n=6000, p=784)[0].name
+    'kissme'
     """
     if images:
         if kind not in ("classes", "partial"):
             raise LabelError(f"Images must come in one folder per class, got {kind}.")
-        return method_named("raw"), "images in folders by class: a network with raw"
+        return method_named("raw-vthm"), "images in folders by class: a network with raw-vthm"
     rules: Sequence[tuple[bool, str, str]] = [
         (kind == "sets", "alignment", "several 0/1 label columns: alignment"),
         (kind == "distributions", "raml-krr", "label distributions: raml-krr"),
+        (kind == "numbers", "mlkr", "numbers to predict: mlkr"),
         (kind == "partial" and few, "semi-supervised", "labels for less than half of the rows: semi-supervised"),
-        (n <= 5_000, "nca", "class labels, up to 5,000 rows: nca"),
-        (n <= 20_000, "lmnn", "class labels, up to 20,000 rows: lmnn"),
-        (True, "ldml", "class labels, more than 20,000 rows: ldml"),
     ]
-    name, rule = next((name, rule) for holds, name, rule in rules if holds)
-    return method_named(name), rule
+    for holds, name, rule in rules:
+        if holds:
+            return method_named(name), rule
+    name = next((one for one in ("nca", "lmnn", "ldml") if cost(one, n, p) <= seconds / 3), "kissme")
+    about = f"about {max(0.1, cost(name, n, p)):.1g} s"
+    return method_named(name), f"class labels, {n:,} rows of {p:,} features: {name}, {about}"
 
 
 def check_fits(method: Method, kind: Kind) -> None:

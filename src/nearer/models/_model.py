@@ -14,6 +14,7 @@ are safetensors.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,15 +29,20 @@ from torch import nn
 from nearer._storage import read_folder, write_folder
 from nearer._validation import check_choice, check_int
 from nearer.datasets import Dataset, Split
-from nearer.exceptions import CorruptFileError, ShapeError
+from nearer.datasets._anything import Columns, as_dataset, dataset_from_frame, read_frame
+from nearer.datasets._cleaning import Cleaned, Cleaning
+from nearer.datasets._frame import Frame, frame_from, is_frame
+from nearer.exceptions import CorruptFileError, ParameterError, ShapeError
 from nearer.geometry import embed
 from nearer.geometry._loading import REFUSED, build
 from nearer.geometry._saving import description
+from nearer.index import HNSW, IVF, Exact, Index, SearchResult
 
 __all__ = ["Inputs", "Model", "load"]
 
 FORMAT = "nearer.model"
 VERSION = 1
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,42 @@ class Inputs:
     """The feature columns in their order; empty when they have no names."""
     size: tuple[int, ...] = ()
     """(p,) for features, (channels, height, width) for images."""
+    cleaning: Cleaning | None = None
+    """How the columns of a table become features; None for data that came as numbers."""
+    labels: tuple[str, ...] = ()
+    """The label columns of the table it learned from; a new table may have them or not."""
+    keep: tuple[str, ...] = ()
+    """Columns that were kept beside the features."""
+    ids: str | None = None
+    """The column that names the rows."""
+
+    def read(self, data: Any, y: Any = None, *, part: str = "all") -> Dataset:
+        """Anything that `nearer.fit` takes as a data set for this model: its columns by name, in any order."""
+        if isinstance(data, str | os.PathLike):
+            path = Path(data).expanduser()
+            if path.suffix.lower() not in TABLES:
+                return as_dataset(path, y)
+            data = read_frame(path)
+        elif is_frame(data):
+            data = frame_from(data)
+        if not isinstance(data, Frame):
+            return as_dataset(data, y, cleaning=self.cleaning)
+        named = (y,) if isinstance(y, str) else tuple(y) if isinstance(y, list | tuple) and y else self.labels
+        given = None
+        if y is not None and not all(isinstance(one, str) and one in data.columns for one in named):
+            named, given = self.labels, y
+        columns = Columns(
+            label=tuple(one for one in named if one in data.columns) if given is None else (),
+            keep=tuple(one for one in self.keep if one in data.columns),
+            ids=self.ids if self.ids in data.columns else None,
+            ignore=tuple(
+                one for one in self.labels if one in data.columns and (given is not None or one not in named)
+            ),
+        )
+        if given is None and named and not columns.label and y is not None:
+            data[named[0]]
+        plan = self.cleaning or _by_name(self.names)
+        return dataset_from_frame(data, given, columns, unlabeled=-1, cleaning=plan, name="table")
 
     def of(self, data: Dataset, part: str = "all") -> NDArray[np.float32]:
         """The items of a data set as the model wants them: its columns, in its order, or its size of image."""
@@ -89,9 +131,17 @@ def _gray(images: NDArray[np.float32]) -> NDArray[np.float32]:
     return gray
 
 
+def _by_name(names: tuple[str, ...]) -> Cleaning | None:
+    """Plain numbers under these names."""
+    return Cleaning(tuple(Cleaned(name, "number") for name in names)) if names else None
+
+
 @dataclass(eq=False)
 class Model:
     """An encoder with what it takes, how it was learnt and what it scored.
+
+    `transform`, `neighbors`, `index` and `evaluate` take what `nearer.fit` takes: a DataFrame (its columns are
+    found by name), an array, a file, a folder. Near is Euclidean distance between embeddings.
 
     >>> from nearer.geometry import Mahalanobis
     >>> model = Model(Mahalanobis.from_factor([[2.0], [0.0]]), Inputs("features", size=(2,)), method="by hand")
@@ -110,21 +160,97 @@ class Model:
     """The comparison of raw features and learned metric on held-out items, as JSON."""
     command: str = ""
     """What to type to make it again."""
+    baseline: nn.Module | None = None
+    """The raw features that it is compared with: scaled by the training rows, or as they are."""
+    trained_on: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+    """A fingerprint of every row that it learned from."""
+    summary: str = ""
+    """What the fit has to tell: data, columns, method, scores and the verdict, for `print(model)`."""
+    reference: Dataset | None = field(default=None, repr=False)
+    """The data of the fit, while the model is in memory; it is not saved."""
+
+    def __repr__(self) -> str:
+        size = "×".join(map(str, self.inputs.size))
+        return f"Model({self.method}, {self.inputs.kind} {size}, {self.data.get('name', 'no data')})"
+
+    def __str__(self) -> str:
+        return self.summary or repr(self)
 
     def transform(self, items: Any, *, batch_size: int = 512) -> NDArray[np.float32]:
         """The embeddings of items, (n, ...) -> (n, d); nearness is Euclidean distance between them."""
-        rows = embed(self.encoder, torch.as_tensor(np.asarray(items, dtype=np.float32)), batch_size=batch_size)
+        rows = embed(self.encoder, torch.from_numpy(self.features(items)), batch_size=batch_size)
         return rows.cpu().numpy().astype(np.float32, copy=False)
+
+    def features(self, items: Any) -> NDArray[np.float32]:
+        """What the encoder takes: the cleaned columns of a table in their order, or images of one size."""
+        if isinstance(items, np.ndarray | torch.Tensor) and tuple(items.shape[1:]) == self.inputs.size:
+            rows: NDArray[np.float32] = np.ascontiguousarray(np.asarray(items), dtype=np.float32)
+            return rows
+        return self.inputs.of(self.inputs.read(items))
+
+    def raw(self, items: Any) -> NDArray[np.float32]:
+        """The features that the learned metric is compared with, the same function wherever it is asked."""
+        rows = self.features(items)
+        if self.baseline is None:
+            return rows.reshape(len(rows), -1)
+        return embed(self.baseline, torch.from_numpy(rows)).cpu().numpy().astype(np.float32, copy=False)
 
     def embed(self, data: Dataset, part: str = "all") -> NDArray[np.float32]:
         """The embeddings of a data set, its columns found by name."""
         return self.transform(self.inputs.of(data, part))
 
+    def index(self, data: Any = None, *, kind: Exact | HNSW | IVF | None = None) -> Index:
+        """An index of items to search in, with their labels, ids and kept columns; by default of the data of the
+        fit.
+        """
+        given = self._database(data)
+        rows = self.embed(given)
+        index = Index(rows.shape[1], similarity="euclidean", kind=kind)
+        extra = given.all.extra
+        index.add(rows, ids=extra["id"].tolist() if "id" in extra else None, metadata=item_metadata(given))
+        return index
+
+    def neighbors(self, items: Any, k: int = 5, *, database: Any = None) -> SearchResult:
+        """The k nearest items of the database for each item; the database is by default the data of the fit."""
+        index = self.index(database)
+        return index.search(self.transform(items), k=min(check_int(k, "k"), len(index)))
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write one HTML page: the verdict, the scores with intervals, a map, the columns, how to use it."""
+        from nearer.models._report import write_report
+
+        return write_report(self, path)
+
+    def _database(self, data: Any) -> Dataset:
+        if data is not None:
+            return self.inputs.read(data)
+        if self.reference is None:
+            raise ParameterError(
+                "`data` must say where to search: a model that was loaded does not have the data of its fit. "
+                "Pass a table, an array or a folder."
+            )
+        return self.reference
+
+    def seen(self, items: Any) -> NDArray[np.bool_]:
+        """For each item whether the model was trained on exactly it, (n,)."""
+        found: NDArray[np.bool_] = np.isin(fingerprints(self.features(items)), self.trained_on)
+        return found
+
     def save(self, path: str | os.PathLike[str], *, pages: Mapping[str, bytes] | None = None) -> Path:
         """Write the model folder, whole or not at all; `pages` are files for people, such as README.md."""
         metadata = {
             "encoder": description(self.encoder),  # type: ignore[arg-type]
-            "inputs": {"kind": self.inputs.kind, "names": list(self.inputs.names), "size": list(self.inputs.size)},
+            "inputs": {
+                "kind": self.inputs.kind,
+                "names": list(self.inputs.names),
+                "size": list(self.inputs.size),
+                "cleaning": None if self.inputs.cleaning is None else self.inputs.cleaning.to_dict(),
+                "labels": list(self.inputs.labels),
+                "keep": list(self.inputs.keep),
+                "ids": self.inputs.ids,
+            },
+            "baseline": None if self.baseline is None else description(self.baseline),  # type: ignore[arg-type]
+            "summary": self.summary,
             "method": self.method,
             "parameters": dict(self.parameters),
             "classes": list(self.classes),
@@ -136,7 +262,11 @@ class Model:
             path,
             format=FORMAT,
             version=VERSION,
-            tensors={"parameters": self.encoder.state_dict()},
+            tensors={
+                "parameters": self.encoder.state_dict(),
+                "baseline": {} if self.baseline is None else self.baseline.state_dict(),
+                "trained_on": {"rows": torch.from_numpy(self.trained_on)},
+            },
             metadata=metadata,
             pages=pages,
         )
@@ -158,15 +288,24 @@ def load(path: str | os.PathLike[str]) -> Model:
             encoder = build(about["encoder"])
         encoder.load_state_dict(folder.tensors["parameters"], assign=True)
         inputs = about["inputs"]
+        baseline = None
+        if about["baseline"] is not None:
+            with torch.device("meta"):
+                baseline = build(about["baseline"])
+            baseline.load_state_dict(folder.tensors["baseline"], assign=True)
+            baseline.eval()
         return Model(
             encoder.eval(),
-            _inputs(inputs["kind"], inputs["names"], inputs["size"]),
+            _inputs(inputs),
             str(about["method"]),
             dict(about["parameters"]),
             tuple(str(name) for name in about["classes"]),
             dict(about["data"]),
             dict(about["scores"]),
             str(about["command"]),
+            baseline,
+            folder.tensors["trained_on"]["rows"].to(torch.int64).reshape(-1).numpy(),
+            str(about["summary"]),
         )
     except REFUSED as error:
         reason = " ".join(str(error).split()).rstrip(". ")
@@ -176,13 +315,44 @@ def load(path: str | os.PathLike[str]) -> Model:
         ) from error
 
 
-def _inputs(kind: Any, names: list[Any], size: list[Any]) -> Inputs:
+def _inputs(about: Mapping[str, Any]) -> Inputs:
+    kind, names = about["kind"], about["names"]
     check_choice(kind, "kind", ["features", "images"])
-    lengths = tuple(check_int(length, "size") for length in size)
+    lengths = tuple(check_int(length, "size") for length in about["size"])
     if len(lengths) != (1 if kind == "features" else 3):
         raise ShapeError(
             f"`size` must be (p,) for features or (channels, height, width) for images, got {lengths}."
         )
     if names and len(names) != lengths[0]:
         raise ShapeError(f"`names` must name the {lengths[0]} features, got {len(names)}.")
-    return Inputs(kind, tuple(str(name) for name in names), lengths)
+    cleaning = None if about["cleaning"] is None else Cleaning.from_dict(about["cleaning"])
+    if cleaning is not None and len(cleaning.outputs) != lengths[0]:
+        raise ShapeError(f"`cleaning` must give the {lengths[0]} features, got {len(cleaning.outputs)}.")
+    labels, keep = (tuple(str(name) for name in about[key]) for key in ("labels", "keep"))
+    ids = None if about["ids"] is None else str(about["ids"])
+    return Inputs(kind, tuple(str(name) for name in names), lengths, cleaning, labels, keep, ids)
+
+
+def fingerprints(items: NDArray[np.float32]) -> NDArray[np.int64]:
+    """A number for each row of items, equal for equal rows and for hardly any others."""
+    rows = np.ascontiguousarray(items, dtype=np.float32).reshape(len(items), -1)
+    digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows]
+    return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
+
+
+def item_metadata(data: Dataset) -> list[dict[str, Any]] | None:
+    """What is known of each item besides its numbers: its class, its file, its kept columns."""
+    part = data.all
+    files = part.x if part.x.dtype.kind == "U" else None
+    named = part.y.ndim == 1 and bool(data.class_names)
+    kept = {name: values for name, values in part.extra.items() if name != "id" and values.dtype.kind == "U"}
+    if files is None and not named and not kept:
+        return None
+    rows: list[dict[str, Any]] = [{} for _ in range(len(part))]
+    for number, row in enumerate(rows):
+        if named and part.y[number] >= 0:
+            row["label"] = data.class_names[int(part.y[number])]
+        if files is not None:
+            row["file"] = str(files[number])
+        row |= {name: str(values[number]) for name, values in kept.items()}
+    return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from nearer import losses
+from nearer._validation import check_choice
 from nearer.evaluation import recall_at_k
+from nearer.exceptions import ParameterError
 from nearer.geometry import MLP, Chain, ColorCNN, DigitsCNN, Standardize, embed
 from nearer.mining import VTHM
 from nearer.models._methods import Method
@@ -62,13 +65,15 @@ def train_network(
     torch.manual_seed(settings.seed)
     inner = problem.inner(share=VALIDATION, seed=settings.seed + 1)
     encoder = _encoder(problem, settings)
-    loss = _loss(method)
+    with torch.no_grad():
+        width = int(encoder(torch.from_numpy(problem.items[:2])).shape[1])
+    loss = _loss(method, settings, problem, width)
     rows = inner.train
     table = problem.labels.ndim == 2
     batches = _RelatedBatches if table else TensorBatches
     data = batches(torch.from_numpy(problem.items[rows]), torch.from_numpy(problem.labels[rows]))
     sampler = _sampler(problem.labels[rows], settings)
-    optimizer = torch.optim.Adam([*encoder.parameters(), *loss.parameters()], lr=settings.rate)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *loss.parameters()], lr=settings.lr)
     step = EncoderStep(
         encoder,
         loss,
@@ -115,18 +120,50 @@ def _encoder(problem: Problem, settings: FitSettings) -> nn.Module:
     generator = torch.Generator().manual_seed(settings.seed)
     if problem.images:
         if problem.inputs.size[0] == 1:
-            return DigitsCNN(settings.components or 128, batch_norm=True, generator=generator)
+            return DigitsCNN(settings.n_components or 128, batch_norm=True, generator=generator)
+        if settings.n_components not in (None, 64):
+            raise ParameterError(
+                f"`n_components` must be 64 for the small network on colour images, got {settings.n_components}."
+            )
         return ColorCNN(batch_norm=True, generator=generator)
     width = problem.inputs.size[0]
-    network = MLP(width, settings.components or DIMENSIONS, hidden=settings.hidden, generator=generator)
+    network = MLP(width, settings.n_components or DIMENSIONS, hidden=settings.hidden, generator=generator)
     if not settings.standardize:
         return Chain(network)
     return Chain(Standardize.from_rows(problem.items[problem.train]), network)
 
 
-def _loss(method: Method) -> nn.Module:
-    kind = getattr(losses, method.target)
-    made: nn.Module = kind(miner=VTHM()) if method.name == "raw" else kind()
+def _loss(method: Method, settings: FitSettings, problem: Problem, width: int) -> nn.Module:
+    if method.name != "network":
+        kind = getattr(losses, method.target)
+        made: nn.Module = kind(miner=VTHM()) if method.name == "raw-vthm" else kind()
+        return made
+    names = [name for name in losses.__all__ if name.endswith("Loss")]
+    name = check_choice(settings.loss, "loss", names)
+    kind = getattr(losses, name)
+    known = inspect.signature(kind).parameters
+    wanted = dict(settings.loss_settings)
+    # A loss with class vectors is told how many classes and dimensions there are.
+    for setting, value in (
+        ("n_classes", problem.n_classes),
+        ("embedding_dim", width),
+        ("classes", problem.n_classes),
+        ("dimension", width),
+    ):
+        if setting in known and known[setting].default is inspect.Parameter.empty:
+            wanted.setdefault(setting, value)
+    for setting in wanted:
+        check_choice(setting, f"setting of {name}", list(known))
+    needs = [
+        one.name
+        for one in known.values()
+        if one.default is inspect.Parameter.empty and one.name not in wanted and one.kind is not one.VAR_KEYWORD
+    ]
+    if needs:
+        raise ParameterError(
+            f"`loss` must be one that works on embeddings and labels alone, {name} needs {needs[0]}."
+        )
+    made = kind(**wanted)
     return made
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.datasets import Dataset, class_disjoint_split, stratified_split
+from nearer.datasets._anything import Columns
 from nearer.exceptions import LabelError
 from nearer.models._model import Inputs
 from nearer.relations import Kind
@@ -18,6 +19,8 @@ __all__ = ["MOST_HELD_OUT", "Problem"]
 Rows = NDArray[np.int64]
 # Enough for two digits of every score; more would only cost time.
 MOST_HELD_OUT = 5_000
+# The kinds whose labels are codes of classes, −1 for none.
+CLASSES = ("classes", "partial")
 # Grey and colour images are brought to the size of the small network for them.
 GRAY, COLOR = (1, 28, 28), (3, 32, 32)
 
@@ -42,7 +45,7 @@ class Problem:
     @property
     def labeled(self) -> int:
         """How many rows to train on have a label."""
-        if self.labels.ndim == 2:
+        if self.kind not in CLASSES:
             return len(self.train)
         return int((self.labels[self.train] >= 0).sum())
 
@@ -58,6 +61,8 @@ class Problem:
 
     @property
     def n_classes(self) -> int:
+        if self.kind == "numbers":
+            return 0
         if self.labels.ndim == 2:
             return int(self.labels.shape[1])
         return len(np.unique(self.labels[self.labels >= 0]))
@@ -68,25 +73,26 @@ class Problem:
         everything = data.all
         inputs = inputs_of(data)
         labels = everything.y
-        check_labels(labels)
+        if data.kind in CLASSES:
+            check_labels(labels)
         parts = list(data.parts)
         if "train" in parts and "test" in parts and split == "auto":
             # A published split is taken as it is; `all` has the parts one after the other.
             starts = np.cumsum([0, *(len(data[part]) for part in parts)])
             rows = {part: np.arange(a, b) for part, a, b in zip(parts, starts, starts[1:], strict=False)}
-            test = rows["test"] if labels.ndim == 2 else rows["test"][labels[rows["test"]] >= 0]
+            test = rows["test"] if data.kind not in CLASSES else rows["test"][labels[rows["test"]] >= 0]
             train = np.concatenate([rows[part] for part in parts if part != "test"])
             if len(test) < 2:
                 raise LabelError("The part 'test' must hold at least two labelled rows.")
             return cls(inputs.of(data), labels, data.kind, train, test, "given", inputs, data.class_names)
-        train, test, chosen = _split(labels, held_out, split, seed)
+        train, test, chosen = _split(labels, data.kind, held_out, split, seed)
         return cls(inputs.of(data), labels, data.kind, train, test, chosen, inputs, data.class_names)
 
     def inner(self, *, share: float, seed: int) -> Problem:
         """The training rows as a problem of their own, so that methods are compared without the held-out rows."""
         labels = self.labels[self.train]
         split = "disjoint" if self.split == "disjoint" else "stratified"
-        train, test, _ = _split(labels, share, split, seed)
+        train, test, _ = _split(labels, self.kind, share, split, seed)
         return replace(self, train=self.train[train], held_out=self.train[test], split=split)
 
 
@@ -101,7 +107,9 @@ def inputs_of(data: Dataset) -> Inputs:
         if size in (GRAY, COLOR):
             return Inputs("images", size=size)
     width = int(np.prod(x.shape[1:]))
-    return Inputs("features", data.feature_names if len(data.feature_names) == width else (), (width,))
+    names = data.feature_names if len(data.feature_names) == width else ()
+    columns = data.columns or Columns()
+    return Inputs("features", names, (width,), data.cleaning, columns.label, columns.keep, columns.ids)
 
 
 def _is_gray(images: NDArray[np.float32]) -> bool:
@@ -122,9 +130,9 @@ def check_labels(labels: NDArray[Any]) -> None:
         raise LabelError(f"The labels must name at least two classes, got one on all {len(known)} labelled rows.")
 
 
-def _split(labels: NDArray[Any], share: float, split: str, seed: int) -> tuple[Rows, Rows, str]:
+def _split(labels: NDArray[Any], kind: Kind, share: float, split: str, seed: int) -> tuple[Rows, Rows, str]:
     n = len(labels)
-    if labels.ndim == 2:
+    if kind not in CLASSES:
         order = np.random.default_rng(seed).permutation(n)
         count = min(max(2, round(share * n)), MOST_HELD_OUT)
         if n < 10:

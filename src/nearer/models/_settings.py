@@ -31,33 +31,46 @@ class FitSettings:
     """
 
     method: str = _said("choose", "a name from `nearer methods`, 'choose' (by rule) or 'auto' (try several)")
-    components: int | None = _said(None, "dimensions of the embedding; none keeps all (a network: 64)")
+    loss: str | None = _said(None, "the class in nearer.losses that a network is trained with (method 'network')")
+    loss_settings: Mapping[str, Any] = field(
+        default_factory=dict, metadata={"about": "settings of the loss by name, such as {alpha: 2}"}
+    )
+    n_components: int | None = _said(None, "dimensions of the embedding; none keeps all (a network: 64)")
     standardize: bool = _said(True, "bring every feature to mean 0 and deviation 1 first")
     held_out: float = _said(0.2, "share of the labelled rows (5,000 at most) kept for the scores alone")
     split: str = _said("auto", "'stratified' holds out rows of every class, 'disjoint' whole classes")
     seed: int = _said(0, "chooses the split, the start and the batches")
-    budget: float = _said(60.0, "seconds that the method 'auto' may take")
+    budget: float = _said(60.0, "seconds that choosing and learning may take; longer methods are not chosen")
     epochs: int = _said(50, "passes over the data (networks)")
     batch_size: int = _said(128, "items in a batch (networks)")
-    rate: float = _said(1e-3, "learning rate (networks)")
+    lr: float = _said(1e-3, "learning rate (networks)")
     patience: int = _said(10, "epochs without a better validation score before it stops (networks)")
     hidden: tuple[int, ...] = _said((512,), "widths of the hidden layers (networks on features)")
     precision: str = _said("float32", "float32, bfloat16 or float16 (networks)")
     chunk: int | None = _said(None, "encode so many items at a time; the loss stays that of the batch (networks)")
     pictures: bool = _said(True, "draw a map of the held-out items for the model card")
+    given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    """The settings that were asked for by name: one that the method does not use is refused, not ignored."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.method, str):
             raise ParameterError(f"`method` must be a name, got {self.method!r}.")
-        if self.components is not None:
-            check_int(self.components, "components")
+        if self.n_components is not None:
+            check_int(self.n_components, "n_components")
+        if (self.loss is not None) != (self.method == "network"):
+            raise ParameterError(
+                f"`loss` must come with the method 'network' and the other way round, got {self.loss!r} and "
+                f"{self.method!r}."
+            )
+        if self.loss_settings and self.loss is None:
+            raise ParameterError("`loss_settings` must come with `loss`, the loss they are for.")
         check_number(self.held_out, "held_out", above=0.0, maximum=0.9)
         check_choice(self.split, "split", ["auto", "stratified", "disjoint"])
         check_int(self.seed, "seed", minimum=0, maximum=2**32 - 1)
         check_number(self.budget, "budget", above=0.0)
         check_int(self.epochs, "epochs")
         check_int(self.batch_size, "batch_size", minimum=4)
-        check_number(self.rate, "rate", above=0.0)
+        check_number(self.lr, "lr", above=0.0)
         check_int(self.patience, "patience")
         object.__setattr__(self, "hidden", tuple(check_int(width, "hidden") for width in self.hidden))
         check_choice(self.precision, "precision", ["float32", "bfloat16", "float16"])
@@ -70,20 +83,27 @@ class FitSettings:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> FitSettings:
         """Settings from a config; a misspelt key is an error that suggests the near one."""
-        check_keys(values, [one.name for one in dataclasses.fields(cls)])
+        check_keys(values, [one.name for one in dataclasses.fields(cls) if one.name != "given"])
         fixed = dict(values)
+        fixed["given"] = frozenset(name for name, value in values.items() if value is not None)
         if isinstance(fixed.get("hidden"), list):
             fixed["hidden"] = tuple(fixed["hidden"])
         return cls(**fixed)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as they stand in a config."""
-        return {**dataclasses.asdict(self), "hidden": list(self.hidden)}
+        values = {**dataclasses.asdict(self), "hidden": list(self.hidden)}
+        del values["given"]
+        return values
 
     @classmethod
     def described(cls) -> dict[str, tuple[Any, str]]:
         """The default and the meaning of every setting."""
-        return {one.name: (one.default, str(one.metadata["about"])) for one in dataclasses.fields(cls)}
+        return {
+            one.name: ({} if one.default is dataclasses.MISSING else one.default, str(one.metadata["about"]))
+            for one in dataclasses.fields(cls)
+            if one.name != "given"
+        }
 
 
 def check_keys(values: Mapping[str, Any], known: list[str]) -> None:

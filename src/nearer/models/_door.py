@@ -1,0 +1,159 @@
+"""The front door: `nearer.fit` and `nearer.evaluate`, from the data people have to a metric and its proof."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nearer.datasets import Dataset
+from nearer.datasets._anything import Columns, as_dataset
+from nearer.evaluation import Comparison
+from nearer.exceptions import LabelError, ParameterError
+from nearer.models._fitting import fit_model
+from nearer.models._model import Model
+from nearer.models._problem import CLASSES, Problem
+from nearer.models._scoring import compare_problem
+from nearer.models._settings import FitSettings
+from nearer.relations import Relation
+
+__all__ = ["evaluate", "fit"]
+
+
+def fit(
+    data: Any,
+    y: Any = None,
+    *,
+    metric: str = "choose",
+    loss: str | None = None,
+    time: float | None = None,
+    n_components: int | None = None,
+    split: str = "auto",
+    ids: str | None = None,
+    keep: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    verbose: bool = False,
+) -> Model:
+    """Learn a metric from your data, and compare it with the raw features on rows that it never saw.
+
+    Args:
+        data: a DataFrame (pandas, polars, Arrow, Hugging Face), an array, tensor or sparse matrix (n, p), a pair
+            `(X, y)`, the path of a table or of a folder of images, or a `Dataset`.
+        y: the name of the label column (several for label sets and distributions), or the labels: classes with −1
+            or None for unlabelled rows, a 0/1 matrix, rows that sum to one, numbers. What they are is found and
+            said.
+        metric: "choose" picks a method by what the labels and the size of the data are, "auto" tries several on
+            validation rows, anything else is a name from `nearer methods`.
+        loss: train a network with this loss, by its class in `nearer.losses` ("SupConLoss"), instead of `metric`.
+        time: seconds that choosing and learning may take; the methods that would take longer are not chosen.
+        n_components: dimensions of the embedding.
+        split: "stratified" holds out rows of every class, "disjoint" whole classes, "auto" decides.
+        ids: the column that names each row in results.
+        keep: columns kept beside the rows for people and searches; not features.
+        ignore: columns to leave out.
+        settings: more settings of `nearer fit` by name, such as {"epochs": 20, "loss_settings": {"alpha": 2}}.
+        seed: chooses the split, the start and the batches.
+        verbose: print what happens to standard error.
+
+    >>> from sklearn.datasets import load_iris
+    >>> model = fit(load_iris(as_frame=True).frame, "target", metric="lfda")
+    >>> model.transform(load_iris(as_frame=True).frame).shape
+    (150, 4)
+    """
+    if isinstance(y, Relation):
+        raise ParameterError(
+            f"`y` must be labels, got a {type(y).__name__}. Estimators learn from pairs: `ITML().fit_pairs(X, "
+            f"pairs, similar)`; losses take relations: `RAWLoss()(embeddings, relation)`."
+        )
+    columns = Columns(ids=ids, keep=_names(keep, "keep"), ignore=_names(ignore, "ignore"))
+    given = as_dataset(data, y, columns=columns)
+    chosen: dict[str, Any] = {"method": metric, "n_components": n_components, "split": split, "seed": seed}
+    if loss is not None:
+        if metric != "choose":
+            raise ParameterError(f"`loss` and `metric` must not both be given, got {loss!r} and {metric!r}.")
+        chosen |= {"method": "network", "loss": loss}
+    if time is not None:
+        chosen["budget"] = time
+    extra = dict(settings or {})
+    twice = sorted(set(extra) & {name for name, value in chosen.items() if value is not None})
+    if twice:
+        raise ParameterError(f"`settings` must not repeat the argument {twice[0]!r}.")
+    wanted = FitSettings.from_dict({name: value for name, value in chosen.items() if value is not None} | extra)
+    say = (lambda text: print(text, file=sys.stderr)) if verbose else None
+    model = fit_model(given, wanted, say=say).model
+    return model
+
+
+def evaluate(model: Model | str | os.PathLike[str], data: Any, y: Any = None) -> Comparison:
+    """Score a model beside its raw features on labelled data: classes, label sets, distributions or numbers.
+
+    The raw features are those of the fit, scaled by its training rows. Rows that the model was trained on are left
+    out, and the counts say how many; with nothing else left that is an error.
+
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> print(evaluate(fit(X[::2], y[::2], metric="kissme"), X[1::2], y[1::2]).verdict[:14])
+    learned is bet
+    """
+    if not isinstance(model, Model):
+        from nearer.models._model import load
+
+        model = load(model)
+    given = model.inputs.read(data, y)
+    return evaluate_dataset(model, given)
+
+
+def evaluate_dataset(model: Model, given: Dataset) -> Comparison:
+    """The comparison of raw and learned on every row of a data set that the model was not trained on."""
+    labels = given.all.y
+    items = model.inputs.of(given)
+    fresh = ~model.seen(items)
+    if not fresh.any():
+        raise LabelError(
+            f"The data must hold rows that the model has not learned from, and it was trained on all "
+            f"{len(items)}. Its scores on held-out rows are in `model.scores`; evaluate it on other data."
+        )
+    if given.kind in CLASSES:
+        usable = fresh & (labels >= 0)
+        if len(np.unique(labels[usable])) < 2:
+            raise LabelError(
+                f"The data must hold labelled rows of at least two classes that the model was not trained on, got "
+                f"{int(usable.sum())} such rows in {len(np.unique(labels[usable]))} class(es). Name the label "
+                "column."
+            )
+        problem = _problem(model, items[usable], labels[usable], given, np.arange(int(usable.sum())))
+        result = compare_problem(problem, model.raw, model.transform)
+    else:
+        # Label sets, distributions and numbers are predicted by neighbors: half of the rows are searched in.
+        rows = np.random.default_rng(0).permutation(np.flatnonzero(fresh))
+        half = len(rows) // 2
+        if half < 2:
+            raise LabelError(f"The data must hold at least four rows to score, got {len(rows)} that are new.")
+        problem = _problem(model, items, labels, given, np.sort(rows[half:]), train=np.sort(rows[:half]))
+        result = compare_problem(problem, model.raw, model.transform)
+    left_out = int((~fresh).sum())
+    if left_out:
+        note = {"trained on, left out": left_out}
+        first, second = (
+            dataclasses.replace(one, counts={**one.counts, **note}) for one in (result.first, result.second)
+        )
+        result = dataclasses.replace(result, first=first, second=second)
+    return result
+
+
+def _problem(model: Model, items: Any, labels: Any, given: Dataset, held_out: Any, *, train: Any = None) -> Problem:
+    trained = held_out if train is None else train
+    return Problem(items, labels, given.kind, trained, held_out, "given", model.inputs, given.class_names)
+
+
+def _names(value: Sequence[str] | str, name: str) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if not all(isinstance(one, str) for one in names):
+        raise ParameterError(f"`{name}` must be column names, got {value!r}.")
+    return names
