@@ -595,6 +595,29 @@ def unseen_rates() -> str:
     return markdown(("data", "row", "factor: R@1 on validation classes"), rows) + sources if rows else ""
 
 
+@table("limits")
+def limits() -> str:
+    from nearer._limits import LIMITS
+
+    rows = [(f"`{name}`", f"{default:,}", about) for name, (default, about) in LIMITS.items()]
+    return markdown(("variable", "default", "what it bounds"), rows)
+
+
+@table("faults")
+def faults() -> str:
+    record = load("faults")
+    rows = [(row["what"], f"{row['count']:,}") for row in record["rows"]]
+    found = ", ".join(f"{name.replace('_', ' ')} {number}" for name, number in record["settings"].items())
+    return markdown(("what `make faults` did", "times"), rows) + f"\nOf all these: {found}.\n" + source(record)
+
+
+@table("fuzz")
+def fuzz() -> str:
+    record = load("fuzz")
+    rows = [(row["family"], f"{row['answered']:,}", f"{row['refused']:,}") for row in record["rows"]]
+    return markdown(("what `make fuzz` called", "answered", "refused with an error of ours"), rows) + source(record)
+
+
 def fill(text: str) -> str:
     return MARK.sub(lambda match: match.group(1) + TABLES[match["name"]]() + match.group(3), text)
 

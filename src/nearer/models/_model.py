@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from nearer._storage import read_folder, write_folder
-from nearer._validation import check_choice, check_int
+from nearer._validation import as_tensor, check_choice, check_int
 from nearer.datasets import Dataset, Split
 from nearer.exceptions import CorruptFileError, ShapeError
 from nearer.geometry import embed
@@ -113,7 +113,7 @@ class Model:
 
     def transform(self, items: Any, *, batch_size: int = 512) -> NDArray[np.float32]:
         """The embeddings of items, (n, ...) -> (n, d); nearness is Euclidean distance between them."""
-        rows = embed(self.encoder, torch.as_tensor(np.asarray(items, dtype=np.float32)), batch_size=batch_size)
+        rows = embed(self.encoder, as_tensor(items, "items").to(torch.float32), batch_size=batch_size)
         return rows.cpu().numpy().astype(np.float32, copy=False)
 
     def embed(self, data: Dataset, part: str = "all") -> NDArray[np.float32]:
