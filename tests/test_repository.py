@@ -86,6 +86,22 @@ def test_the_oldest_dependencies_are_pins() -> None:
     assert all(re.fullmatch(r"[\w-]+==[\w.]+", pin) for pin in pins)
 
 
+def test_every_promise_has_its_test() -> None:
+    """docs/guarantees.md names the test of each promise; a test that is gone takes the promise along."""
+    page = (ROOT / "docs" / "guarantees.md").read_text()
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
+    assert len(named) > 30
+    lost = [
+        f"{file}::{test}"
+        for file, test in named
+        if not (ROOT / file).is_file() or f"\ndef {test}(" not in (ROOT / file).read_text()
+    ]
+    assert not lost
+    for table in page.split("| promise | test |\n|---|---|\n")[1:]:
+        rows = table.split("\n\n")[0].splitlines()
+        assert not [row for row in rows if "::" not in row], "every promise names a test"
+
+
 def test_no_data_is_committed() -> None:
     if not (ROOT / ".git").exists():
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -388,6 +390,20 @@ def test_a_second_writer_waits_and_is_then_told_who_holds_the_folder(
     holder.join()
     assert read(place).metadata == {"value": 2.0}
     assert names(tmp_path) == ["a"]
+
+
+def test_a_file_system_without_locks_is_written_to_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(handle: int, what: int) -> None:
+        if what != fcntl.LOCK_UN:
+            raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    assert read(write(tmp_path / "a", 2.0)).metadata == {"value": 2.0}
+    monkeypatch.setattr(fcntl, "flock", full_disk)
+    with pytest.raises(WriteError, match="No space left"):
+        write(tmp_path / "a", 3.0)
 
 
 def test_a_reader_that_has_the_old_version_open_finishes_with_it(tmp_path: Path, switch: str) -> None:

@@ -10,6 +10,7 @@ import re
 import sys
 
 import experiments  # noqa: F401
+import guarantees  # noqa: F401
 import systems  # noqa: F401
 from page import ROOT, TABLES
 

@@ -38,6 +38,8 @@ def as_tensor(value: Any, name: str) -> Tensor:
     if isinstance(value, Tensor):
         if value.is_sparse or value.layout != torch.strided:
             raise ShapeError(f"`{name}` must be dense, got a {value.layout} tensor. Pass `{name}.to_dense()`.")
+        if value.is_complex():
+            raise ShapeError(f"`{name}` must hold real numbers, got {value.dtype}. Pass their parts as columns.")
         if value.dtype in (torch.uint16, torch.uint32, torch.uint64):
             # torch knows these types, but can hardly compute with them.
             return as_tensor(value.cpu().numpy(), name).to(value.device)

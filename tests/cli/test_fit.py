@@ -204,3 +204,25 @@ def test_interrupted_and_resumed(here, monkeypatch):
         assert tensor.equal(b.encoder.state_dict()[name])
     assert not Path("cut.training").exists()
     assert len(Path("cut/log.csv").read_text().splitlines()) == 13, "every epoch once, and the head"
+
+
+def test_the_name_of_the_model_must_be_one(here):
+    for out in ("", "/", "."):
+        assert "`--out` must be" in run("fit", "wine.csv", "-l", "class", "--out", out, code=1)
+
+
+def test_configs_that_are_no_text_are_one_line(here):
+    Path("bytes.yaml").write_bytes(b"data: \xff\xfe")
+    assert "must be text in UTF-8" in run("fit", "-c", "bytes.yaml", code=1)
+    Path("deep.json").write_text("[" * 10_000)
+    assert "must keep to 100 levels" in run("fit", "-c", "deep.json", code=1)
+
+
+def test_a_model_does_not_say_where_its_maker_keeps_files(here):
+    place = here / "away" / "m"
+    words = ["fit", str(here / "wine.csv"), "-l", "class", "--method", "rca", "--no-pictures", "-q", "--json"]
+    told = json.loads(run(*words, "--out", str(place)))
+    assert str(here) in told["command"], "what is printed can be typed again"
+    assert nearer.load(place).command == "nearer fit wine.csv --label class --out m --method rca --no-pictures"
+    for file in place.iterdir():
+        assert str(here) not in file.read_text(errors="replace"), file.name

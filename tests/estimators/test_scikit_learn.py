@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
 from typing import Any
 
@@ -18,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearer import estimators as E
+from right_labels import SetsOfClasses, SharesOfNumbers
 
 pytestmark = pytest.mark.filterwarnings("ignore::nearer.exceptions.NearerWarning")
 
@@ -58,49 +60,10 @@ KERNELS = [
 NEIGHBORS = [
     E.MetricKNN(),
     E.MetricKNN(E.RCA()),
-    E.MLKNN(),
-    E.AAKNN(),
+    SetsOfClasses(),
+    SharesOfNumbers(),
     E.AsymmetricKNN(max_iter=5),
     E.KernelAsymmetricKNN(E.AsymmetricKNN(max_iter=3, random_state=0), n_landmarks=20),
-]
-
-# scikit-learn's checks make class numbers or real numbers for y. ML-kNN takes 0/1 matrices, AA-kNN distributions,
-# and both refuse anything else on purpose: a check that fits on such a y and expects no error cannot pass.
-WRONG_TARGETS = [
-    "check_fit_score_takes_y",
-    "check_estimators_overwrite_params",
-    "check_dont_overwrite_parameters",
-    "check_estimators_fit_returns_self",
-    "check_readonly_memmap_input",
-    "check_n_features_in_after_fitting",
-    "check_positive_only_tag_during_fit",
-    "check_estimators_dtypes",
-    "check_dtype_object",
-    "check_f_contiguous_array_estimator",
-    "check_methods_sample_order_invariance",
-    "check_methods_subset_invariance",
-    "check_fit2d_1feature",
-    "check_dict_unchanged",
-    "check_fit2d_predict1d",
-]
-ONLY_MLKNN = [
-    "check_classifier_data_not_an_array",
-    "check_classifiers_classes",
-    "check_classifiers_train",
-    "check_classifiers_regression_target",
-]
-ONLY_AAKNN = [
-    "check_pipeline_consistency",
-    "check_estimators_nan_inf",
-    "check_estimators_pickle",
-    "check_regressors_train",
-    "check_regressor_data_not_an_array",
-    "check_regressor_multioutput",
-    "check_regressors_no_decision_function",
-    "check_regressors_int",
-    "check_fit_idempotent",
-    "check_fit_check_is_fitted",
-    "check_n_features_in",
 ]
 
 
@@ -108,16 +71,7 @@ def named(learner: Any) -> str:
     return type(learner).__name__
 
 
-def expected_failures(estimator: Any) -> dict[str, str]:
-    """Named and explained; everything else must pass. The learners themselves have none."""
-    if isinstance(estimator, E.MLKNN):
-        return dict.fromkeys(WRONG_TARGETS + ONLY_MLKNN, "the check's y is not a 0/1 matrix, which is refused")
-    if isinstance(estimator, E.AAKNN):
-        return dict.fromkeys(WRONG_TARGETS + ONLY_AAKNN, "the check's y is not a distribution, which is refused")
-    return {}
-
-
-@parametrize_with_checks(LEARNERS + KERNELS + NEIGHBORS, expected_failed_checks=expected_failures)
+@parametrize_with_checks(LEARNERS + KERNELS + NEIGHBORS)
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -230,3 +184,27 @@ def test_the_input_is_not_changed(iris: Any) -> None:
         X.flags.writeable = False
         clone(learner).fit(X, iris[1])
         np.testing.assert_array_equal(X, iris[0])
+
+
+@pytest.mark.parametrize("kind", ["sets", "shares"])
+def test_neighbors_of_label_sets_and_distributions_keep_scikit_learns_rules(iris: Any, kind: str) -> None:
+    """With y of their own kind: fitted twice the same, pickled the same, any float type, no NaN."""
+    X, classes = iris
+    sets = np.eye(3, dtype=int)[classes]
+    y, estimator = (sets, E.MLKNN(k=3)) if kind == "sets" else (0.8 * sets + 0.2 / 3, E.AAKNN(k=3))
+    first = clone(estimator).fit(X, y).predict(X)
+    again = clone(estimator).fit(X, y)
+    np.testing.assert_array_equal(again.predict(X), first)
+    np.testing.assert_array_equal(again.fit(X, y).predict(X), first)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(again)).predict(X), first)
+    for dtype in (np.float32, np.float64, np.int64):
+        assert clone(estimator).fit(X.astype(dtype), y).predict(X.astype(dtype)).shape == y.shape
+    for bad in (np.nan, np.inf):
+        spoilt = X.copy()
+        spoilt[3, 1] = bad
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            clone(estimator).fit(spoilt, y)
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            again.predict(spoilt)
+    with pytest.raises(ValueError, match=r"0/1 matrix|shape \(n, q\)"):
+        clone(estimator).fit(X, classes)

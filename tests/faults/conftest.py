@@ -47,4 +47,4 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
         sys.argv = [str(root / "tests" / "faults"), "# by make faults"]
         rows = [{"what": name, "count": number} for name, number in sorted(COUNTS.items())]
-        record.save("faults", rows, lost=0, mixed=0, false_alarms=0, left_over=0)
+        record.save("faults", rows, key=["what"], lost=0, mixed=0, false_alarms=0, left_over=0)

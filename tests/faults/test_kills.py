@@ -48,9 +48,9 @@ def stop_at(number: int) -> None:
         _disk._renameat2 = lambda: counted(exchange)
 
 
-def kill_everywhere(work: Callable[[int], object], check: Callable[[int], object]) -> int:
+def kill_everywhere(work: Callable[[int], object], check: Callable[[int], object], every: int = 1) -> int:
     """Run `work` in children that are killed before their 1st, 2nd, ... call, until one reaches its end."""
-    for number in range(1, 1000):
+    for number in range(1, 1000, every):
 
         def child(number: int = number) -> None:
             stop_at(number)
@@ -60,12 +60,12 @@ def kill_everywhere(work: Callable[[int], object], check: Callable[[int], object
         assert code in (0, KILLED)
         check(number)
         if code == 0:
-            return number - 1
+            return (number - 1) // every
     raise AssertionError("the work must come to an end")
 
 
 @pytest.mark.parametrize("older", [True, False], ids=["replaced", "first"])
-def test_a_kill_before_every_system_call_of_a_save(tmp_path: Path, switch, count, older: bool) -> None:
+def test_a_kill_before_every_system_call_of_a_save(tmp_path: Path, switch, effort, count, older: bool) -> None:
     place = tmp_path / "folder"
     before = [-1]
 
@@ -89,19 +89,20 @@ def test_a_kill_before_every_system_call_of_a_save(tmp_path: Path, switch, count
     if older:
         save(place, 0)
         before[0] = 0
-    calls = kill_everywhere(lambda number: save(place, number), check)
-    assert calls > 25
+    calls = kill_everywhere(lambda number: save(place, number), check, every=1 if older else effort(3, 1))
+    assert calls > (25 if older else 8)
     count("kills before a system call", calls)
 
 
-def test_a_kill_before_every_system_call_of_one_file(tmp_path: Path, count) -> None:
+def test_a_kill_before_every_system_call_of_one_file(tmp_path: Path, effort, count) -> None:
     file = write_file(tmp_path / "page.html", b"old")
 
     def check(number: int) -> None:
         assert file.read_bytes() in (b"old", b"new")
         file.write_bytes(b"old")
 
-    count("kills before a system call", kill_everywhere(lambda number: write_file(file, b"new"), check))
+    kills = kill_everywhere(lambda number: write_file(file, b"new"), check, every=effort(2, 1))
+    count("kills before a system call", kills)
     write_file(file, b"newer")
     assert names(tmp_path) == ["page.html"]
 
@@ -128,10 +129,10 @@ def test_a_kill_before_every_system_call_of_a_checkpoint(tmp_path: Path, switch,
         reached[0] = state["step"]
         assert all(name.startswith("step-") for name in names(tmp_path)), "nothing half-written is left"
 
-    count("kills before a system call", kill_everywhere(work, check))
+    count("kills before a system call", kill_everywhere(work, check, every=effort(3, 1)))
 
 
-def test_a_kill_while_a_reader_sweeps(tmp_path: Path, count) -> None:
+def test_a_kill_while_a_reader_sweeps(tmp_path: Path, effort, count) -> None:
     """What the next open does is itself safe to kill."""
     place = tmp_path / "folder"
 
@@ -146,7 +147,7 @@ def test_a_kill_while_a_reader_sweeps(tmp_path: Path, count) -> None:
         (tmp_path / "away").rename(tmp_path / ".folder.saving" / "old")
 
     leave("old", 1)
-    count("kills before a system call", kill_everywhere(lambda number: load(place), check))
+    count("kills before a system call", kill_everywhere(lambda number: load(place), check, every=effort(2, 1)))
 
 
 def test_kills_at_random_moments_of_an_index(tmp_path: Path, effort, count) -> None:

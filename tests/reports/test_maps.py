@@ -134,3 +134,10 @@ def test_bad_input_is_named(change: dict[str, Any], error: type[Exception], mess
     arguments: dict[str, Any] = {"before": np.eye(4, 2), "after": np.eye(4, 2), "labels": [0, 1, 0, 1]} | change
     with pytest.raises(error, match=message):
         embedding_map(**arguments)
+
+
+@pytest.mark.parametrize("name", [r"$\frac{$", "a $5 b", "$x$", r"\alpha_", "\ud800"])
+def test_names_of_classes_are_text_and_not_formulas(blobs: tuple[Floats, NDArray[np.int64]], name: str) -> None:
+    x, labels = blobs
+    figure = embedding_map(x, x, np.array([name, "b", "c"])[labels])
+    assert as_png(figure, dpi=40)[:4] == b"\x89PNG"

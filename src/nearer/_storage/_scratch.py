@@ -15,6 +15,7 @@ puts things right: at any moment either `name` is whole, or `old` or `new` is.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import socket
@@ -32,6 +33,8 @@ if os.name == "posix":
     import fcntl
 
 __all__ = ["locked", "publish", "remove", "restore", "scratch_of", "settle_copies", "whole_copies"]
+
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL}
 
 
 def scratch_of(place: Path) -> Path:
@@ -162,6 +165,10 @@ def _take(handle: int) -> bool:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        # Some network file systems have no locks: better an unlocked save there than none.
+        if error.errno not in _NO_LOCKS:
+            raise
     return True
 
 
@@ -179,7 +186,8 @@ def _release(handle: int, scratch: Path) -> None:
         os.unlink(scratch / "lock")
     if os.name == "posix":
         # By name, because a forked child may still have the same open file.
-        fcntl.flock(handle, fcntl.LOCK_UN)
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)
     os.close(handle)
     # Another process may have made its lock in the same folder meanwhile: then the folder is its.
     with contextlib.suppress(OSError):

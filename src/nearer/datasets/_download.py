@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import http.client
 import os
-import tempfile
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from nearer._limits import check_limit
+from nearer._storage._disk import flush_folder
+from nearer._storage._scratch import locked
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
 
 __all__ = ["download_file"]
@@ -34,9 +35,9 @@ def download_file(
     """Fetch `address` into `path` and return the path; the file appears only when its SHA-256 is right.
 
     The bytes go to a temporary file beside `path`, which is flushed to disk and renamed at the end, so a crash,
-    a lost connection or a wrong file leaves what was there before. Progress is written to `console` (standard
-    error by default). An address that cannot be reached or breaks off is a MissingDataError, other bytes than
-    expected are a CorruptFileError.
+    a lost connection or a wrong file leaves what was there before; the next attempt sweeps what a kill left. One
+    process fetches a file at a time. Progress is written to `console` (standard error by default). An address that
+    cannot be reached or breaks off is a MissingDataError, other bytes than expected are a CorruptFileError.
     """
     if not address.startswith(("http://", "https://")):
         raise ParameterError(f"`address` must begin with http:// or https://, got {address!r}.")
@@ -57,10 +58,8 @@ def download_file(
         file.flush()
         os.fsync(file.fileno())
         file.close()
-        # Temporary files are private to their owner; a data folder is often shared.
-        os.chmod(file.name, 0o644)
         os.replace(file.name, target)
-    _flush_folder(target.parent)
+        flush_folder(target.parent)
     return target
 
 
@@ -93,30 +92,14 @@ def _copy(address: str, file: IO[bytes], timeout: float, console: Console) -> st
 @contextlib.contextmanager
 def _temporary(target: Path) -> Iterator[IO[bytes]]:
     """A file beside the target that is gone afterwards unless it was renamed."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        file = tempfile.NamedTemporaryFile(  # noqa: SIM115 - closed below, whatever happens
-            dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False
-        )
-    except OSError as error:
-        raise MissingDataError(
-            f"`{target}` cannot be written: {error.strerror or error}. Set NEARER_DATA (or folder=) to a folder "
-            f"that can be."
-        ) from error
-    try:
-        with file:
-            yield file
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(file.name)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make the new name itself survive a power cut, where the system can flush a folder."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with contextlib.ExitStack() as stack:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            scratch = stack.enter_context(locked(target))
+            file = stack.enter_context(open(scratch / "new", "wb"))
+        except OSError as error:
+            raise MissingDataError(
+                f"`{target}` cannot be written: {error.strerror or error}. Set NEARER_DATA (or folder=) to a "
+                f"folder that can be."
+            ) from error
+        yield file

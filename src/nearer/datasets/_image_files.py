@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -83,11 +82,8 @@ def _opened(image_module: ModuleType, path: str | os.PathLike[str]) -> Any:
     largest = limit("NEARER_MAX_PIXELS")
     if largest > (vars(image_module)["MAX_IMAGE_PIXELS"] or largest):
         vars(image_module)["MAX_IMAGE_PIXELS"] = largest
-    with warnings.catch_warnings():
-        # Pillow warns a little below its own limit; ours says which variable raises it.
-        warnings.simplefilter("ignore", image_module.DecompressionBombWarning)
-        image_module.init()
-        image = image_module.open(path, formats=[kind for kind in _KINDS if kind in image_module.OPEN])
+    image_module.init()
+    image = image_module.open(path, formats=[kind for kind in _KINDS if kind in image_module.OPEN])
     width, height = image.size
     if width * height > largest:
         image.close()

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from nearer._storage import read_folder, write_folder
-from nearer._validation import check_choice, check_int
+from nearer._validation import as_tensor, check_choice, check_int
 from nearer.datasets import Dataset, Split
 from nearer.datasets._anything import Columns, as_dataset, dataset_from_frame, read_frame
 from nearer.datasets._cleaning import Cleaned, Cleaning
@@ -184,7 +184,7 @@ class Model:
     def features(self, items: Any) -> NDArray[np.float32]:
         """What the encoder takes: the cleaned columns of a table in their order, or images of one size."""
         if isinstance(items, np.ndarray | torch.Tensor) and tuple(items.shape[1:]) == self.inputs.size:
-            rows: NDArray[np.float32] = np.ascontiguousarray(np.asarray(items), dtype=np.float32)
+            rows: NDArray[np.float32] = as_tensor(items, "items").to(torch.float32).contiguous().numpy()
             return rows
         return self.inputs.of(self.inputs.read(items))
 

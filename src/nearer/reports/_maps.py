@@ -79,7 +79,10 @@ def embedding_map(
     unlabeled = classes.dtype.kind in "if" and len(classes) > 0 and classes[0] == -1
     numbers = codes.numpy()[chosen] - int(unlabeled)
     known = classes[int(unlabeled) :]
-    names = [str(one) for one in (known if class_names is None else class_names)]
+    # Half of a surrogate pair is no character, and no font has it.
+    names = [
+        str(one).encode("utf-8", "replace").decode() for one in (known if class_names is None else class_names)
+    ]
     if len(names) != len(known):
         raise ParameterError(f"`class_names` must name the {len(known)} classes, got {len(names)} names.")
     left = map_to_plane(first[chosen], seed=seed)

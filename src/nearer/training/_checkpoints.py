@@ -20,7 +20,7 @@ from typing import Any
 
 from nearer._storage import read_folder, remove_folder, settle, write_folder
 from nearer._validation import check_int
-from nearer.exceptions import CorruptFileError, NearerError, ParameterError
+from nearer.exceptions import CorruptFileError, ParameterError
 from nearer.training._state import pack, unpack
 
 __all__ = ["Checkpoints"]
@@ -81,7 +81,7 @@ class Checkpoints:
         try:
             folder = read_folder(paths[-1], format=FORMAT, version=VERSION)
             state = unpack(folder.tensors["tensors"], folder.documents["state"])
-        except (NearerError, KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
             hint = (
                 f"The one before it is {paths[-2]}: delete {paths[-1]} to go on from there."
                 if len(paths) > 1

@@ -1,0 +1,29 @@
+"""The tables of the page about what is promised."""
+
+from __future__ import annotations
+
+from page import load, markdown, source, table
+
+
+@table("limits")
+def limits() -> str:
+    from nearer._limits import LIMITS
+
+    rows = [(f"`{name}`", f"{default:,}", about) for name, (default, about) in LIMITS.items()]
+    return markdown(("variable", "default", "what it bounds"), rows)
+
+
+@table("faults")
+def faults() -> str:
+    record = load("faults")
+    rows = [(row["what"], f"{row['count']:,}") for row in record]
+    settings = record[0]["made"]["settings"]
+    found = ", ".join(f"{name.replace('_', ' ')} {number}" for name, number in settings.items())
+    return markdown(("what `make faults` did", "times"), rows) + f"\nOf all these: {found}.\n" + source(record)
+
+
+@table("fuzz")
+def fuzz() -> str:
+    record = load("fuzz")
+    rows = [(row["family"], f"{row['answered']:,}", f"{row['refused']:,}") for row in record]
+    return markdown(("what `make fuzz` called", "answered", "refused with an error of ours"), rows) + source(record)
