@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -163,6 +164,64 @@ def peer_learners() -> str:
         faster = f"{row['faster']:.1f}×" if "faster" in row else ""
         rows.append((f"`{row['ours']}`", row["dataset"], cell("ours"), row["peer"], cell("peer"), faster))
     return markdown(("learner", "data", "nearer", "peer", "", "faster"), rows) + source(record)
+
+
+def _gains(rows: Sequence[dict[str, Any]], score: str, side: str = "learned") -> list[float]:
+    return [100 * (row[side][score] - row["raw"][score]) for row in rows]
+
+
+@table("partial-labels-summary")
+def partial_labels_summary() -> str:
+    """Every semi-supervised linear learner over all rows: gain over the features, worst, losses of a point."""
+    if not measured("partial_labels"):
+        return ""
+    record = load("partial_labels")
+    lines = []
+    for learner in dict.fromkeys(row["learner"] for row in record["rows"]):
+        mine = [row for row in record["rows"] if row["learner"] == learner]
+        cells = []
+        for score in ("recall@1", "1-nn"):
+            gains = _gains(mine, score)
+            cells += [f"{statistics.mean(gains):+.2f}", f"{min(gains):+.2f}", sum(gain < -1 for gain in gains)]
+        published = _gains(mine, "recall@1", "published")
+        cells += [f"{statistics.mean(published):+.2f}", f"{min(published):+.2f}"]
+        lines.append((f"`{learner}`", len(mine), *cells))
+    header = ("learner", "runs", "R@1", "worst", "below −1", "1-NN", "worst", "below −1", "`blend=0`: R@1", "worst")
+    return markdown(header, lines) + _row_sources(record["rows"])
+
+
+@table("partial-labels")
+def partial_labels() -> str:
+    """R@1 of the features, and of every learner at its default and as published, mean over the seeds."""
+    if not measured("partial_labels"):
+        return ""
+    rows = load("partial_labels")["rows"]
+    learners = list(dict.fromkeys(row["learner"] for row in rows))
+    lines = []
+    for name, per_class in dict.fromkeys((row["set"], row["labels_per_class"]) for row in rows):
+        here = [row for row in rows if (row["set"], row["labels_per_class"]) == (name, per_class)]
+        cells = []
+        for learner in learners:
+            mine = [row for row in here if row["learner"] == learner]
+            sides = (
+                100 * statistics.mean(row[side]["recall@1"] for row in mine) for side in ("learned", "published")
+            )
+            cells.append(" / ".join(f"{value:.1f}" for value in sides) if mine else "")
+        raw = 100 * statistics.mean(row["raw"]["recall@1"] for row in here)
+        seeds = len({row["seed"] for row in here})
+        lines.append((name.replace("_", "-"), per_class, seeds, f"{raw:.1f}", *cells))
+    header = ("data", "labels per class", "seeds", "features", *(f"`{learner}`" for learner in learners))
+    return markdown(header, lines) + _row_sources(rows)
+
+
+def _row_sources(rows: Sequence[dict[str, Any]]) -> str:
+    """How the rows were made, from their own provenance; several sources are all named."""
+    sources = sorted({row["provenance"]["source"] for row in rows})
+    torch = sorted({row["provenance"]["versions"]["torch"] for row in rows})
+    return (
+        f"\n{len(rows)} rows by `python benchmarks/quality/partial_labels.py`, source tree {', '.join(sources)}, "
+        f"torch {', '.join(torch)}.\n"
+    )
 
 
 @table("demo")

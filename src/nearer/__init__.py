@@ -1,9 +1,9 @@
 """Metric learning: say what should be near; nearer learns the distance that makes it so.
 
 The folders stand in the order that data flows: `datasets`, `relations`, `geometry`, `pairwise`, `mining`,
-`losses`, `training`, `evaluation`, `index`, `estimators`, `reports`, `models`, `recipes`; `graph` stands between
-`geometry` and `pairwise`. `nearer.load(folder)` brings back a saved model. Importing `nearer` loads none of them;
-each is loaded when it is first used.
+`losses`, `training`, `evaluation`, `index`, `estimators`, `reports`, `models`, `recipes`; `neighbors` and
+`graph` stand between `geometry` and `pairwise`. `nearer.load(folder)` brings back a saved model. Importing `nearer`
+loads none of them; each is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         losses,
         mining,
         models,
+        neighbors,
         pairwise,
         relations,
         reports,
@@ -36,6 +37,7 @@ __all__ = [  # noqa: RUF022
     "datasets",
     "relations",
     "geometry",
+    "neighbors",
     "graph",
     "pairwise",
     "mining",
