@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -220,3 +221,54 @@ def demo() -> str:
     return markdown(("score", "raw features", "learned metric", "difference", "splits better"), rows) + source(
         record
     )
+
+
+@table("partial-labels-summary")
+def partial_labels_summary() -> str:
+    """Every semi-supervised linear learner over all rows: gain over the features, worst, losses of a point."""
+    from nearer.recipes.semi_supervised._linear import summary
+
+    if not measured("partial_labels"):
+        return ""
+    record = load("partial_labels")
+    lines = []
+    for line in summary(record):
+        cells: list[object] = []
+        for key in ("learned recall@1", "learned 1-nn"):
+            cells += [f"{line[key]['mean']:+.2f}", f"{line[key]['worst']:+.2f}", line[key]["lost"]]
+        published = line["published recall@1"]
+        lines.append(
+            (
+                f"`{line['learner']}`",
+                line["runs"],
+                *cells,
+                f"{published['mean']:+.2f}",
+                f"{published['worst']:+.2f}",
+            )
+        )
+    header = ("learner", "runs", "R@1", "worst", "below −1", "1-NN", "worst", "below −1", "`blend=0`: R@1", "worst")
+    return markdown(header, lines) + source(record)
+
+
+@table("partial-labels")
+def partial_labels() -> str:
+    """R@1 of the features, and of every learner at its default and as published, mean over the seeds."""
+    if not measured("partial_labels"):
+        return ""
+    rows = load("partial_labels")
+    learners = list(dict.fromkeys(row["learner"] for row in rows))
+    lines = []
+    for name, per_class in dict.fromkeys((row["set"], row["labels_per_class"]) for row in rows):
+        here = [row for row in rows if (row["set"], row["labels_per_class"]) == (name, per_class)]
+        cells = []
+        for learner in learners:
+            mine = [row for row in here if row["learner"] == learner]
+            sides = (
+                100 * statistics.mean(row[side]["recall@1"] for row in mine) for side in ("learned", "published")
+            )
+            cells.append(" / ".join(f"{value:.1f}" for value in sides) if mine else "")
+        raw = 100 * statistics.mean(row["raw"]["recall@1"] for row in here)
+        seeds = len({row["seed"] for row in here})
+        lines.append((name.replace("_", "-"), per_class, seeds, f"{raw:.1f}", *cells))
+    header = ("data", "labels per class", "seeds", "features", *(f"`{learner}`" for learner in learners))
+    return markdown(header, lines) + source(rows)

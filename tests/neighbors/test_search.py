@@ -166,7 +166,14 @@ def test_auto_is_exact_until_it_is_large(monkeypatch: pytest.MonkeyPatch) -> Non
     table = np.random.default_rng(0).normal(size=(2000, 20))
     assert search(table, method="auto").recall == 1.0
     monkeypatch.setattr(_search, "EXACT_UP_TO", 1000)
-    assert 0.5 <= search(table, method="auto", recall=0.5).recall < 1.0
+    assert 0.05 <= search(table, method="auto", recall=0.05).recall < 1.0
+
+
+def test_rows_without_clusters_are_searched_exactly() -> None:
+    table = np.random.default_rng(0).normal(size=(1500, 60))
+    found = search(table, k=5, method="approximate", recall=0.999)
+    assert found.recall == 1.0
+    assert torch.equal(found.indices, search(table, k=5).indices)
 
 
 @pytest.mark.parametrize(

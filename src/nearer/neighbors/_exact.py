@@ -180,8 +180,8 @@ def _among_candidates(
         unsure = np.flatnonzero(last <= bar if similarity == "euclidean" else last >= bar)
         open_rows.append(unsure + start)
         bars.append(bar[unsure])
-    if open_rows:
-        rows = np.concatenate(open_rows)
+    rows = np.concatenate(open_rows) if open_rows else np.empty(0, dtype=np.int64)
+    if len(rows):
         bar = np.concatenate(bars)
         for chosen, pairs in _all_that_pass(rough_queries, rough_database, rows, bar, similarity):
             mine = rows[chosen]
@@ -194,12 +194,12 @@ def _single(
 ) -> tuple[Floats, Floats, float]:
     """Both in single precision, and the power of two by which they were multiplied so that no square overflows."""
     same = queries is database
-    # About their mean, distances lose fewer digits. For a few queries the copy would cost more than the search.
-    if similarity == "euclidean" and len(queries) >= FEW:
+    # About their mean, distances lose fewer digits. For a few queries the copy would cost more than the search, and
+    # who knows the longest row has prepared them.
+    if similarity == "euclidean" and len(queries) >= FEW and longest is None:
         middle = database.mean(axis=0)
         database = database - middle
         queries = database if same else queries - middle
-        longest = None
     largest = float(np.abs(queries).max())
     if not same:
         largest = max(largest, max(float(database.max()), -float(database.min())) if longest is None else longest)

@@ -4,6 +4,5 @@
 """
 
 from nearer.recipes.digits._digits import DigitsResult, learn_digits
-from nearer.recipes.digits._spreading import spread_labels
 
-__all__ = ["DigitsResult", "learn_digits", "spread_labels"]
+__all__ = ["DigitsResult", "learn_digits"]

@@ -45,6 +45,12 @@ RECIPES: tuple[Recipe, ...] = (
         ("semi_supervised",),
     ),
     Recipe(
+        "partial-labels",
+        "few labels, linear learners: six of them at their defaults against the features, eight data sets",
+        "semi_supervised._linear",
+        ("partial_labels",),
+    ),
+    Recipe(
         "relation-alignment",
         "class labels, label sets and label distributions: RAML, HRAML and their rivals",
         "relation_alignment._relation_alignment",

@@ -32,8 +32,9 @@ __all__ = ["digits_figures", "nearest_others", "save_digits_report"]
 RETRIEVED = 8
 METHOD = (
     "The few labels were spread over a graph of neighbours of the training digits, the surest were believed, and a "
-    "small network was trained with the RAW loss and valid-triplet hard mining. Half way the graph was made again "
-    "from what the network had learned, and the labels were spread over that."
+    "small network was trained with the RAW loss and valid-triplet hard mining. Twice the graph was made again "
+    "from what the network had learned, and the labels were spread over that. Digits are compared by their mean "
+    "embedding over sixteen slightly moved copies beside their raw pixels."
 )
 
 
@@ -98,7 +99,7 @@ def save_digits_report(result: DigitsResult, path: str | os.PathLike[str], *, co
     data = (
         f"{counts['train']:,} digits to train on, {counts['given']} of them with a label "
         f"({result.settings['labels_per_class']} per class); spreading gave {counts['spread']:,} more a label, "
-        f"{share:.1%} of them right, which the training could not know; half way it gave "
+        f"{share:.1%} of them right, which the training could not know; the last time it gave "
         f"{counts['spread_again']:,}, {again:.1%} of them right. {counts['held_out']} digits were held out and "
         f"used for the scores alone."
     )

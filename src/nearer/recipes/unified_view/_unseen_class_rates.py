@@ -1,6 +1,6 @@
 """Factors on the learning rate of the encoder, by data set and row; a row that is not named has 1.
 
-Each was chosen on validation classes with the first seed by `benchmarks/quality/unseen_classes.py --rates`, whose
+Each was chosen on validation classes with the first seed by `nearer reproduce unified-view --tune`, whose
 results are in `benchmarks/results/unseen_rates_*.json`. No unseen class took part. Rows with class vectors take the
 factor that was best for AMSoftmax, rows that weigh pairs the one that was best for RAW+VTHM.
 """

@@ -1,44 +1,34 @@
 """Do no harm: every semi-supervised linear learner at its defaults against the features it was given.
 
-    python benchmarks/quality/partial_labels.py                         all rows that are missing
-    python benchmarks/quality/partial_labels.py --only APLLR --seeds 10 some of them
-
 Eight data sets with 5, 10 and 50 labels per class, three seeds. 30 % of the rows, at most 2,000, are held out; at
 most 3,000 of the others are trained on, of which the labelled ones are a random few of every class. Recall@1 is
 among the held-out rows, 1-NN accuracy that of held-out rows by the nearest of all training rows, "few" the same by
 the nearest labelled one. "published" is the learner with blend=0. The rule of the default blend was settled on the
 seeds 100 and 101; the first rows of seed 0 were seen too, so they are not among those that are reported.
-
-Each row is one record with its own provenance, written as soon as it is measured; a run that is stopped goes on
-where it was.
 """
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
-
-import argparse
-import hashlib
-import json
-import sys
+import statistics
 import time
 import warnings
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.decomposition import PCA
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from nearer._validation import check_choice
 from nearer.datasets import few_labels, load, stratified_split
 from nearer.estimators import APIT, APLLR, ISDML, LRML, SERAPH, SemiSupervisedMetric
 from nearer.exceptions import NearerWarning
 from nearer.neighbors import search
-from record import RESULTS, ROOT, versions
+from nearer.recipes._recipe import Measured, Outcome, Request
+from nearer.reports import Section, Table
 
+__all__ = ["KEY", "LEARNERS", "SETS", "measure", "present", "result_file", "summary"]
+
+KEY = ("set", "labels_per_class", "seed", "learner")
 SETS = {
     "digits": "as it is",
     "usps": "pca 50",
@@ -60,14 +50,6 @@ LEARNERS: dict[str, Any] = {
     "APLLR": lambda **more: APLLR(**more),
     "APIT": lambda **more: APIT(random_state=0, **more),
 }
-FILE = RESULTS / "partial_labels.json"
-
-
-def hash_of(paths: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def rows_of(name: str, seed: int) -> dict[str, Any]:
@@ -85,7 +67,7 @@ def rows_of(name: str, seed: int) -> dict[str, Any]:
         mean, deviation = first.mean(axis=0), first.std(axis=0)
         deviation[deviation == 0] = 1
         first, second = (first - mean) / deviation, (second - mean) / deviation
-    return {"x": first, "y": y[train], "test": second, "test_y": y[held_out], "data": data.fingerprint()[:16]}
+    return {"x": first, "y": y[train], "test": second, "test_y": y[held_out], "data": data.fingerprint()}
 
 
 def scores(train: Any, test: Any, rows: dict[str, Any], given: Any) -> dict[str, float]:
@@ -100,7 +82,7 @@ def scores(train: Any, test: Any, rows: dict[str, Any], given: Any) -> dict[str,
     }
 
 
-def measure(name: str, per_class: int, seed: int, learner: str, rows: dict[str, Any]) -> dict[str, Any]:
+def _measure_row(name: str, per_class: int, seed: int, learner: str, rows: dict[str, Any]) -> dict[str, Any]:
     given = few_labels(rows["y"], per_class=per_class, seed=seed)
     with warnings.catch_warnings():
         # A method that stops early is measured as it is.
@@ -134,39 +116,72 @@ def measure(name: str, per_class: int, seed: int, learner: str, rows: dict[str, 
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", choices=list(LEARNERS), default=list(LEARNERS))
-    parser.add_argument("--sets", nargs="*", choices=list(SETS), default=list(SETS))
-    parser.add_argument("--seeds", nargs="*", type=int, default=list(SEEDS))
-    chosen = parser.parse_args()
-    torch.set_num_threads(1)
-    source = sorted((ROOT / "src" / "nearer").rglob("*.py"))
-    stamp = {
-        "source": hash_of(source),
-        "script": hash_of([Path(__file__).resolve()]),
-        "command": " ".join(["python", "benchmarks/quality/partial_labels.py", *sys.argv[1:]]),
-        "versions": versions("scikit-learn", "scipy", "faiss-cpu"),
-        "threads": 1,
-    }
-    done = json.loads(FILE.read_text())["rows"] if FILE.exists() else []
-    measured = {(row["set"], row["labels_per_class"], row["seed"], row["learner"]) for row in done}
-    for seed in chosen.seeds:
-        for name in chosen.sets:
-            rows: dict[str, Any] = {}
-            for per_class in LABELS:
-                for learner in chosen.only:
-                    if (name, per_class, seed, learner) in measured:
-                        continue
-                    rows = rows or rows_of(name, seed)
-                    row = measure(name, per_class, seed, learner, rows)
-                    done.append({**row, "provenance": {**stamp, "data": rows["data"]}})
-                    fresh = FILE.with_suffix(".part")
-                    fresh.write_text(json.dumps({"name": "partial_labels", "rows": done}, indent=1) + "\n")
-                    fresh.replace(FILE)
-                    gain = {key: round(100 * (row["learned"][key] - row["raw"][key]), 2) for key in row["raw"]}
-                    print(name, per_class, seed, learner, row["blend"], gain, row["seconds"], flush=True)
+def result_file(row: Mapping[str, Any]) -> str:
+    """All data sets in one file."""
+    return "partial_labels"
 
 
-if __name__ == "__main__":
-    main()
+def measure(request: Request) -> Iterator[Measured]:
+    """Rows of the data sets and learners that `only` names; the quick form is one seed of digits, ten labels."""
+    for name in request.only:
+        check_choice(name, "only", [*SETS, *LEARNERS])
+    sets = [name for name in SETS if name in request.only] or (["digits"] if request.quick else list(SETS))
+    learners = [name for name in LEARNERS if name in request.only] or list(LEARNERS)
+    labels = (10,) if request.quick else LABELS
+    seeds = SEEDS[: 1 if request.quick else request.seeds]
+    plan = [
+        (name, per_class, seed, learner)
+        for seed in seeds
+        for name in sets
+        for per_class in labels
+        for learner in learners
+        if (name, per_class, seed, learner) not in request.done
+    ]
+    held: tuple[str, int] | None = None
+    for number, (name, per_class, seed, learner) in enumerate(plan):
+        request.progress(f"{name}, {per_class} labels, seed {seed}: {learner}", number / len(plan))
+        if held != (name, seed):
+            rows, held = rows_of(name, seed), (name, seed)
+        yield Measured(_measure_row(name, per_class, seed, learner, rows), rows["data"])
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Every learner over all rows, in points: mean gain over the features, the worst, and losses of a point."""
+    lines = []
+    for learner in dict.fromkeys(row["learner"] for row in rows):
+        mine = [row for row in rows if row["learner"] == learner]
+        line: dict[str, Any] = {"learner": learner, "runs": len(mine)}
+        for side, score in (("learned", "recall@1"), ("learned", "1-nn"), ("published", "recall@1")):
+            gains = [100 * (row[side][score] - row["raw"][score]) for row in mine]
+            line[f"{side} {score}"] = {
+                "mean": statistics.mean(gains),
+                "worst": min(gains),
+                "lost": sum(gain < -1 for gain in gains),
+            }
+        lines.append(line)
+    return lines
+
+
+def present(rows: Sequence[dict[str, Any]], request: Request) -> Outcome:
+    """One line for each learner."""
+    lines = []
+    for line in summary(rows):
+        cells: list[object] = [line["learner"], line["runs"]]
+        for key in ("learned recall@1", "learned 1-nn", "published recall@1"):
+            cells += [f"{line[key]['mean']:+.2f}", f"{line[key]['worst']:+.2f}", line[key]["lost"]]
+        lines.append(cells)
+    header = [
+        "learner",
+        "runs",
+        "R@1",
+        "worst",
+        "below −1",
+        "1-NN",
+        "worst ",
+        "below −1 ",
+        "blend=0: R@1",
+        "worst  ",
+        "below −1  ",
+    ]
+    text = "Points gained over the features that the learner was given, at its defaults and as published."
+    return Outcome("Few labels, linear learners", [Section("Do no harm", [text, Table(header, lines)])], {})
