@@ -58,7 +58,7 @@ LOSSES = {
     "margin": lambda: losses.MarginLoss(),
     # Six classes on two processes: each has the vectors of three.
     "proxy": lambda: losses.AMSoftmaxLoss(6, 4, generator=torch.Generator().manual_seed(3)),
-    "memory": lambda: losses.CrossBatchMemory(losses.ContrastiveLoss(), size=40, dimension=4),
+    "memory": lambda: losses.CrossBatchMemory(losses.ContrastiveLoss(), size=40, embedding_dim=4),
 }
 
 

@@ -86,7 +86,7 @@ OURS: dict[str, PairLoss] = {
     "SupCon": SupConLoss(temperature=0.1),
     "NT-Xent": NTXentLoss(temperature=0.1),
     "circle": CircleLoss(),
-    "angular": AngularLoss(alpha=40),
+    "angular": AngularLoss(angle=40),
     "margin": MarginLoss(over="triplets"),
     "histogram": HistogramLoss(bins=101),
 }

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from nearer.exceptions import NearerError
 from nearer.geometry import normalize, orthonormalize
-from nearer.losses import (
-    AngularTripletLoss,
-    ProjectedAngularLoss,
+from nearer.losses import AngularTripletLoss, ProjectedAngularLoss
+from nearer.losses.pairs._angular_triplets import (
     angular_factor_gradient,
     angular_margins,
     projected_angular,
@@ -43,7 +42,7 @@ def test_value_and_gradients_are_those_of_the_formula(alpha: float) -> None:
     z, triplets, L = problem()
     z, L = z.requires_grad_(), L.requires_grad_()
     expected = naive(z, triplets, L, alpha)
-    found = projected_angular(z, triplets, L, alpha=alpha)
+    found = projected_angular(z, triplets, L, angle=alpha)
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-12)
     for mine, theirs in zip(torch.autograd.grad(found, (z, L)), torch.autograd.grad(expected, (z, L)), strict=True):
         torch.testing.assert_close(mine, theirs, atol=1e-12, rtol=1e-12)
@@ -90,8 +89,8 @@ def test_collapsed_embeddings_cost_log_two_and_do_not_move() -> None:
 def test_without_a_factor_it_is_the_triplet_form_of_the_other_file() -> None:
     z, _, _ = problem()
     triplets = torch.tensor([[0, 1, 2], [3, 4, 5], [1, 2, 7]])
-    expected = AngularTripletLoss(alpha=40)(z, Triplets(len(z), triplets))
-    torch.testing.assert_close(ProjectedAngularLoss(alpha=40, reduction="mean")(z, triplets), expected)
+    expected = AngularTripletLoss(angle=40)(z, Triplets(len(z), triplets))
+    torch.testing.assert_close(ProjectedAngularLoss(angle=40, reduction="mean")(z, triplets), expected)
 
 
 def test_no_triplet_is_a_zero_on_the_graph() -> None:
@@ -108,8 +107,8 @@ def test_no_triplet_is_a_zero_on_the_graph() -> None:
         ([[0, 1]], {}, r"integers of shape \(m, 3\)"),
         ([[0.5, 1, 2]], {}, r"integers of shape \(m, 3\)"),
         ([[0, 1, 9]], {}, "point into the 3 embeddings, got 0 to 9"),
-        ([[0, 1, 2]], {"alpha": 0}, "`alpha` must be greater than 0"),
-        ([[0, 1, 2]], {"alpha": 90}, "`alpha` must be at most 89"),
+        ([[0, 1, 2]], {"angle": 0}, "`angle` must be greater than 0"),
+        ([[0, 1, 2]], {"angle": 90}, "`angle` must be at most 89"),
         ([[0, 1, 2]], {"reduction": "max"}, "`reduction` must be one of"),
         ([[0, 1, 2]], {"factor": torch.ones(3, 1)}, "`factor` must have 2 rows"),
     ],

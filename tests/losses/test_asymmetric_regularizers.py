@@ -9,8 +9,7 @@ import torch
 
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry import AsymmetricMap
-from nearer.losses import asymmetric_regularizer
-from nearer.losses.pairs._asymmetric_regularizers import RegularizerName
+from nearer.losses.pairs._asymmetric_regularizers import RegularizerName, asymmetric_regularizer
 
 g = torch.Generator().manual_seed(0)
 # In the layout of the paper, d×p.

@@ -13,8 +13,10 @@ from torch import nn
 from held_out import learn, recall, rows
 from nearer.exceptions import NearerError, ParameterError, ShapeError
 from nearer.geometry import MLP, BoostedHeads
-from nearer.losses import ABIERLoss, BIERLoss, HeadDiversity, decorrelate, reverse_gradient
-from nearer.pairwise import tile_size
+from nearer.losses import ABIERLoss, BIERLoss, HeadDiversity
+from nearer.losses.systems._bier import decorrelate
+from nearer.losses.systems._reversal import reverse_gradient
+from nearer.pairwise._panels import tile_size
 
 WIDTHS = (2, 3, 4)
 LABELS = torch.tensor([0, 0, 1, 1, 1, 2, 3])

@@ -12,8 +12,8 @@ import nearer.losses
 from every_loss import CASES, LOSSES, ONE_SET_ONLY, Make, batch, value_and_gradient
 from nearer.exceptions import NearerError, NotFiniteError, ParameterError, ShapeError
 from nearer.losses import PairLoss
-from nearer.losses.pairs._pair_loss import as_function
-from nearer.pairwise import Panel, tile_size
+from nearer.pairwise import Panel
+from nearer.pairwise._panels import tile_size
 from nearer.relations import ClassLabels, LabelDistributions, MultiLabels, Pairs, PartialLabels
 
 every_loss = pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
@@ -27,17 +27,10 @@ def two_sets(loss: PairLoss) -> bool:
     return type(loss).__name__ not in ONE_SET_ONLY
 
 
-def test_every_loss_is_public_and_has_a_function() -> None:
+def test_every_loss_is_public() -> None:
     assert len(LOSSES) >= 25
     for kind in LOSSES:
         assert kind.__name__ in nearer.losses.__all__, f"{kind.__name__} is not exported"
-        functions = [
-            name
-            for name in nearer.losses.__all__
-            if inspect.isfunction(getattr(nearer.losses, name))
-            and f"`{kind.__name__}`" in (getattr(nearer.losses, name).__doc__ or "").splitlines()[0]
-        ]
-        assert functions, f"{kind.__name__} has no functional face"
 
 
 @every_loss
@@ -303,16 +296,6 @@ def test_bad_input(kind: type[PairLoss]) -> None:
 
 def _raise() -> None:
     raise ParameterError("`reduction` must be one of its own")
-
-
-def test_functions_take_the_settings_of_their_class() -> None:
-    x, y = batch(20, 5)
-    function = as_function(nearer.losses.RAWLoss, "raw")
-    assert list(inspect.signature(function).parameters)[:2] == ["embeddings", "labels"]
-    assert "beta" in inspect.signature(function).parameters
-    torch.testing.assert_close(nearer.losses.raw(x, y, beta=10.0), nearer.losses.RAWLoss(beta=10.0)(x, y))
-    with pytest.raises(TypeError, match="betta"):
-        nearer.losses.raw(x, y, betta=10.0)
 
 
 def test_numpy_and_lists_are_welcome() -> None:

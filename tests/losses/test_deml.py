@@ -9,7 +9,8 @@ from torch import nn
 from held_out import learn, recall, rows
 from nearer.exceptions import NearerError, ParameterError, ShapeError
 from nearer.geometry import DecoupledEncoder
-from nearer.losses import BinomialDevianceLoss, DeMLLoss, activation_product, branch_separation
+from nearer.losses import BinomialDevianceLoss, DeMLLoss
+from nearer.losses.systems._deml import activation_product, branch_separation
 
 WIDTHS = (3, 3, 2, 4)
 LABELS = torch.tensor([0, 0, 1, 1, 2, 2, 2])

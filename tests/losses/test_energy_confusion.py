@@ -11,8 +11,8 @@ from torch import nn
 from held_out import learn, recall, rows
 from nearer.exceptions import NearerError, ParameterError
 from nearer.geometry import MLP, UnitLength
-from nearer.losses import ContrastiveLoss, EnergyConfusionLoss, energy_confusion
-from nearer.losses.pairs._energy_confusion import _draw
+from nearer.losses import ContrastiveLoss, EnergyConfusionLoss
+from nearer.losses.pairs._energy_confusion import _draw, energy_confusion
 
 LABELS = torch.tensor([0, 0, 0, 1, 1, 2])
 X = torch.randn(6, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

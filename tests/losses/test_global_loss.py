@@ -7,9 +7,9 @@ import torch
 
 from every_loss import batch, value_and_gradient
 from nearer.exceptions import ParameterError
-from nearer.losses import GlobalLoss, SmartMiningLoss, global_statistics
+from nearer.losses import GlobalLoss, SmartMiningLoss
 from nearer.mining import RandomPairs
-from nearer.pairwise import tile_size
+from nearer.pairwise._panels import tile_size
 
 
 def printed(x: torch.Tensor, y: torch.Tensor, weight: float, margin: float) -> torch.Tensor:
@@ -75,7 +75,7 @@ def test_smart_mining_is_triplets_of_squared_distances_plus_the_spread() -> None
         if a != p and same[a, p] and not same[a, n]
     ]
     hinge = torch.stack(gaps).clamp(min=0)
-    expected = hinge.sum() / (hinge > 0).sum() + global_statistics(x, y, margin=0.2)
+    expected = hinge.sum() / (hinge > 0).sum() + GlobalLoss(margin=0.2)(x, y)
     torch.testing.assert_close(SmartMiningLoss(triplet_margin=0.3, margin=0.2)(x, y), expected)
 
 

@@ -15,7 +15,7 @@ from nearer.exceptions import NearerError, ParameterError, ShapeError
 from nearer.geometry import MLP
 from nearer.losses import CascadeHeads, HDCLoss, SquaredContrastiveLoss
 from nearer.mining import HardestFraction
-from nearer.pairwise import tile_size
+from nearer.pairwise._panels import tile_size
 
 LABELS = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 2, 3])
 Z = torch.randn(10, 12, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
@@ -88,7 +88,7 @@ def test_edges_are_finite_and_on_the_graph(labels):
 def test_heads_tap_and_leave_the_network_alone():
     network = nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 5, 3), nn.Flatten())
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    heads = CascadeHeads(network, ["2", "3"], torch.rand(4, 1, 8, 8), dimension=7)
+    heads = CascadeHeads(network, ["2", "3"], torch.rand(4, 1, 8, 8), embedding_dim=7)
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
     assert network.training
     z = heads(torch.rand(6, 1, 8, 8))
@@ -132,7 +132,7 @@ def test_unseen_classes_of_rows(selection):
     x, y, unseen, other = rows()
     network = MLP(16, 16, hidden=(32, 32), normalized=False, generator=torch.Generator().manual_seed(0))
     names = [f"layers.{place}" for place in range(3)]
-    encoder = CascadeHeads(network, names, x[:1], dimension=8, generator=torch.Generator().manual_seed(1))
+    encoder = CascadeHeads(network, names, x[:1], embedding_dim=8, generator=torch.Generator().manual_seed(1))
     before = recall(encoder, unseen, other)
     losses = learn(encoder, HDCLoss(selection=selection), x, y, epochs=25)
     after = recall(encoder, unseen, other)
@@ -147,7 +147,7 @@ def test_unseen_classes_of_pictures():
         nn.Conv2d(1, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3), nn.ReLU()
     )
     encoder = CascadeHeads(
-        network, ["1", "3", "5"], x[:1], dimension=16, generator=torch.Generator().manual_seed(1)
+        network, ["1", "3", "5"], x[:1], embedding_dim=16, generator=torch.Generator().manual_seed(1)
     )
     before = recall(encoder, unseen, other)
     learn(encoder, HDCLoss(), x, y, epochs=25)

@@ -11,8 +11,8 @@ from torch import nn
 from held_out import learn, recall, rows
 from nearer.exceptions import LabelError, ParameterError
 from nearer.geometry import MLP
-from nearer.losses import HDMLLoss, harder_negatives
-from nearer.losses.systems._hdml import _triplets
+from nearer.losses import HDMLLoss
+from nearer.losses.systems._hdml import _triplets, harder_negatives
 
 LABELS = torch.tensor([0, 0, 0, 1, 1, 2, 2, 3])
 

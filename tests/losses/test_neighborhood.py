@@ -18,9 +18,9 @@ from every_loss import batch, value_and_gradient
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.geometry import MLP, AsymmetricMap, squared_euclidean_distance
 from nearer.index import Index
-from nearer.losses import DatabaseMemory, NeighborhoodLoss, neighborhood, neighborhood_of_distances
-from nearer.losses import neighborhood as function
-from nearer.losses.pairs._neighborhood import set_weights
+from nearer.losses import DatabaseMemory, NeighborhoodLoss
+from nearer.losses.pairs._neighborhood import neighborhood, neighborhood_of_distances, set_weights
+from nearer.losses.pairs._neighborhood import neighborhood as function
 from nearer.losses.pairs._neighborhood_inference import NeighborSets
 
 
@@ -226,7 +226,7 @@ def test_a_memory_is_a_larger_database() -> None:
     x, y = batch(24, 3, seed=10)
     d = x + 0.3 * batch(24, 3, seed=11)[0]
     loss = NeighborhoodLoss(k=2)
-    memory = DatabaseMemory(loss, size=16, dimension=8).double()
+    memory = DatabaseMemory(loss, size=16, embedding_dim=8).double()
     first = memory(x[:12], d[:12], y[:12], ids=torch.arange(12))
     torch.testing.assert_close(
         first, loss(x[:12], y[:12], database=d[:12], database_labels=y[:12], ids=range(12), database_ids=range(12))
@@ -244,7 +244,7 @@ def test_a_memory_is_a_larger_database() -> None:
     torch.testing.assert_close(second, expected)
     assert int(memory.filled) == 16
     assert sorted(memory.ids.tolist()) == sorted([*range(8, 12), *range(8, 20)])
-    fresh = DatabaseMemory(loss, size=16, dimension=8).double()
+    fresh = DatabaseMemory(loss, size=16, embedding_dim=8).double()
     fresh.load_state_dict(memory.state_dict())
     torch.testing.assert_close(fresh(x, d, y, ids=range(24)), memory(x, d, y, ids=range(24)))
 
@@ -260,7 +260,7 @@ def test_two_encoders_learn_through_a_memory_and_an_index_searches_them() -> Non
         MLP(3, 2, hidden=(16,), generator=g, normalized=False),
         MLP(6, 2, hidden=(16,), generator=g, normalized=False),
     )
-    memory = DatabaseMemory(NeighborhoodLoss(k=3), size=120, dimension=2)
+    memory = DatabaseMemory(NeighborhoodLoss(k=3), size=120, embedding_dim=2)
     optimizer = torch.optim.Adam([*left.parameters(), *right.parameters()], lr=1e-2)
 
     def right_answers() -> float:
@@ -315,7 +315,7 @@ def test_two_encoders_learn_through_a_memory_and_an_index_searches_them() -> Non
         (lambda x, y: neighborhood_of_distances(x, y, y, own=[9] * 8), ShapeError, "`own` must point into the 8"),
         (lambda x, y: neighborhood_of_distances(x * math.inf, y), NotFiniteError, "`distances` must be finite"),
         (
-            lambda x, y: DatabaseMemory(torch.nn.L1Loss(), size=1, dimension=1),
+            lambda x, y: DatabaseMemory(torch.nn.L1Loss(), size=1, embedding_dim=1),
             ParameterError,
             "a NeighborhoodLoss",
         ),
@@ -331,7 +331,7 @@ def test_bad_input(build: Callable[[Tensor, Tensor], object], error: type[Except
 
 
 def memory() -> DatabaseMemory:
-    return DatabaseMemory(NeighborhoodLoss(k=2), size=4, dimension=8)
+    return DatabaseMemory(NeighborhoodLoss(k=2), size=4, embedding_dim=8)
 
 
 def test_it_says_what_it_is() -> None:

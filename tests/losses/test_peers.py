@@ -81,7 +81,7 @@ PAIRS: dict[str, tuple[PairLoss, Callable[[], Peer]]] = {
         NPairsLoss(l2=0.0, normalize=True, scale=1.0),
         lambda: losses.NPairsLoss(distance=distances.CosineSimilarity()),
     ),
-    "angular": (AngularLoss(alpha=40), lambda: unit(losses.AngularLoss())),
+    "angular": (AngularLoss(angle=40), lambda: unit(losses.AngularLoss())),
 }
 
 

@@ -51,7 +51,7 @@ def printed(name, loss, x, y):
     x = torch.nn.functional.normalize(x, dim=1)
     w = torch.nn.functional.normalize(loss.proxies, dim=1)
     cosine = x @ w.t()
-    one_hot = torch.nn.functional.one_hot(y, loss.classes).to(x.dtype)
+    one_hot = torch.nn.functional.one_hot(y, loss.n_classes).to(x.dtype)
     entropy = torch.nn.functional.cross_entropy
     if name == "am-softmax":
         return entropy(loss.scale * (cosine - loss.margin * one_hot), y)
@@ -71,16 +71,16 @@ def printed(name, loss, x, y):
     if name == "proxy-anchor":
         pull = (torch.exp(-loss.alpha * (cosine - loss.delta)) * one_hot).sum(0)
         push = (torch.exp(loss.alpha * (cosine + loss.delta)) * (1 - one_hot)).sum(0)
-        return pull.log1p().sum() / (one_hot.sum(0) > 0).sum() + push.log1p().sum() / loss.classes
-    s = cosine.reshape(len(x), loss.classes, loss.width)
+        return pull.log1p().sum() / (one_hot.sum(0) > 0).sum() + push.log1p().sum() / loss.n_classes
+    s = cosine.reshape(len(x), loss.n_classes, loss.width)
     soft = (torch.softmax(s / loss.temperature, 2) * s).sum(2)
     total = entropy(loss.scale * (soft - loss.margin * one_hot), y)
-    for c in range(loss.classes):
+    for c in range(loss.n_classes):
         for t in range(loss.width):
             for u in range(t + 1, loss.width):
                 product = w[c * loss.width + t] @ w[c * loss.width + u]
                 total = total + loss.merging * torch.sqrt(2 + 1e-5 - 2 * product) / (
-                    loss.classes * loss.width * (loss.width - 1)
+                    loss.n_classes * loss.width * (loss.width - 1)
                 )
     return total
 
@@ -191,7 +191,7 @@ def test_against_pytorch_metric_learning():
 
 
 def test_settings_are_checked():
-    with pytest.raises(ParameterError, match="`classes`"):
+    with pytest.raises(ParameterError, match="`n_classes`"):
         AMSoftmaxLoss(0, 4)
     with pytest.raises(ParameterError, match="`margin`"):
         ArcFaceLoss(3, 4, margin=200.0)

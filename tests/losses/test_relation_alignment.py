@@ -10,10 +10,10 @@ from torch import Tensor
 
 from every_loss import value_and_gradient
 from nearer.exceptions import NearerWarning, ParameterError
-from nearer.losses import RelationAlignmentLoss, relation_alignment
+from nearer.losses import RelationAlignmentLoss
 from nearer.losses.pairs._relation_alignment import best_line, moments
 from nearer.mining import LargestErrors, RandomPairs, draw_partners
-from nearer.pairwise import tile_size
+from nearer.pairwise._panels import tile_size
 from nearer.relations import LabelDistributions, MultiLabels, Numbers, Pairs, PartialLabels, Relation
 
 
@@ -35,15 +35,17 @@ def by_hand(x: Tensor, target: Tensor, known: Tensor) -> float:
 def test_planted_embeddings_reach_zero() -> None:
     y = label_sets()
     f = (2 * y - 1) / math.sqrt(6)
-    assert relation_alignment(f, MultiLabels(y, function="l1")).item() < 1e-12
+    assert RelationAlignmentLoss()(f, MultiLabels(y, function="l1")).item() < 1e-12
     p = torch.softmax(torch.randn(20, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64), 1)
-    assert relation_alignment(p.sqrt(), LabelDistributions(p, function="hellinger")).item() < 1e-12
+    assert RelationAlignmentLoss()(p.sqrt(), LabelDistributions(p, function="hellinger")).item() < 1e-12
     rotation = torch.linalg.qr(torch.randn(4, 4, generator=torch.Generator().manual_seed(2), dtype=torch.float64))[
         0
     ]
     x = torch.randn(20, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     relation = LabelDistributions(p)
-    torch.testing.assert_close(relation_alignment(x @ rotation, relation), relation_alignment(x, relation))
+    torch.testing.assert_close(
+        RelationAlignmentLoss()(x @ rotation, relation), RelationAlignmentLoss()(x, relation)
+    )
 
 
 def test_one_hot_needs_as_many_dimensions_as_classes() -> None:
@@ -56,12 +58,12 @@ def test_one_hot_needs_as_many_dimensions_as_classes() -> None:
 
         def closure(x: Tensor = x, optimizer: torch.optim.Optimizer = optimizer) -> Tensor:
             optimizer.zero_grad()
-            value = relation_alignment(x, y)
+            value = RelationAlignmentLoss()(x, y)
             value.backward()
             return value
 
         optimizer.step(closure)
-        best[d] = relation_alignment(x, y).item()
+        best[d] = RelationAlignmentLoss()(x, y).item()
     assert best[4] < 1e-8
     assert best[3] > 0.1
 
@@ -82,7 +84,7 @@ def test_against_a_loop(name: str) -> None:
     expected = by_hand(x, relation.farthest * (1 - degree), known)
     for tile in (None, 5):
         with tile_size(tile):
-            assert relation_alignment(x, relation).item() == pytest.approx(expected, rel=1e-6)
+            assert RelationAlignmentLoss()(x, relation).item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_units() -> None:
@@ -93,7 +95,7 @@ def test_units() -> None:
     known = torch.ones(40, 40, dtype=torch.bool)
     for scale, factor in (("attainable", 4 / 6), ("max", 4 / 6), (0.25, 0.25)):
         expected = by_hand(x, count * factor, known)
-        assert relation_alignment(x, relation, scale=scale).item() == pytest.approx(expected, rel=1e-5)
+        assert RelationAlignmentLoss(scale=scale)(x, relation).item() == pytest.approx(expected, rel=1e-5)
     loss = RelationAlignmentLoss(scale="none")
     with pytest.warns(NearerWarning, match="at most 4, and the relation asks for 6"):
         value = loss(x, relation)
@@ -110,10 +112,10 @@ def test_affine_forgives_a_shift_and_a_smaller_copy_but_not_a_collapse() -> None
     relation = MultiLabels(y, function="l1")
     # One more coordinate that all share makes D² a copy of g, 0.36 times as large.
     f = torch.cat([(2 * y - 1) / math.sqrt(6) * 0.6, torch.full((40, 1), 0.8)], 1)
-    plain, affine = (relation_alignment(f, relation, scale=scale).item() for scale in ("attainable", "affine"))
+    plain, affine = (RelationAlignmentLoss(scale=scale)(f, relation).item() for scale in ("attainable", "affine"))
     assert plain > 0.1
     assert affine < 1e-10
-    assert relation_alignment(torch.ones(40, 3), relation, scale="affine").item() > 0.1
+    assert RelationAlignmentLoss(scale="affine")(torch.ones(40, 3), relation).item() > 0.1
     line = best_line(moments(torch.rand(9), torch.zeros(9), torch.ones(9, dtype=torch.bool)))
     assert line.slope == 1.0
 

@@ -33,8 +33,9 @@ from nearer.mining import (
 )
 from nearer.mining._distance_weighted import log_inverse_density
 from nearer.mining._spanning_tree import spanning_tree
-from nearer.pairwise import Miner, Pairing, Panel, tile_size
-from nearer.pairwise._panels import iterate_panels
+from nearer.pairwise import Miner, Panel
+from nearer.pairwise._panels import iterate_panels, tile_size
+from nearer.pairwise._rule import Pairing
 from nearer.relations import ClassLabels, MultiLabels
 
 SETTINGS: dict[str, dict[str, object]] = {

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.index import HNSW, Index
-from nearer.mining import HardnessController, RankRange, mine_rank_range
-from nearer.mining._rank_range import Search
+from nearer.mining import HardnessController, RankRange
+from nearer.mining._rank_range import Search, mine_rank_range
 
 
 def exact(embeddings: Tensor) -> Search:

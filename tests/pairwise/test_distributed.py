@@ -14,7 +14,7 @@ from every_loss import CASES, batch, value_and_gradient
 from nearer.exceptions import LabelError, ParameterError
 from nearer.losses import RAWLoss, ShardedLoss
 from nearer.mining import VTHM, DistanceWeighted, HardestFraction, RandomPairs, SemiHardTriplets, SpanningTree
-from nearer.pairwise import tile_size
+from nearer.pairwise._panels import tile_size
 from nearer.relations import MultiLabels, Pairs, PartialLabels
 
 # Shards of different length: 14 and 10 of 24.

@@ -16,7 +16,7 @@ from torch import Tensor
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.losses import BinomialDevianceLoss, ContrastiveLoss, RAWLoss
 from nearer.mining import VTHM
-from nearer.pairwise import tile_size
+from nearer.pairwise._panels import tile_size
 from nearer.relations import ClassLabels, LabelDistributions, MultiLabels, Numbers, Soft, kind_of, relation_of
 from nearer.relations._difference import find_difference, smallest_eigenvalue
 from nearer.relations._relation import GradedRelation

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nearer.exceptions import NearerError
 from nearer.geometry import OrthogonalMap, normalize, orthonormalize
-from nearer.losses import angular_factor_gradient, tangent_weight
+from nearer.losses.pairs._angular_triplets import angular_factor_gradient, tangent_weight
 from nearer.training import RiemannianAdam, RiemannianSGD
 from nearer.training._riemannian import riemannian_conjugate_gradient
 

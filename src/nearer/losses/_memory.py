@@ -11,6 +11,7 @@ from nearer._validation import as_labels, check_int
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._neighborhood import NeighborhoodLoss
 from nearer.losses.pairs._pair_loss import PairLoss, check_embeddings
+from nearer.pairwise._rule import inner_settings
 
 __all__ = ["CrossBatchMemory", "DatabaseMemory"]
 
@@ -18,16 +19,18 @@ __all__ = ["CrossBatchMemory", "DatabaseMemory"]
 class _Ring(nn.Module):
     """The last `size` embeddings that were seen, as buffers: saving and loading the state restores them."""
 
+    extra_repr = inner_settings
+
     embeddings: Tensor
     labels: Tensor
     filled: Tensor
     position: Tensor
     seen: Tensor
 
-    def __init__(self, *, size: int, dimension: int) -> None:
+    def __init__(self, *, size: int, embedding_dim: int) -> None:
         super().__init__()
         self.size = check_int(size, "size")
-        self.register_buffer("embeddings", torch.zeros(self.size, check_int(dimension, "dimension")))
+        self.register_buffer("embeddings", torch.zeros(self.size, check_int(embedding_dim, "embedding_dim")))
         self.register_buffer("labels", torch.zeros(self.size, dtype=torch.int64))
         for name in ("filled", "position", "seen"):
             self.register_buffer(name, torch.zeros((), dtype=torch.int64))
@@ -61,16 +64,25 @@ class CrossBatchMemory(_Ring):
     used once `warm_up` batches have been seen (embeddings drift fast at first).
 
     >>> from nearer.losses import ContrastiveLoss
-    >>> memory = CrossBatchMemory(ContrastiveLoss(), size=4, dimension=2)
+    >>> memory = CrossBatchMemory(ContrastiveLoss(), size=4, embedding_dim=2)
     >>> _ = memory(torch.eye(2), torch.tensor([0, 1]))
     >>> int(memory.filled)
     2
 
     Reference: Wang et al. 2020 (XBM).
+
+    Args:
+        loss: the pair loss.
+        size: how many embeddings are remembered.
+        embedding_dim: the width of the embeddings.
+        weight: of the loss against the memory.
+        warm_up: how many batches are seen before the memory is used.
     """
 
-    def __init__(self, loss: PairLoss, *, size: int, dimension: int, weight: float = 1.0, warm_up: int = 0) -> None:
-        super().__init__(size=size, dimension=dimension)
+    def __init__(
+        self, loss: PairLoss, *, size: int, embedding_dim: int, weight: float = 1.0, warm_up: int = 0
+    ) -> None:
+        super().__init__(size=size, embedding_dim=embedding_dim)
         if not isinstance(loss, PairLoss):
             raise ParameterError(f"`loss` must be a pair loss of nearer.losses, got {type(loss).__name__}.")
         self.loss = loss
@@ -99,7 +111,7 @@ class DatabaseMemory(_Ring):
     the batch or in the memory. Without `ids` row i of both sides is the same item, and items that come again meet
     their past selves: pass them whenever the memory spans more than one epoch. Everything is in the state.
 
-    >>> memory = DatabaseMemory(NeighborhoodLoss(k=1), size=4, dimension=1)
+    >>> memory = DatabaseMemory(NeighborhoodLoss(k=1), size=4, embedding_dim=1)
     >>> queries, database = torch.tensor([[0.0], [1.0], [8.0], [9.0]]), torch.tensor([[0.5], [1.5], [8.5], [9.5]])
     >>> memory(queries, database, [0, 0, 1, 1], ids=[3, 4, 5, 6]).item(), int(memory.filled)
     (0.0, 4)
@@ -109,8 +121,8 @@ class DatabaseMemory(_Ring):
 
     ids: Tensor
 
-    def __init__(self, loss: NeighborhoodLoss, *, size: int, dimension: int) -> None:
-        super().__init__(size=size, dimension=dimension)
+    def __init__(self, loss: NeighborhoodLoss, *, size: int, embedding_dim: int) -> None:
+        super().__init__(size=size, embedding_dim=embedding_dim)
         if not isinstance(loss, NeighborhoodLoss):
             raise ParameterError(f"`loss` must be a NeighborhoodLoss, got {type(loss).__name__}.")
         self.loss = loss

@@ -12,8 +12,8 @@ from nearer.mining._largest_errors import LargestErrors
 from nearer.mining._neighborhood import mine_neighborhood, mine_signed
 from nearer.mining._partners import draw_partners
 from nearer.mining._random_pairs import RandomPairs
-from nearer.mining._rank_range import HardnessController, RankRange, mine_rank_range
-from nearer.mining._semi_hard import SemiHard, SemiHardTriplets, mine_semi_hard, mine_semi_hard_triplets
+from nearer.mining._rank_range import HardnessController, RankRange
+from nearer.mining._semi_hard import SemiHard, SemiHardTriplets, mine_semi_hard
 from nearer.mining._spanning_tree import SpanningTree
 from nearer.mining._vthm import VTHM, mine_valid_triplets
 
@@ -33,9 +33,7 @@ __all__ = [
     "draw_partners",
     "mine_batch_hard",
     "mine_neighborhood",
-    "mine_rank_range",
     "mine_semi_hard",
-    "mine_semi_hard_triplets",
     "mine_signed",
     "mine_valid_triplets",
 ]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nearer.pairwise._masked import hardest
-from nearer.pairwise._panels import Pairing, Panel, Select
+from nearer.pairwise._rule import Miner, Pairing, Panel, Select
 
 __all__ = ["BatchHard", "mine_batch_hard"]
 
@@ -26,7 +26,7 @@ def mine_batch_hard(similarity: Tensor, positive: Tensor, negative: Tensor) -> t
     return chosen_p, chosen_n
 
 
-class BatchHard:
+class BatchHard(Miner):
     """Keep only the hardest positive and the hardest negative of each anchor.
 
     >>> BatchHard()
@@ -36,9 +36,6 @@ class BatchHard:
     def prepare(self, pairing: Pairing) -> Select:
         """Row by row; nothing to know in advance."""
         return _select
-
-    def __repr__(self) -> str:
-        return "BatchHard()"
 
 
 def _select(panel: Panel) -> tuple[Tensor, Tensor]:

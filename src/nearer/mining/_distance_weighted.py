@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nearer._validation import check_int, check_number
 from nearer.pairwise._draws import fresh_seed, uniform
-from nearer.pairwise._panels import Pairing, Panel, Select
+from nearer.pairwise._rule import Miner, Pairing, Panel, Select
 
 __all__ = ["DistanceWeighted", "log_inverse_density"]
 
@@ -27,7 +27,7 @@ def log_inverse_density(squared: Tensor, dimension: int, *, cutoff: float = 0.5)
     return 0.5 * (2 - dimension) * bounded.log() - 0.5 * (dimension - 3) * inside.log()
 
 
-class DistanceWeighted:
+class DistanceWeighted(Miner):
     """All positives; negatives drawn with probability ∝ 1/q(D), as many as the anchor has positives.
 
     Draws are with replacement and equal ones are merged. Distances of `far` or more are left out (the margin
@@ -39,6 +39,14 @@ class DistanceWeighted:
     1.4
 
     Reference: Wu et al. 2017.
+
+    Args:
+        cutoff: distances below it count as it.
+        far: distances from here on are left out.
+        per_positive: how many draws there are for each positive.
+        embedding_dim: the dimension of the sphere; that of the embeddings if None, and in `loss.weights`
+            the rank of S.
+        generator: where random numbers come from; torch's own if None.
     """
 
     def __init__(
@@ -47,19 +55,19 @@ class DistanceWeighted:
         cutoff: float = 0.5,
         far: float = 1.4,
         per_positive: int = 1,
-        dimension: int | None = None,
+        embedding_dim: int | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         self.cutoff = check_number(cutoff, "cutoff", above=0.0)
         self.far = check_number(far, "far", above=0.0)
         self.per_positive = check_int(per_positive, "per_positive")
-        self.dimension = None if dimension is None else check_int(dimension, "dimension", minimum=2)
+        self.embedding_dim = None if embedding_dim is None else check_int(embedding_dim, "embedding_dim", minimum=2)
         self.generator = generator
 
     def prepare(self, pairing: Pairing) -> Select:
         """One seed for the batch; every anchor's draws follow from it."""
         seed = fresh_seed(self.generator)
-        dimension = self.dimension or pairing.queries.shape[1]
+        dimension = self.embedding_dim or pairing.dimension
 
         def select(panel: Panel) -> tuple[Tensor, Tensor]:
             squared = (2 - 2 * panel.similarity).clamp(0, 4)
@@ -72,9 +80,6 @@ class DistanceWeighted:
             return panel.positive, draw_rows(log_weight, draws, seed, panel.numbers)
 
         return select
-
-    def __repr__(self) -> str:
-        return f"DistanceWeighted(cutoff={self.cutoff}, far={self.far})"
 
 
 def draw_rows(log_weight: Tensor, draws: Tensor, seed: int, numbers: Tensor) -> Tensor:

@@ -9,14 +9,15 @@ import torch
 from torch import Tensor
 
 from nearer._validation import check_number
-from nearer.pairwise._panels import Pairing, Panel, Select, iterate_panels
+from nearer.pairwise._panels import iterate_panels
+from nearer.pairwise._rule import Miner, Pairing, Panel, Select
 
 __all__ = ["HardestFraction", "threshold"]
 
 _BUCKETS = 1 << 14
 
 
-class HardestFraction:
+class HardestFraction(Miner):
     """Keep ⌈fraction·count⌉ of all positive pairs and of all negative pairs, at least one of each, the hardest.
 
     Pairs that tie with the last one kept, to the precision of the product, are kept too. Histograms narrow the
@@ -24,7 +25,7 @@ class HardestFraction:
     passes over the batch, so no list of all pairs is made.
 
     >>> HardestFraction(0.5)
-    HardestFraction(0.5)
+    HardestFraction(0.5, positive_fraction=0.5)
 
     Reference: the cascade of HDC (Yuan et al. 2017), one level; OHEM.
     """
@@ -48,9 +49,6 @@ class HardestFraction:
             return panel.positive & (s <= highest), panel.negative & (s >= lowest)
 
         return select
-
-    def __repr__(self) -> str:
-        return f"HardestFraction({self.fraction})"
 
 
 def _threshold(pairing: Pairing, fraction: float, *, positive: bool) -> float:

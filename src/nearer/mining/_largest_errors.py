@@ -9,12 +9,13 @@ from torch import Tensor
 
 from nearer._validation import check_number
 from nearer.mining._hardest_fraction import threshold
-from nearer.pairwise._panels import Pairing, Panel, Select, iterate_panels
+from nearer.pairwise._panels import iterate_panels
+from nearer.pairwise._rule import Miner, Pairing, Panel, Select
 
 __all__ = ["LargestErrors"]
 
 
-class LargestErrors:
+class LargestErrors(Miner):
     """Keep the ⌈fraction·count⌉ known pairs of the batch with the largest |2 − 2s − farthest·(1 − degree)|.
 
     For graded relations, where no side is positive or negative; with classes it keeps the worst of both together.
@@ -46,9 +47,6 @@ class LargestErrors:
             return panel.positive & kept, panel.negative & kept
 
         return select
-
-    def __repr__(self) -> str:
-        return f"LargestErrors({self.fraction})"
 
 
 def error(panel: Panel, pairing: Pairing) -> Tensor:

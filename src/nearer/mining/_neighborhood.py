@@ -65,6 +65,13 @@ def mine_signed(
     >>> affinity = torch.tensor([[1.0, 1.0, -1.0], [1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]])
     >>> mine_signed(torch.ones(3, 3), affinity, per_anchor=1).tolist()
     [[0, 1, 2], [1, 0, 2]]
+
+    Args:
+        distance: between the items, (n, n).
+        affinity: of the items, (n, n); its sign is used.
+        threshold: friends have an affinity above it.
+        per_anchor: at most so many triplets for each anchor.
+        generator: where random numbers come from; torch's own if None.
     """
     n = len(distance)
     h = min(check_int(per_anchor, "per_anchor"), n)

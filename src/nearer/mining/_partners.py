@@ -31,6 +31,13 @@ def draw_partners(
 
     Reference: the sampler for soft labels that the authors of HRAML released, with its positions mapped back to
     items (as released, partners did not depend on g).
+
+    Args:
+        relation: among the items themselves.
+        anchors: item numbers (a,).
+        count: how many partners each anchor gets.
+        sharpness: 0 draws uniformly, more prefers the near.
+        generator: where random numbers come from; torch's own if None.
     """
     check_int(count, "count")
     power = check_number(sharpness, "sharpness", minimum=0.0)

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from nearer._validation import check_int
 from nearer.pairwise._draws import fresh_seed, uniform
-from nearer.pairwise._panels import Pairing, Panel, Select
+from nearer.pairwise._rule import Miner, Pairing, Panel, Select
 
 __all__ = ["RandomPairs"]
 
 
-class RandomPairs:
+class RandomPairs(Miner):
     """At most `positives` and `negatives` pairs of each anchor, without replacement; None keeps a side whole.
 
     The draws belong to pairs, not to tiles: the same whatever the tile size or the sharding.
@@ -47,9 +47,6 @@ class RandomPairs:
             )
 
         return select
-
-    def __repr__(self) -> str:
-        return f"RandomPairs(positives={self.positives}, negatives={self.negatives})"
 
 
 def _smallest(lots: Tensor, mask: Tensor, count: int | None) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from nearer._validation import as_labels, as_matrix, check_int, check_number
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.mining._rebuilt import Rebuilt
+from nearer.pairwise._rule import inner_settings
 
 __all__ = ["HardnessController", "RankRange", "Search", "mine_rank_range"]
 
@@ -79,6 +80,8 @@ class HardnessController(nn.Module):
     >>> [controller.observe(loss) for loss in (0.5, 0.05, 0.05, 0.05, 0.05)]
     [0, 0, 0, 0, 1]
     """
+
+    extra_repr = inner_settings
 
     level: Tensor
     mean: Tensor
@@ -150,6 +153,8 @@ class RankRange(Rebuilt):
 
     Reference: Harwood et al. 2017.
     """
+
+    extra_repr = inner_settings
 
     table: Tensor
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nearer._validation import check_number
 from nearer.pairwise._counting import count_row_triplets
-from nearer.pairwise._panels import Pairing, Panel, Select
+from nearer.pairwise._rule import Miner, Pairing, Panel, Select
 
 __all__ = ["SemiHard", "SemiHardTriplets", "mine_semi_hard", "mine_semi_hard_triplets"]
 
@@ -38,11 +38,12 @@ def mine_semi_hard_triplets(
     >>> [mask.int().tolist() for mask in mine_semi_hard_triplets(s, p, n, margin=0.1)]
     [[[0, 1, 0, 0, 0]], [[0, 0, 0, 1, 0]]]
     """
-    counts, _, _ = count_row_triplets(similarity, positive, negative, margin, True)
+    panel = Panel(similarity, positive, negative, slice(0, len(similarity)))
+    counts, _, _ = count_row_triplets(panel, margin, True)
     return positive & (counts < 0), negative & (counts > 0)
 
 
-class SemiHard:
+class SemiHard(Miner):
     """Ñ = {s_in < max_P s}, P̃ = {s_ip > min_N s}: the form released with the pair-weighting paper.
 
     >>> SemiHard()
@@ -53,15 +54,12 @@ class SemiHard:
         """Row by row; nothing to know in advance."""
         return _by_extremes
 
-    def __repr__(self) -> str:
-        return "SemiHard()"
-
 
 def _by_extremes(panel: Panel) -> tuple[Tensor, Tensor]:
     return mine_semi_hard(panel.similarity, panel.positive, panel.negative)
 
 
-class SemiHardTriplets:
+class SemiHardTriplets(Miner):
     """The pairs that occur in a triplet with s_ip − λ < s_in < s_ip.
 
     >>> SemiHardTriplets(margin=0.2)
@@ -78,6 +76,3 @@ class SemiHardTriplets:
             return mine_semi_hard_triplets(panel.similarity, panel.positive, panel.negative, margin=self.margin)
 
         return select
-
-    def __repr__(self) -> str:
-        return f"SemiHardTriplets(margin={self.margin})"

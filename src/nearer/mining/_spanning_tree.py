@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nearer.exceptions import LabelError
-from nearer.pairwise._panels import Pairing, Panel, Select
+from nearer.pairwise._rule import Miner, Pairing, Panel, Select
 from nearer.relations import ClassLabels, PartialLabels
 
 __all__ = ["SpanningTree", "spanning_tree"]
@@ -41,7 +41,7 @@ def spanning_tree(similarity: Tensor) -> Tensor:
     return torch.tensor(edges, dtype=torch.int64).reshape(-1, 2)
 
 
-class SpanningTree:
+class SpanningTree(Miner):
     """Positives restricted to the edges of a minimum spanning tree of each class; negatives as they are.
 
     The cost of an edge is the distance of its items. A class of k items keeps k − 1 pairs instead of k(k−1)/2, so
@@ -72,9 +72,6 @@ class SpanningTree:
             return chosen & panel.positive, panel.negative
 
         return select
-
-    def __repr__(self) -> str:
-        return "SpanningTree()"
 
 
 def _within(pairing: Pairing) -> Tensor:

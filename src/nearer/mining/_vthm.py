@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
+import torch
 from torch import Tensor
 
 from nearer._validation import check_number
+from nearer.pairwise import Near
 from nearer.pairwise._masked import hardest
-from nearer.pairwise._panels import Pairing, Panel, Select
+from nearer.pairwise._rule import OUT_OF_THE_WAY, Edges, Miner, Pairing, Panel, Select
 
 __all__ = ["VTHM", "mine_valid_triplets"]
 
@@ -33,7 +37,7 @@ def mine_valid_triplets(
     return positive & active & below, kept
 
 
-class VTHM:
+class VTHM(Miner):
     """Keep the pairs that occur in at least one violated triplet of the batch: P̃ = {s_ip < max_N s + λ},
     Ñ = {s_in > min_P s − λ}.
 
@@ -51,7 +55,22 @@ class VTHM:
         return self._select
 
     def _select(self, panel: Panel) -> tuple[Tensor, Tensor]:
-        return mine_valid_triplets(panel.similarity, panel.positive, panel.negative, margin=self.margin)
+        if panel.bound > 2 or self.margin > OUT_OF_THE_WAY / 8:
+            return mine_valid_triplets(panel.similarity, panel.positive, panel.negative, margin=self.margin)
+        # The same on unit vectors, where what does not count is far out of the way: four comparisons of numbers.
+        near, far = panel.near, panel.far
+        low, high = near.amin(1), far.amax(1)
+        edge = low - self.margin
+        top = torch.maximum(high + self.margin, torch.nextafter(low, low + 1))
+        top = torch.where(high > edge, top, -math.inf)
+        chosen_p = torch.lt(near, top[:, None], out=torch.empty_like(near))
+        return chosen_p, torch.gt(far, edge[:, None], out=torch.empty_like(far))
 
-    def __repr__(self) -> str:
-        return f"VTHM(margin={self.margin})"
+    def edges(self, near: Near) -> Edges:
+        """Negatives above min_P s − λ; then positives below max_N s + λ, of anchors that have such a negative."""
+
+        def choose(s: Tensor, edge: Tensor, high: Tensor) -> Tensor:
+            # The hardest positive belongs to every active anchor, whatever the last digit of high + margin.
+            return (high > edge) & ((s < high + self.margin) | (s - self.margin <= edge))
+
+        return Edges(near.least() - self.margin, choose)

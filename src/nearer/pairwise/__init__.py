@@ -1,33 +1,13 @@
 """S in tiles, never as a whole: how a pair loss is computed.
 
-`panels` is the general engine (any relation, any miner, two sets), `symmetric` the fast one for class labels,
-`mined` the one for weights that mining makes sparse, `distributed` the sharded form, and `function` the border
-to autograd. A loss gives the engine a rule from similarities to weights; the engine gives back the value and
-the gradient (G + Gᵀ) Z.
+A contributor meets six things. A `Rule` makes `Terms` of a `Panel` (some anchors against everything), which is
+enough for every relation, miner, database and process. Where a loss is a function of Σ e(s) over the negatives and
+of the positives, a `Statistic` says so, with a head that sees `Far` and `Near`, and the loss runs over tiles.
+Everything else, from sorting to the gradient (G + Gᵀ) Z, belongs to the engine.
 """
 
-from nearer.pairwise._function import Program, differentiate, normalize_rows
-from nearer.pairwise._panels import Gradient, Miner, Pairing, Panel, Reduction, RowRule, Rows, by_panels, tile_size
-from nearer.pairwise._segments import Block, Segments, Tile
-from nearer.pairwise._symmetric import Factors, Kernel, by_tiles
+from nearer.pairwise._near import Near
+from nearer.pairwise._reduce import Reduction
+from nearer.pairwise._rule import Far, Miner, Panel, Rule, Statistic, Terms
 
-__all__ = [
-    "Block",
-    "Factors",
-    "Gradient",
-    "Kernel",
-    "Miner",
-    "Pairing",
-    "Panel",
-    "Program",
-    "Reduction",
-    "RowRule",
-    "Rows",
-    "Segments",
-    "Tile",
-    "by_panels",
-    "by_tiles",
-    "differentiate",
-    "normalize_rows",
-    "tile_size",
-]
+__all__ = ["Far", "Miner", "Near", "Panel", "Reduction", "Rule", "Statistic", "Terms"]

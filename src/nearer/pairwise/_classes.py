@@ -1,8 +1,9 @@
 """Items against class vectors: the softmax over C classes in tiles, so that B × C is never held.
 
 Pass 1 reduces each row to its log-sum-exp, pass 2 forms the weights G = ∂L/∂s tile by tile and gathers both
-gradients at once; nothing is kept for a backward pass but those gradients. With many processes each has some of the
-classes: rows are gathered, the row statistics are reduced over the processes, and every gradient is exact.
+gradients at once. It has a driver of its own because a scale of 64 needs a running maximum, class vectors are
+normalised tile by tile, and the classes may be sharded: then rows are gathered, the row statistics are reduced over
+the processes, and every gradient is exact.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from nearer.pairwise._distributed import Shards
+from nearer.pairwise._function import attach
 
 __all__ = ["CenterSimilarity", "ClassSimilarity", "VectorSimilarity", "class_softmax", "class_tiles", "own_classes"]
 
@@ -100,112 +102,104 @@ def class_softmax(
     0..C−1. `included` says whether the own class is in the sum. `sharded` takes the joint batch of all processes,
     each with its part of the classes.
     """
-    value: Tensor = _ClassSoftmax.apply(  # type: ignore[no-untyped-call]
-        x, vectors, labels, similarity, scale, target, included, sharded
-    )
-    return value
+    wanted = torch.is_grad_enabled() and (x.requires_grad or vectors.requires_grad)
+    with torch.no_grad():
+        value, gradients = _class_softmax(
+            x, vectors, labels, similarity, scale, target, included=included, sharded=sharded, gradient=wanted
+        )
+    return attach(value, (x, vectors), gradients) if wanted else value
 
 
-class _ClassSoftmax(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        vectors: Tensor,
-        labels: Tensor,
-        similarity: Any,
-        scale: float,
-        target: Callable[[Tensor], tuple[Tensor, Tensor]],
-        included: bool,
-        sharded: bool,
-    ) -> Tensor:
-        width = similarity.width
-        total = len(vectors) // width
-        shards = Shards(len(x), x.device, averaged=True) if sharded else None
-        rows, owners = (x, labels) if shards is None else (shards.gather(x), shards.gather(labels))
-        first, count = own_classes(total, sharded)
-        work = torch.float64 if x.dtype == torch.float64 else torch.float32
-        rows, table = rows.to(work), vectors.detach().to(work)
-        reciprocals = inverse_lengths(table)
+def _class_softmax(
+    x: Tensor,
+    vectors: Tensor,
+    labels: Tensor,
+    similarity: Any,
+    scale: float,
+    target: Callable[[Tensor], tuple[Tensor, Tensor]],
+    *,
+    included: bool,
+    sharded: bool,
+    gradient: bool,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    width = similarity.width
+    total = len(vectors) // width
+    shards = Shards(len(x), x.device, averaged=True) if sharded else None
+    rows, owners = (x, labels) if shards is None else (shards.gather(x), shards.gather(labels))
+    first, count = own_classes(total, sharded)
+    work = torch.float64 if x.dtype == torch.float64 else torch.float32
+    rows, table = rows.to(work), vectors.detach().to(work)
+    reciprocals = inverse_lengths(table)
 
-        def unit(part: slice) -> Tensor:
-            return table[part] * reciprocals[part, None]
+    def unit(part: slice) -> Tensor:
+        return table[part] * reciprocals[part, None]
 
-        n = len(rows)
-        tiles = class_tiles(n, count, width, first)
-        top = rows.new_full((n,), -torch.inf)
-        mass = rows.new_zeros(n)
-        own = rows.new_zeros(n)
-        bounded = isinstance(similarity, VectorSimilarity) and scale <= BOUNDED
-        # Cosines are at most 1, so the largest exponent is known before any is: no running maximum is needed, and
-        # scale, shift and the base of the exponential all go into the product.
-        factor = rows * (scale * LOG2E) if bounded else rows
-        for start, stop in tiles if bounded else ():
-            z = torch.addmm(ceiling(rows, scale), factor, unit(slice(start, stop)).t())
-            inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
-            place = owners[inside] - start
-            own[inside] = (rows[inside] * table[owners[inside]]).sum(1) * reciprocals[owners[inside]]
-            z[inside, place] = -torch.inf
-            mass += z.exp2_().sum(1)
+    n = len(rows)
+    tiles = class_tiles(n, count, width, first)
+    top = rows.new_full((n,), -torch.inf)
+    mass = rows.new_zeros(n)
+    own = rows.new_zeros(n)
+    bounded = isinstance(similarity, VectorSimilarity) and scale <= BOUNDED
+    # Cosines are at most 1, so the largest exponent is known before any is: no running maximum is needed, and
+    # scale, shift and the base of the exponential all go into the product.
+    factor = rows * (scale * LOG2E) if bounded else rows
+    for start, stop in tiles if bounded else ():
+        z = torch.addmm(ceiling(rows, scale), factor, unit(slice(start, stop)).t())
+        inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
+        place = owners[inside] - start
+        own[inside] = (rows[inside] * table[owners[inside]]).sum(1) * reciprocals[owners[inside]]
+        z[inside, place] = -torch.inf
+        mass += z.exp2_().sum(1)
+    if bounded:
+        top = torch.where(mass > 0, scale, -torch.inf).to(work)
+    for start, stop in () if bounded else tiles:
+        s, _ = similarity.tile(rows, unit(slice(start * width, stop * width)))
+        inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
+        place = owners[inside] - start
+        own[inside] = s[inside, place]
+        z = s.mul_(scale)
+        z[inside, place] = -torch.inf
+        higher = torch.maximum(top, z.amax(1))
+        # A row whose only class so far is its own has no maximum yet.
+        safe = torch.where(higher.isfinite(), higher, 0.0)
+        mass = mass * (top - safe).exp() + z.sub_(safe[:, None]).exp_().sum(1)
+        top = higher
+    if sharded:
+        top, mass, own = _joined(top, mass, own)
+    others = top + mass.log()
+    logit, slope = target(own)
+    whole = torch.logaddexp(others, logit) if included else others
+    usable = whole.isfinite()
+    value = torch.where(usable, whole - logit, 0.0).sum() / max(n, 1)
+    if not gradient:
+        return value.to(x.dtype), ()
+    share = usable.to(work) / max(n, 1)
+    safe = torch.where(usable, whole, 0.0)
+    # Classes of other processes get no gradient here.
+    dx, dw = torch.zeros_like(rows), torch.zeros_like(table) if sharded else torch.empty_like(table)
+    at_target = ((logit - safe).exp() if included else torch.zeros_like(logit)) - 1
+    shift = (torch.log2(scale * share) - LOG2E * safe)[:, None]
+    for start, stop in tiles:
+        part = slice(start * width, stop * width)
+        directions = unit(part)
+        inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
+        place = owners[inside] - start
         if bounded:
-            top = torch.where(mass > 0, scale, -torch.inf).to(work)
-        for start, stop in () if bounded else tiles:
-            s, _ = similarity.tile(rows, unit(slice(start * width, stop * width)))
-            inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
-            place = owners[inside] - start
-            own[inside] = s[inside, place]
-            z = s.mul_(scale)
-            z[inside, place] = -torch.inf
-            higher = torch.maximum(top, z.amax(1))
-            # A row whose only class so far is its own has no maximum yet.
-            safe = torch.where(higher.isfinite(), higher, 0.0)
-            mass = mass * (top - safe).exp() + z.sub_(safe[:, None]).exp_().sum(1)
-            top = higher
-        if sharded:
-            top, mass, own = _joined(top, mass, own)
-        others = top + mass.log()
-        logit, slope = target(own)
-        whole = torch.logaddexp(others, logit) if included else others
-        usable = whole.isfinite()
-        value = torch.where(usable, whole - logit, 0.0).sum() / max(n, 1)
-        if not any(ctx.needs_input_grad[:2]):
-            return value.to(x.dtype)
-        share = usable.to(work) / max(n, 1)
-        safe = torch.where(usable, whole, 0.0)
-        # Classes of other processes get no gradient here.
-        dx, dw = torch.zeros_like(rows), torch.zeros_like(table) if sharded else torch.empty_like(table)
-        at_target = ((logit - safe).exp() if included else torch.zeros_like(logit)) - 1
-        shift = (torch.log2(scale * share) - LOG2E * safe)[:, None]
-        for start, stop in tiles:
-            part = slice(start * width, stop * width)
-            directions = unit(part)
-            inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
-            place = owners[inside] - start
-            if bounded:
-                saved = None
-                g = torch.addmm(shift, factor, directions.t()).exp2_()
-            else:
-                s, saved = similarity.tile(rows, directions)
-                g = s.mul_(scale).sub_(safe[:, None]).exp_().mul_((scale * share)[:, None])
-            g[inside, place] = (at_target * slope * share)[inside]
-            by_rows, by_vectors = similarity.gradient(rows, directions, g, saved)
-            dx += by_rows
-            # A vector of any length: what points along it changes nothing.
-            along = (by_vectors * directions).sum(1, keepdim=True)
-            torch.mul(by_vectors.addcmul_(along, directions, value=-1), reciprocals[part, None], out=dw[part])
-        if shards is not None:
-            dist.all_reduce(dx)
-            dx, dw = dx[shards.own] * shards.scale, dw.mul_(shards.scale)
-        ctx.save_for_backward(dx.to(x.dtype), dw.to(vectors.dtype))
-        return value.to(x.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        dx, dw = ctx.saved_tensors
-        # A loss that is minimised as it is has the factor 1, and a table of 10⁶ classes need not be copied.
-        if gradients[0].item() != 1.0:
-            dx, dw = dx * gradients[0], dw * gradients[0]
-        return dx, dw, None, None, None, None, None, None
+            saved = None
+            g = torch.addmm(shift, factor, directions.t()).exp2_()
+        else:
+            s, saved = similarity.tile(rows, directions)
+            g = s.mul_(scale).sub_(safe[:, None]).exp_().mul_((scale * share)[:, None])
+        g[inside, place] = (at_target * slope * share)[inside]
+        by_rows, by_vectors = similarity.gradient(rows, directions, g, saved)
+        dx += by_rows
+        # A vector of any length: what points along it changes nothing.
+        along = (by_vectors * directions).sum(1, keepdim=True)
+        torch.mul(by_vectors.addcmul_(along, directions, value=-1), reciprocals[part, None], out=dw[part])
+    if shards is not None:
+        dist.all_reduce(dx)
+        dx, dw = dx[shards.own] * shards.scale, dw.mul_(shards.scale)
+    return value.to(x.dtype), (dx.to(x.dtype), dw.to(vectors.dtype))
 
 
 def inverse_lengths(vectors: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from nearer.exceptions import LabelError, ParameterError
-from nearer.pairwise._panels import AllSum, Gradient, Pairing
+from nearer.pairwise._rule import Gradient, Pairing
 from nearer.relations import Relation
 from nearer.relations._relation import TableRelation
 
@@ -59,7 +59,7 @@ class Shards:
             )
         table = self.gather(relation.queries)
         related = relation.between(relation.queries, table)
-        return Pairing(queries, self.gather(queries), related, self.start, unit)
+        return Pairing(queries, self.gather(queries), related, self.start, unit, shards=self)
 
     def joint(self, queries: Tensor, relation: Relation, *, unit: bool) -> Pairing:
         """The whole batch as if this process had it alone; for losses that are not made of rows."""
@@ -86,12 +86,8 @@ class Shards:
         anchor = None if found.anchor_values is None else found.anchor_values[self.own] * self.scale
         return Gradient(found.value, own, None, anchor)
 
-    @property
-    def all_sum(self) -> AllSum:
-        return _all_sum
-
-
-def _all_sum(tensor: Tensor) -> Tensor:
-    total = tensor.clone()
-    dist.all_reduce(total)
-    return total
+    def all_sum(self, tensor: Tensor) -> Tensor:
+        """The sum of a tensor over all processes, the same in every one."""
+        total = tensor.clone()
+        dist.all_reduce(total)
+        return total

@@ -1,7 +1,8 @@
 """Joint similarity of several layers over all pairs, in symmetric tiles with exact gradients.
 
 K_ij = Π_l k_l(x_i, x_j) (or Σ_l) of a batch whose items each have several representations. Only tiles I ≤ J are
-visited, each is used for both of its roles, and no B × B array is ever held.
+visited, each is used for both of its roles, and no B × B array is ever held. It is no client of `Walk`, because a
+tile here is several products, one for each layer, and the gradient is gathered by the kernels.
 """
 
 from __future__ import annotations

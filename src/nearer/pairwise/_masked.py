@@ -9,6 +9,8 @@ from torch import Tensor
 
 __all__ = ["exponent_is_safe", "hardest", "masked_logsumexp", "soft_rows", "soft_rows_with_zero", "softplus"]
 
+LOG2E = math.log2(math.e)
+
 
 def masked_logsumexp(x: Tensor, mask: Tensor) -> Tensor:
     """log Σ_{mask} eˣ of each row, −∞ for an empty row; safe under autograd.
@@ -39,27 +41,30 @@ def exponent_is_safe(largest: float) -> bool:
     return largest <= 76.0  # e^76 times 65,536 terms is still below the largest float32
 
 
-def soft_rows(x: Tensor, mask: Tensor, largest: float = math.inf) -> tuple[Tensor, Tensor]:
-    """(log-sum-exp, softmax) of the chosen entries of each row; an empty row gives −∞ and zeros.
+def soft_rows(s: Tensor, mask: Tensor, factor: float = 1.0, *, largest: float = math.inf) -> tuple[Tensor, Tensor]:
+    """(log Σ eˣ, softmax) of x = factor·s over the chosen entries of each row; an empty row gives −∞ and zeros.
 
-    `largest` bounds |x| if that is known: without a row maximum the work is less than half.
+    `mask` is 1 and 0. `largest` bounds |x| if that is known: without a row maximum the work is less than half.
     """
     if exponent_is_safe(largest):
-        soft = x.exp().mul_(mask)
+        soft = torch.mul(s, factor * LOG2E).exp2_().mul_(mask)
         total = soft.sum(1, keepdim=True)
-        return total.log()[:, 0], soft.div_(total.clamp(min=torch.finfo(x.dtype).tiny))
-    filled = x.masked_fill(~mask, -math.inf)
+        return total.log().view(-1), soft.div_(total.clamp_(min=torch.finfo(s.dtype).tiny))
+    filled = (s * factor).masked_fill_(mask == 0, -math.inf)
     lse = torch.logsumexp(filled, 1)
-    return lse, (filled - lse.clamp(min=torch.finfo(x.dtype).min)[:, None]).exp_()
+    return lse, (filled - lse.clamp(min=torch.finfo(s.dtype).min)[:, None]).exp_()
 
 
-def soft_rows_with_zero(x: Tensor, mask: Tensor, largest: float = math.inf) -> tuple[Tensor, Tensor]:
-    """As `soft_rows` with one more logit 0 in every row: log(1 + Σ eˣ); an empty row gives 0 and zeros."""
+def soft_rows_with_zero(
+    s: Tensor, mask: Tensor, factor: float = 1.0, shift: float = 0.0, *, largest: float = math.inf
+) -> tuple[Tensor, Tensor]:
+    """As `soft_rows` of x = factor·(s − shift) with one more logit 0: log(1 + Σ eˣ); an empty row gives zeros."""
     if exponent_is_safe(largest):
-        soft = x.exp().mul_(mask)
+        soft = torch.mul(s, factor * LOG2E).exp2_().mul_(mask)
+        unit = math.exp(factor * shift)
         total = soft.sum(1, keepdim=True)
-        return total.log1p()[:, 0], soft.div_(total.add_(1))
-    filled = x.masked_fill(~mask, -math.inf)
+        return (total / unit).log1p_().view(-1), soft.div_(total.add_(unit))
+    filled = ((s - shift) * factor).masked_fill_(mask == 0, -math.inf)
     lse = torch.logsumexp(filled, 1)
     lse = torch.logaddexp(lse, torch.zeros_like(lse))
     return lse, (filled - lse[:, None]).exp_()

@@ -17,7 +17,7 @@ from nearer.losses import (
     RAWLoss,
     TripletLoss,
 )
-from nearer.pairwise import normalize_rows
+from nearer.pairwise._function import normalize_rows
 from nearer.relations import ClassLabels
 from nearer.reports._style import MUTED, TEN, house_style, new_figure
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from nearer._validation import check_int, check_number
 from nearer.geometry import Mahalanobis, OrthogonalMap, normalize
 from nearer.graph import class_shares, find_modes, nearest_neighbors, propagate, two_sided_affinity
-from nearer.losses import angular_factor_gradient, angular_margins, tangent_weight
+from nearer.losses.pairs._angular_triplets import angular_factor_gradient, angular_margins, tangent_weight
 from nearer.mining import mine_neighborhood, mine_signed
 from nearer.training._riemannian import RiemannianAdam, riemannian_conjugate_gradient
 
@@ -52,7 +52,7 @@ class NeighborhoodAngular:
         generator: torch.Generator | None = None,
     ) -> None:
         self.k, self.gamma = check_int(k, "k", minimum=2), gamma
-        self.weight = tangent_weight(alpha)
+        self.weight = tangent_weight(alpha, "alpha")
         self.metric_steps = check_int(metric_steps, "metric_steps", minimum=0)
         self.literal, self.orthogonal, self.modes_only = literal, orthogonal, modes_only
         start = OrthogonalMap(in_features, out_features, generator=generator)
@@ -140,7 +140,7 @@ class BelievedAngular:
         generator: torch.Generator | None = None,
     ) -> None:
         self.k, self.gamma = check_int(k, "k"), gamma
-        self.weight = tangent_weight(alpha)
+        self.weight = tangent_weight(alpha, "alpha")
         self.believed = check_number(believed, "believed", above=0.0, maximum=1.0)
         self.orthogonal, self.generator = orthogonal, generator
         start = OrthogonalMap(in_features, out_features, generator=generator)

@@ -29,7 +29,7 @@ from nearer.estimators.partial._partly_labeled import PartlyLabeledLearner
 from nearer.exceptions import NearerWarning, ParameterError, ShapeError
 from nearer.geometry import embed, normalize
 from nearer.graph import Neighbors, class_shares, nearest_neighbors, propagate, two_sided_affinity
-from nearer.losses import angular_factor_gradient, tangent_weight
+from nearer.losses.pairs._angular_triplets import angular_factor_gradient, tangent_weight
 from nearer.mining import mine_neighborhood, mine_signed
 from nearer.training import BelievedAngular, NeighborhoodAngular, Plan, alternate
 from nearer.training._riemannian import riemannian_conjugate_gradient
@@ -166,7 +166,7 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
         if not len(found):
             return start, 1
         a, p, n = (z[column] for column in found.T)
-        closer, farther, weight = a - p, n - (a + p) / 2, tangent_weight(self.alpha)
+        closer, farther, weight = a - p, n - (a + p) / 2, tangent_weight(self.alpha, "alpha")
         descent = riemannian_conjugate_gradient(
             lambda L: angular_factor_gradient(closer, farther, L, weight), start, max_iter=max_iter
         )

@@ -14,7 +14,9 @@ from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.layers._layer_kernels import Gaussian
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.losses.proxies._margin_softmax import AMSoftmaxLoss
+from nearer.pairwise._function import attach, refuse_second
 from nearer.pairwise._joint import joint_similarity
+from nearer.pairwise._rule import inner_settings
 
 __all__ = ["IntraClassPenalty", "JMMDLoss", "JRDLoss", "JRSLoss", "class_layer"]
 
@@ -34,6 +36,8 @@ class JRSLoss(nn.Module):
 
     Reference: Chu et al. 2020 (JRD), eqs. 6 and 7; N_pairs counts ordered pairs.
     """
+
+    extra_repr = inner_settings
 
     def __init__(self, *, kernels: Sequence[Any] | None = None, combine: Combine = "product") -> None:
         super().__init__()
@@ -121,6 +125,8 @@ class JRDLoss(nn.Module):
     True
     """
 
+    extra_repr = inner_settings
+
     def __init__(self, softmax: AMSoftmaxLoss, *, alpha: float = 1.0, jrs: JRSLoss | None = None) -> None:
         super().__init__()
         self.softmax = softmax
@@ -162,28 +168,15 @@ def pair_mean(
     pairs: Literal["different", "same"],
 ) -> Tensor:
     """The mean of the joint similarity over ordered pairs of different (or of the same) classes."""
-    value: Tensor = _PairMean.apply(kernels, labels, combine, pairs, *layers)  # type: ignore[no-untyped-call]
-    return value
-
-
-class _PairMean(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, kernels: Any, labels: Tensor, combine: Any, pairs: Any, *layers: Tensor) -> Tensor:
+    wanted = torch.is_grad_enabled() and any(layer.requires_grad for layer in layers)
+    with torch.no_grad():
         wide = [layer if layer.dtype == torch.float64 else layer.float() for layer in layers]
         fitted = [kernel.fitted(layer) for kernel, layer in zip(kernels, wide, strict=True)]
-        wanted = any(ctx.needs_input_grad[4:])
-        value = joint_similarity(fitted, labels, combine=combine, pairs=pairs, gradient=wanted)
-        if wanted:
-            saved = [kernel.gradient().to(layer.dtype) for kernel, layer in zip(fitted, layers, strict=True)]
-            ctx.save_for_backward(*saved)
-        return value.to(layers[0].dtype)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        # A loss that is minimised as it is has the factor 1: no pass over the gradients is needed for it.
-        if gradients[0].item() == 1.0:
-            return (None, None, None, None, *ctx.saved_tensors)
-        return (None, None, None, None, *(saved * gradients[0] for saved in ctx.saved_tensors))
+        value = joint_similarity(fitted, labels, combine=combine, pairs=pairs, gradient=wanted).to(layers[0].dtype)
+        if not wanted:
+            return value
+        gradients = [kernel.gradient().to(layer.dtype) for kernel, layer in zip(fitted, layers, strict=True)]
+    return attach(value, layers, gradients)
 
 
 class _KernelLog(torch.autograd.Function):
@@ -191,9 +184,9 @@ class _KernelLog(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, kernel: Any, x: Tensor) -> Tensor:
-        ctx.kernel = kernel.fitted(x)
-        tile = ctx.kernel.tile(slice(None), slice(None))
-        ctx.save_for_backward(x.new_ones(()) if tile.slope is None else tile.slope)
+        ctx.kernel = kernel
+        tile = kernel.fitted(x).tile(slice(None), slice(None))
+        ctx.save_for_backward(x, x.new_ones(()) if tile.slope is None else tile.slope)
         # A pair too far for single precision counts as the farthest that is not.
         log: Tensor = (
             tile.value.clamp_min(torch.finfo(x.dtype).tiny).log() if tile.log is None else tile.log.clone()
@@ -201,12 +194,16 @@ class _KernelLog(torch.autograd.Function):
         return log + math.log(tile.constant)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
-        (slope,) = ctx.saved_tensors
-        weights = gradients[0] * slope
-        # All ordered pairs are in one tile, and K is symmetric: both roles of an item.
-        ctx.kernel.pull(weights + weights.t(), slice(None), slice(None), mirrored=False)
-        return None, ctx.kernel.gradient()
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, slope = ctx.saved_tensors
+        with torch.no_grad():
+            weights = gradients[0] * slope
+            # A fitted kernel gathers one gradient, so every backward pass has its own.
+            fitted = ctx.kernel.fitted(x.detach())
+            # All ordered pairs are in one tile, and K is symmetric: both roles of an item.
+            fitted.pull(weights + weights.t(), slice(None), slice(None), mirrored=False)
+            gradient = fitted.gradient()
+        return None, *refuse_second([x], [gradient])
 
 
 def _differentiable_log(kernel: Any, x: Tensor) -> Tensor:

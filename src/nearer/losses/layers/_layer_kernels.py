@@ -8,6 +8,7 @@ from torch import Tensor
 from nearer._validation import check_int, check_number
 from nearer.exceptions import NotFiniteError
 from nearer.pairwise._joint import KernelTile
+from nearer.pairwise._rule import settings_of
 
 __all__ = ["Gaussian", "Laplace", "MomentGenerating", "Polynomial", "mean_squared_distance"]
 
@@ -38,6 +39,8 @@ class Gaussian:
     >>> kernel.tile(slice(0, 1), slice(1, 2)).value.log()
     tensor([[-0.5000]])
     """
+
+    __repr__ = settings_of
 
     def __init__(self, *, components: int = 3, bandwidth: float | None = None) -> None:
         self.components = check_int(components, "components")
@@ -94,6 +97,8 @@ class _FittedGaussian:
 class Laplace:
     """k = e^{−‖x − y‖₁/σ}, σ the mean L1 distance of the batch, or fixed. No matrix product does it."""
 
+    __repr__ = settings_of
+
     def __init__(self, *, bandwidth: float | None = None) -> None:
         self.bandwidth = None if bandwidth is None else check_number(bandwidth, "bandwidth", above=0.0)
 
@@ -130,6 +135,8 @@ class _FittedLaplace:
 class Polynomial:
     """k = (xᵀy + 1)^p; unbounded, so keep its weight small. A negative base counts as 0."""
 
+    __repr__ = settings_of
+
     def __init__(self, *, degree: int = 2) -> None:
         self.degree = check_int(degree, "degree")
 
@@ -140,6 +147,8 @@ class Polynomial:
 
 class MomentGenerating:
     """k = e^{xᵀy}; unbounded: long rows are an error, normalise such a layer first."""
+
+    __repr__ = settings_of
 
     def fitted(self, x: Tensor) -> _FittedProduct:
         """Refuse a batch on which it would overflow."""

@@ -1,4 +1,8 @@
-"""Angular losses: the angle at the negative of a triplet is kept below α."""
+"""Angular losses: the angle at the negative of a triplet is kept below a bound.
+
+A term needs the rows of both ends of a positive pair, so these losses go over the panels by positive pairs; classes
+of one size go over the tiles of a walk.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,17 @@ from torch import Tensor
 
 from nearer._validation import check_choice, check_number
 from nearer.exceptions import ParameterError
-from nearer.losses.pairs._pair_loss import PairLoss, as_function
-from nearer.losses.pairs._row_loss import sortable_labels
-from nearer.losses.pairs._softmax import divide
+from nearer.losses.pairs._pair_loss import PairLoss
+from nearer.pairwise import Miner, Panel
 from nearer.pairwise._angles import angular_by_tiles
 from nearer.pairwise._masked import masked_logsumexp, soft_rows_with_zero, softplus
-from nearer.pairwise._panels import AllSum, Gradient, Miner, Pairing, Panel, forced_tile, iterate_panels
+from nearer.pairwise._panels import forced_tile, iterate_panels
+from nearer.pairwise._reduce import divisor
+from nearer.pairwise._rule import Gradient, Pairing
+from nearer.pairwise._walk import sortable
 from nearer.relations import Triplets
 
-__all__ = ["AngularLoss", "AngularTripletLoss", "angular", "angular_triplet"]
+__all__ = ["AngularLoss", "AngularTripletLoss"]
 
 _CHUNK = 1 << 20
 
@@ -31,11 +37,11 @@ class _PositivePairLoss(PairLoss):
 
     reductions = ("tuples", "mean", "sum")
 
-    def __init__(self, *, alpha: float, reduction: str, miner: Miner | None) -> None:
+    def __init__(self, *, angle: float, reduction: str, miner: Miner | None) -> None:
         super().__init__(reduction=reduction, miner=miner)
         # Beyond 70° the exponents of float32 would need a running maximum, and nobody has used such angles.
-        self.alpha = check_number(alpha, "alpha", above=0.0, maximum=70.0)
-        tangent = math.tan(math.radians(self.alpha)) ** 2
+        self.angle = check_number(angle, "angle", above=0.0, maximum=70.0)
+        tangent = math.tan(math.radians(self.angle)) ** 2
         self.push, self.pull = 4 * tangent, 2 * (1 + tangent)
 
     @abstractmethod
@@ -53,9 +59,9 @@ class _PositivePairLoss(PairLoss):
         a, p = panel.positive.nonzero(as_tuple=True)
         f = self.push * (s[a] + s[p]) - self.pull * s[a, p][:, None]
         total, count = self.term_formula(f, panel.negative[a])
-        return divide(total, self.reduction, count, len(s))
+        return total / divisor(self.reduction, len(s), count)
 
-    def weigh(self, panel: Panel) -> Tensor:
+    def dense_weights(self, panel: Panel) -> Tensor:
         s = panel.similarity
         if s.shape[0] != s.shape[1]:
             raise ParameterError(_NO_DATABASE)
@@ -65,17 +71,9 @@ class _PositivePairLoss(PairLoss):
         g = torch.zeros_like(s)
         g.index_add_(0, a, self.push * slope).index_add_(0, p, self.push * slope)
         g.index_put_((a, p), -self.pull * slope.sum(1), accumulate=True)
-        return divide(g, self.reduction, int(count.sum()), len(s))
+        return g / divisor(self.reduction, len(s), int(count.sum()))
 
-    def program(
-        self,
-        pairing: Pairing,
-        anchor_values: Tensor | None,
-        gradient: bool,
-        *,
-        total_anchors: int | None = None,
-        all_sum: AllSum | None = None,
-    ) -> Gradient:
+    def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Positive pairs in chunks, each a query against the batch."""
         if not pairing.shared:
             raise ParameterError(_NO_DATABASE)
@@ -102,7 +100,7 @@ class _PositivePairLoss(PairLoss):
                     d_z += slope.T @ query
                     d_z.index_add_(0, a, d_query + towards * z[p])
                     d_z.index_add_(0, p, d_query + towards * z[a])
-        scale = float(divide(torch.ones((), dtype=torch.float64), self.reduction, int(count), len(z)))
+        scale = 1 / divisor(self.reduction, len(z), int(count))
         return Gradient((total * scale).to(z.dtype), d_z.mul_(scale) if gradient else None)
 
 
@@ -113,14 +111,14 @@ class AngularLoss(_PositivePairLoss):
     Positive pairs without a negative add 0 and are counted.
 
     >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    >>> round(AngularLoss(alpha=45)(z, torch.tensor([0, 0, 1])).item(), 4)  # log(1 + e^-4)
+    >>> round(AngularLoss(angle=45)(z, torch.tensor([0, 0, 1])).item(), 4)  # log(1 + e^-4)
     0.0181
 
     Often added to `NPairsLoss` with weight 2. Reference: Wang et al. 2017.
     """
 
-    def __init__(self, *, alpha: float = 45.0, reduction: str = "tuples", miner: Miner | None = None) -> None:
-        super().__init__(alpha=alpha, reduction=reduction, miner=miner)
+    def __init__(self, *, angle: float = 45.0, reduction: str = "tuples", miner: Miner | None = None) -> None:
+        super().__init__(angle=angle, reduction=reduction, miner=miner)
 
     def term_formula(self, f: Tensor, negative: Tensor) -> tuple[Tensor, int]:
         return softplus(masked_logsumexp(f, negative)).sum(), len(f)
@@ -129,22 +127,13 @@ class AngularLoss(_PositivePairLoss):
         value, slope = soft_rows_with_zero(f, negative)
         return value, slope, torch.ones_like(value)
 
-    def program(
-        self,
-        pairing: Pairing,
-        anchor_values: Tensor | None,
-        gradient: bool,
-        *,
-        total_anchors: int | None = None,
-        all_sum: AllSum | None = None,
-    ) -> Gradient:
+    def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """For class labels of equal sizes e^{f} factors over tiles; otherwise by positive pairs."""
-        labels = sortable_labels(pairing, self.miner, small=24)
-        if labels is not None:
-            found = angular_by_tiles(pairing.queries, labels, self.push, self.pull, self.reduction, gradient)
-            if found is not None:
-                return found
-        return super().program(pairing, anchor_values, gradient, total_anchors=total_anchors, all_sum=all_sum)
+        if self.miner is None and pairing.shared and sortable(pairing, small=24):
+            factored = angular_by_tiles(pairing, self.push, self.pull, self.reduction, gradient)
+            if factored is not None:
+                return factored
+        return super().program(pairing, anchor_values, gradient)
 
 
 class AngularTripletLoss(_PositivePairLoss):
@@ -154,7 +143,7 @@ class AngularTripletLoss(_PositivePairLoss):
     `relations.Triplets`; mean over triplets. Identical embeddings give m = 0: log 2 each, and no gradient.
 
     >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    >>> AngularTripletLoss(alpha=45, cost="hinge")(z, torch.tensor([0, 0, 1])).item()  # [0 − 4·2]₊
+    >>> AngularTripletLoss(angle=45, cost="hinge")(z, torch.tensor([0, 0, 1])).item()  # [0 − 4·2]₊
     0.0
 
     The semi-supervised method adds an orthogonal L. Reference: Wang et al. 2017; Dutta et al. 2021.
@@ -163,12 +152,12 @@ class AngularTripletLoss(_PositivePairLoss):
     def __init__(
         self,
         *,
-        alpha: float = 45.0,
+        angle: float = 45.0,
         cost: str = "softplus",
         reduction: str = "tuples",
         miner: Miner | None = None,
     ) -> None:
-        super().__init__(alpha=alpha, reduction=reduction, miner=miner)
+        super().__init__(angle=angle, reduction=reduction, miner=miner)
         self.cost = check_choice(cost, "cost", ["softplus", "hinge"])
         self.shift = 2 - 1.5 * self.push
 
@@ -184,19 +173,11 @@ class AngularTripletLoss(_PositivePairLoss):
             value, slope = m.clamp(min=0), (m > 0).to(m.dtype)
         return (value * negative).sum(1), slope.mul_(negative), negative.sum(1)
 
-    def program(
-        self,
-        pairing: Pairing,
-        anchor_values: Tensor | None,
-        gradient: bool,
-        *,
-        total_anchors: int | None = None,
-        all_sum: AllSum | None = None,
-    ) -> Gradient:
+    def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Listed triplets are gathered; labels go by positive pairs."""
         if isinstance(pairing.relation, Triplets) and self.miner is None:
             return self._listed(pairing.queries, pairing.relation.triplets, gradient)
-        return super().program(pairing, anchor_values, gradient, total_anchors=total_anchors, all_sum=all_sum)
+        return super().program(pairing, anchor_values, gradient)
 
     def _listed(self, z: Tensor, triplets: Tensor, gradient: bool) -> Gradient:
         """O(triplets·d): each listed triplet once, no crossing of positives with other negatives."""
@@ -204,7 +185,7 @@ class AngularTripletLoss(_PositivePairLoss):
         query = a + p
         f = self.push * (query * n).sum(1) - self.pull * (a * p).sum(1)
         value, slope, _ = self.terms(f[:, None], torch.ones_like(f, dtype=torch.bool)[:, None])
-        scale = float(divide(torch.ones((), dtype=torch.float64), self.reduction, len(f), len(z)))
+        scale = 1 / divisor(self.reduction, len(z), len(f))
         if not gradient:
             return Gradient(value.sum() * scale, None)
         d_z = torch.zeros_like(z)
@@ -219,6 +200,3 @@ class AngularTripletLoss(_PositivePairLoss):
 
 
 _NO_DATABASE = "angular losses need the row of the positive too, so they take no `database`. Use TripletLoss."
-
-angular = as_function(AngularLoss, "angular")
-angular_triplet = as_function(AngularTripletLoss, "angular_triplet")

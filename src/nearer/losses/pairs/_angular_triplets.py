@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from nearer._validation import as_matrix, check_choice, check_number
 from nearer.exceptions import ShapeError
+from nearer.pairwise._rule import inner_settings
 
 __all__ = [
     "ProjectedAngularLoss",
@@ -26,13 +27,13 @@ __all__ = [
 ]
 
 
-def tangent_weight(alpha: float) -> float:
+def tangent_weight(angle: float, name: str = "angle") -> float:
     """`4tan²α` for α in degrees, between 0 and 90.
 
     >>> round(tangent_weight(45), 6)
     4.0
     """
-    angle = check_number(alpha, "alpha", above=0.0, maximum=89.0)
+    angle = check_number(angle, name, above=0.0, maximum=89.0)
     return 4 * math.tan(math.radians(angle)) ** 2
 
 
@@ -83,7 +84,7 @@ def angular_factor_gradient(near: Tensor, far: Tensor, factor: Tensor, weight: f
 
 
 def projected_angular(
-    embeddings: Any, triplets: Any, factor: Any = None, *, alpha: float = 40.0, reduction: str = "sum"
+    embeddings: Any, triplets: Any, factor: Any = None, *, angle: float = 40.0, reduction: str = "sum"
 ) -> Tensor:
     """`Σ softplus(m)` over triplets (m, 3) of row numbers, for embeddings (n, d) and a factor L (d, l) or none.
 
@@ -97,7 +98,7 @@ def projected_angular(
     """
     check_choice(reduction, "reduction", ["sum", "mean"])
     z = as_matrix(embeddings, "embeddings")
-    weight = tangent_weight(alpha)
+    weight = tangent_weight(angle)
     L = None if factor is None else as_matrix(factor, "factor")
     if L is not None and L.shape[0] != z.shape[1]:
         raise ShapeError(
@@ -113,18 +114,20 @@ def projected_angular(
 class ProjectedAngularLoss(nn.Module):
     """`projected_angular` as a module: called with embeddings, triplets and the factor.
 
-    >>> loss = ProjectedAngularLoss(alpha=45, reduction="mean")
+    >>> loss = ProjectedAngularLoss(angle=45, reduction="mean")
     >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
     >>> round(loss(z, [[0, 1, 2]]).item(), 6)  # log(1 + e^-16)
     0.0
     """
 
-    def __init__(self, *, alpha: float = 40.0, reduction: str = "sum") -> None:
+    extra_repr = inner_settings
+
+    def __init__(self, *, angle: float = 40.0, reduction: str = "sum") -> None:
         super().__init__()
-        tangent_weight(alpha)
-        self.alpha = alpha
+        tangent_weight(angle)
+        self.angle = angle
         self.reduction = check_choice(reduction, "reduction", ["sum", "mean"])
 
     def forward(self, embeddings: Tensor, triplets: Any, factor: Tensor | None = None) -> Tensor:
         """The loss of the triplets, (n, d), (m, 3) and (d, l) -> a scalar."""
-        return projected_angular(embeddings, triplets, factor, alpha=self.alpha, reduction=self.reduction)
+        return projected_angular(embeddings, triplets, factor, angle=self.angle, reduction=self.reduction)

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from nearer._validation import check_number
-from nearer.losses.pairs._pair_loss import as_function
 from nearer.losses.pairs._row_loss import RowLoss
-from nearer.losses.pairs._softmax import divide
-from nearer.pairwise._masked import exponent_is_safe, masked_logsumexp, soft_rows, softplus
-from nearer.pairwise._panels import Miner, Panel, Rows
-from nearer.pairwise._segments import Block, Segments
-from nearer.pairwise._symmetric import Factors
+from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
+from nearer.pairwise._masked import LOG2E, exponent_is_safe, masked_logsumexp, soft_rows, softplus
 
-__all__ = ["CircleLoss", "circle"]
+__all__ = ["CircleLoss"]
 
 
 class CircleLoss(RowLoss):
@@ -33,6 +26,7 @@ class CircleLoss(RowLoss):
     Reference: Sun et al. 2020, per anchor (m = 0.4, γ = 80 are common settings).
     """
 
+    small = 256
     reductions = ("active", "mean", "sum")
 
     def __init__(
@@ -49,84 +43,46 @@ class CircleLoss(RowLoss):
 
     def _slopes(self, s: Tensor) -> tuple[Tensor, Tensor]:
         """γα of positives (negated) and of negatives, constants of the gradient."""
-        with torch.no_grad():
-            return (
-                -self.gamma * (1 + self.margin - s).clamp(min=0),
-                self.gamma * (s + self.margin).clamp(min=0),
-            )
+        fixed = s.detach()
+        return (fixed - 1 - self.margin).clamp(max=0).mul_(self.gamma), (fixed + self.margin).clamp(min=0).mul_(
+            self.gamma
+        )
 
-    def formula(self, panel: Panel) -> Tensor:
+    def value(self, panel: Panel) -> Terms:
         s, m = panel.similarity, self.margin
         a_p, a_n = self._slopes(s)
         pull = masked_logsumexp(a_p * (s - 1 + m), panel.positive)
         push = masked_logsumexp(a_n * (s - m), panel.negative)
         both = panel.positive.any(1) & panel.negative.any(1)
-        return divide(softplus(pull[both] + push[both]).sum(), self.reduction, int(both.sum()), len(s))
+        return Terms(softplus(torch.where(both, pull + push, -torch.inf)), both)
 
-    def rows(self, panel: Panel) -> Rows:
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
         s, m = panel.similarity, self.margin
         a_p, a_n = self._slopes(s)
-        pull, w_p = soft_rows(a_p * (s - 1 + m), panel.positive)
-        push, w_n = soft_rows(a_n * (s - m), panel.negative, self._largest_push(panel.bound))
+        pull, w_p = soft_rows((s - (1 - m)).mul_(a_p), panel.p)
+        push, w_n = soft_rows((s - m).mul_(a_n), panel.n, largest=self._largest_push(panel.bound))
         both = torch.isfinite(pull) & torch.isfinite(push)
         total = torch.where(both, pull + push, -torch.inf)
         weight = w_n.mul_(a_n).add_(w_p.mul_(a_p)).mul_(torch.sigmoid(total)[:, None])
-        return Rows(softplus(total), weight, active=both)
+        return Terms(softplus(total), both), weight
 
     def _largest_push(self, bound: float) -> float:
         """The largest exponent of a negative, at s = bound; below −m it is 0, between it is at least −γm²."""
         return self.gamma * max((bound + self.margin) * abs(bound - self.margin), self.margin**2)
 
-    def kernel(self, bound: float) -> CircleKernel | None:
-        return CircleKernel(self) if exponent_is_safe(self._largest_push(bound)) else None
+    def statistic(self, bound: float) -> Statistic | None:
+        if not exponent_is_safe(self._largest_push(bound)):
+            return None
 
+        def tile(s: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
+            slope = torch.add(s, self.margin, out=spare).clamp_(min=0).mul_(self.gamma * LOG2E)
+            e = s.sub_(self.margin).mul_(slope).exp2_()
+            return e, slope.mul_(e)
 
-@dataclass(frozen=True)
-class CircleKernel:
-    """e = e^{γα_n(s−m)}, w = γα_n·e. Positives are few: their logarithms are taken with a row maximum."""
+        def head(far: Far, near: Near) -> Terms:
+            pull = near.logsumexp(lambda s: self._slopes(s)[0] * (s - 1 + self.margin))
+            both = (near.count > 0) & (far.sum > 0)
+            total = pull + torch.where(both, far.sum, 1.0).log()
+            return Terms(softplus(torch.where(both, total, -torch.inf)), both)
 
-    loss: CircleLoss
-    scale: float = 1.0
-    one_pass: bool = False
-    counts: bool = False
-
-    def nothing(self, scaled: Tensor) -> bool:
-        return False
-
-    def tile(self, scaled: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
-        m, gamma = self.loss.margin, self.loss.gamma
-        slope = torch.add(scaled, m, out=spare).clamp_(min=0).mul_(gamma * math.log2(math.e))
-        e = scaled.sub_(m).mul_(slope).exp2_()
-        return e, slope.mul_(e)
-
-    def negative_factors(self, segments: Segments, dtype: torch.dtype) -> Tensor:
-        raise TypeError("a log-sum-exp needs its sums first")
-
-    def factors(self, sums: Tensor, active: float, segments: Segments, embeddings: Tensor) -> Factors:
-        loss = self.loss
-
-        def logits(s: Tensor, block: Block) -> tuple[Tensor, Tensor]:
-            slope = -loss.gamma * (1 + loss.margin - s).clamp(min=0)
-            x = slope * (s - 1 + loss.margin)
-            return x.masked_fill(block.other == 0, -torch.inf), slope
-
-        pull = segments.reduce_positives(
-            embeddings, lambda s, b: torch.logsumexp(logits(s, b)[0], 2), fill=-torch.inf
-        )
-        both = torch.isfinite(pull) & (sums > 0)
-        safe = torch.where(both, sums, 1.0)
-        total = torch.where(both, pull + safe.log(), -torch.inf)
-        value = softplus(total)
-        terms = {"sum": 1.0, "mean": float(segments.n)}.get(loss.reduction, max(float(both.sum()), 1.0))
-        outer = torch.sigmoid(total) / terms
-
-        def positive(s: Tensor, block: Block) -> Tensor:
-            x, slope = logits(s, block)
-            own = torch.where(both, pull, 0.0)[block.rows][:, :, None]
-            return (x - own).exp() * slope * outer[block.rows][:, :, None]
-
-        # w carries log₂e from the folded exponent.
-        return Factors(value.sum() / terms, outer / (safe * math.log2(math.e)), positive)
-
-
-circle = as_function(CircleLoss, "circle")
+        return Statistic(tile, head, slope=1 / LOG2E)

@@ -15,6 +15,7 @@ from nearer._validation import as_labels, check_int, check_number
 from nearer.losses.layers._layer_input import LayerInput
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.losses.pairs._weighted_squares import sum_weighted_squares
+from nearer.pairwise._rule import inner_settings
 
 __all__ = ["EnergyConfusionLoss", "energy_confusion"]
 
@@ -63,7 +64,16 @@ class EnergyConfusionLoss(nn.Module):
     torch.Size([])
 
     Reference: Chen and Deng 2019; λ = 0.13 in the release.
+
+    Args:
+        loss: the metric loss.
+        layer: the module that makes the embeddings.
+        weight: λ.
+        pairs: how many pairs of classes are drawn for a batch.
+        generator: where random numbers come from; torch's own if None.
     """
+
+    extra_repr = inner_settings
 
     def __init__(
         self,

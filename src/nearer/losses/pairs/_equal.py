@@ -6,11 +6,10 @@ import torch
 from torch import Tensor
 
 from nearer._validation import check_choice
-from nearer.losses.pairs._pair_loss import as_function
 from nearer.losses.pairs._row_loss import RowLoss
-from nearer.pairwise._panels import Miner, Panel, Rows
+from nearer.pairwise import Miner, Panel, Terms
 
-__all__ = ["EqualWeightLoss", "equal_weight"]
+__all__ = ["EqualWeightLoss"]
 
 
 class EqualWeightLoss(RowLoss):
@@ -28,22 +27,16 @@ class EqualWeightLoss(RowLoss):
         super().__init__(reduction=reduction, miner=miner)
         self.per = check_choice(per, "per", ["side", "pair"])
 
-    def _counts(self, panel: Panel) -> tuple[Tensor, Tensor]:
-        p, n = panel.positive.sum(1).clamp(min=1), panel.negative.sum(1).clamp(min=1)
-        dtype = panel.similarity.dtype
-        return (p.to(dtype), n.to(dtype)) if self.per == "side" else (torch.ones_like(p, dtype=dtype),) * 2
+    def value(self, panel: Panel) -> Terms:
+        s, p, n = panel.similarity, panel.positive, panel.negative
+        pull, push = ((1 - s) * p).sum(1), (s * n).sum(1)
+        if self.per == "side":
+            pull, push = pull / p.sum(1).clamp(min=1), push / n.sum(1).clamp(min=1)
+        return Terms(pull + push)
 
-    def formula(self, panel: Panel) -> Tensor:
-        s = panel.similarity
-        n_p, n_n = self._counts(panel)
-        total = (((1 - s) * panel.positive).sum(1) / n_p + (s * panel.negative).sum(1) / n_n).sum()
-        return total / max(len(s), 1) if self.reduction == "mean" else total
-
-    def rows(self, panel: Panel) -> Rows:
-        s = panel.similarity
-        n_p, n_n = self._counts(panel)
-        p, n = panel.positive / n_p[:, None], panel.negative / n_n[:, None]
-        return Rows(((1 - s) * p + s * n).sum(1), n - p)
-
-
-equal_weight = as_function(EqualWeightLoss, "equal_weight")
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
+        p, n = panel.p, panel.n
+        if self.per == "side":
+            p, n = (mask / mask.sum(1, keepdim=True).clamp_(min=1) for mask in (p, n))
+        weight = n - p
+        return Terms(p.sum(1) + torch.linalg.vecdot(weight, panel.similarity)), weight

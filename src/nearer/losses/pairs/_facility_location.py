@@ -1,4 +1,7 @@
-"""Clustering by facility location: the true clustering must score better than any other by how wrong that is."""
+"""Clustering by facility location: the true clustering must score better than any other by how wrong that is.
+
+Inference looks at all distances of the batch at once, so it has a driver of its own.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,13 @@ from torch import Tensor
 
 from nearer._validation import as_labels, as_tensor, check_int, check_number
 from nearer.exceptions import LabelError, ShapeError
-from nearer.losses.pairs._pair_loss import PairLoss, as_function
+from nearer.losses.pairs._pair_loss import PairLoss
+from nearer.pairwise import Panel
 from nearer.pairwise._counting import equal_within
-from nearer.pairwise._panels import AllSum, Gradient, Pairing, Panel
+from nearer.pairwise._rule import Gradient, Pairing
 from nearer.relations import ClassLabels
 
-__all__ = ["FacilityLocationLoss", "choose_medoids", "facility_location"]
+__all__ = ["FacilityLocationLoss", "choose_medoids"]
 
 # Entries of (items × candidates) that are scored at once.
 _BLOCK = 1 << 22
@@ -72,7 +76,7 @@ class FacilityLocationLoss(PairLoss):
         every = torch.arange(len(d))
         return (d[every, own].sum() - d[every, found].sum() + wrong).clamp(min=0) * self._scale(len(d))
 
-    def weigh(self, panel: Panel) -> Tensor:
+    def dense_weights(self, panel: Panel) -> Tensor:
         assert panel.squared is not None
         weight, codes = torch.zeros_like(panel.squared), _codes(panel)
         if int(codes.max()) < 1:
@@ -87,15 +91,7 @@ class FacilityLocationLoss(PairLoss):
         weight.index_put_((every, found), -slope[1], accumulate=True)
         return weight * self._scale(len(codes))
 
-    def program(
-        self,
-        pairing: Pairing,
-        anchor_values: Tensor | None,
-        gradient: bool,
-        *,
-        total_anchors: int | None = None,
-        all_sum: AllSum | None = None,
-    ) -> Gradient:
+    def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Inference on the distances of the batch, then 2n pairs with a weight."""
         if not pairing.shared or type(pairing.relation) is not ClassLabels:
             raise LabelError("FacilityLocationLoss needs class labels and takes no `database`.")
@@ -253,6 +249,3 @@ class _Search:
         information = (h_clusters + self.entropy - h_joint).clamp(min=0)
         shared: Tensor = information / (h_clusters * self.entropy).sqrt().clamp(min=1e-10)
         return shared
-
-
-facility_location = as_function(FacilityLocationLoss, "facility_location")

@@ -1,4 +1,7 @@
-"""The global loss: means and variances of the squared distances of all positive and of all negative pairs."""
+"""The global loss: means and variances of the squared distances of all positive and of all negative pairs.
+
+Its statistic is global, the moments of both sides, so it goes over the panels twice by itself.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from nearer._validation import check_number
-from nearer.losses.pairs._pair_loss import PairLoss, as_function
+from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.losses.pairs._triplet import TripletLoss
-from nearer.pairwise._panels import AllSum, Gradient, Miner, Pairing, Panel, Rows, by_panels, iterate_panels
+from nearer.pairwise import Miner, Panel, Rule, Terms
+from nearer.pairwise._panels import by_panels, iterate_panels
+from nearer.pairwise._rule import Gradient, Pairing, Prepared
 
-__all__ = ["GlobalLoss", "SmartMiningLoss", "global_statistics"]
+__all__ = ["GlobalLoss", "SmartMiningLoss"]
 
 
 class GlobalLoss(PairLoss):
@@ -40,9 +45,9 @@ class GlobalLoss(PairLoss):
         self.margin = check_number(margin, "margin")
 
     def formula(self, panel: Panel) -> Tensor:
-        assert panel.squared is not None
-        near, far = panel.squared[panel.positive], panel.squared[panel.negative]
-        total = panel.squared.sum() * 0
+        squared = panel.measured()
+        near, far = squared[panel.positive], squared[panel.negative]
+        total = squared.sum() * 0
         for side in (near, far):
             if len(side):
                 total = total + side.var(correction=0)
@@ -50,8 +55,8 @@ class GlobalLoss(PairLoss):
             total = total + self.weight * (near.mean() - far.mean() + self.margin).clamp(min=0)
         return total
 
-    def weigh(self, panel: Panel) -> Tensor:
-        return self._rule(_sums(panel)).rows(panel).weight
+    def dense_weights(self, panel: Panel) -> Tensor:
+        return self._rule(_sums(panel)).weigh(panel)[1]
 
     def _rule(self, sums: Tensor) -> _SideWeights:
         """The weights that follow from count, sum and sum of squares of both sides, (2, 3)."""
@@ -64,68 +69,46 @@ class GlobalLoss(PairLoss):
         slopes = [(float(mean[side]), 1 / max(float(count[side]), 1.0)) for side in (0, 1)]
         return _SideWeights(value, slopes[0], slopes[1], push)
 
-    def program(
-        self,
-        pairing: Pairing,
-        anchor_values: Tensor | None,
-        gradient: bool,
-        *,
-        total_anchors: int | None = None,
-        all_sum: AllSum | None = None,
-    ) -> Gradient:
+    def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Two passes: the moments of both sides, then the weights."""
         q = pairing.queries
         # What is drawn or measured for the choice must be the same in both passes.
-        chosen = None if self.miner is None else _Prepared(self.miner.prepare(pairing))
+        chosen = None if self.miner is None else Prepared(self.miner.prepare(pairing))
         sums = torch.zeros((2, 3), dtype=torch.float64, device=q.device)
         select = None if chosen is None else chosen.select
         for panel in iterate_panels(pairing, distance=True, select=select):
             sums += _sums(panel)
-        rule = self._rule(sums if all_sum is None else all_sum(sums))
-        value = q.new_tensor(rule.value)
+        rule = self._rule(pairing.all_sum(sums))
+        value = q.new_tensor(rule.total)
         if not gradient:
             return Gradient(value, None)
-        found = by_panels(
-            rule, pairing, reduction="sum", miner=chosen, total_anchors=total_anchors, all_sum=all_sum
-        )
-        return Gradient(value, found.queries, found.database)
+        weighed = by_panels(rule, pairing, reduction="sum", miner=chosen)
+        return Gradient(value, weighed.queries, weighed.database)
 
 
 def _sums(panel: Panel) -> Tensor:
     """Count, sum and sum of squares of D² over positives and negatives, (2, 3) in double precision."""
-    assert panel.squared is not None
-    sides = [panel.squared[mask].double() for mask in (panel.positive, panel.negative)]
+    sides = [panel.measured()[mask].double() for mask in (panel.positive, panel.negative)]
     parts = [torch.stack([side.new_tensor(len(side)), side.sum(), side.square().sum()]) for side in sides]
     return torch.stack(parts)
 
 
 @dataclass(frozen=True)
-class _SideWeights:
+class _SideWeights(Rule):
     """Weights that are linear in D² on either side."""
 
-    value: float
+    total: float
     near: tuple[float, float]  # mean and 1/count of the positives
     far: tuple[float, float]
     push: float
-    distance: bool = True
+    distance = True
 
-    def rows(self, panel: Panel) -> Rows:
-        assert panel.squared is not None
-        (m_p, one_p), (m_n, one_n) = self.near, self.far
-        pull = (2 * (panel.squared - m_p) + self.push) * one_p
-        push = (2 * (panel.squared - m_n) - self.push) * one_n
-        weight = pull * panel.positive + push * panel.negative
-        return Rows(torch.zeros_like(weight[:, 0]), weight)
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """A miner that has made its choice."""
-
-    select: Any
-
-    def prepare(self, pairing: Pairing) -> Any:
-        return self.select
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
+        squared, (m_p, one_p), (m_n, one_n) = panel.measured(), self.near, self.far
+        pull = (2 * (squared - m_p) + self.push) * one_p
+        push = (2 * (squared - m_n) - self.push) * one_n
+        weight = pull.mul_(panel.p).add_(push.mul_(panel.n))
+        return Terms(torch.zeros_like(weight[:, 0])), weight
 
 
 class SmartMiningLoss(nn.Module):
@@ -150,6 +133,3 @@ class SmartMiningLoss(nn.Module):
         """The loss of embeddings (n, d) with class labels (n,) or any relation."""
         value: Tensor = 2 * self.triplet(embeddings, labels) + self.spread(embeddings, labels)
         return value
-
-
-global_statistics = as_function(GlobalLoss, "global_statistics")

@@ -7,15 +7,13 @@ from torch import Tensor
 
 from nearer._validation import check_number
 from nearer.exceptions import LabelError, ParameterError
-from nearer.losses.pairs._pair_loss import as_function
 from nearer.losses.pairs._row_loss import RowLoss
-from nearer.losses.pairs._softmax import divide
 from nearer.mining._class_tree import ClassTree
+from nearer.pairwise import Miner, Panel, Terms
 from nearer.pairwise._counting import count_row_triplets
-from nearer.pairwise._panels import Miner, Panel, Rows
 from nearer.relations import ClassLabels
 
-__all__ = ["HierarchicalTripletLoss", "hierarchical_triplet"]
+__all__ = ["HierarchicalTripletLoss"]
 
 
 class HierarchicalTripletLoss(RowLoss):
@@ -71,20 +69,17 @@ class HierarchicalTripletLoss(RowLoss):
         table = self.tree.margins(rows, columns, beta=self.beta).to(panel.similarity) / 2
         return table[of_row][:, of_column]
 
-    def formula(self, panel: Panel) -> Tensor:
+    def value(self, panel: Panel) -> Terms:
         s, alpha = panel.similarity, 2 * self._shift(panel)
         alpha = alpha if isinstance(alpha, Tensor) else torch.full_like(s, alpha)
         squared = 2 - 2 * s
         triplets = panel.positive[:, :, None] & panel.negative[:, None, :]  # (q, n, n): anchor, positive, negative
         hinge = 0.5 * (squared[:, :, None] - squared[:, None, :] + alpha[:, None, :]).clamp(min=0) * triplets
-        terms = {"active": int((hinge > 0).sum()), "tuples": int(triplets.sum())}.get(self.reduction, 0)
-        return divide(hinge.sum(), self.reduction, terms, len(s))
+        counted = hinge > 0 if self.reduction == "active" else triplets
+        return Terms(hinge.sum((1, 2)), counted.sum((1, 2)))
 
-    def rows(self, panel: Panel) -> Rows:
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
         moved = torch.where(panel.negative, panel.similarity + self._shift(panel), panel.similarity)
-        counts, value, violated = count_row_triplets(moved, panel.positive, panel.negative, 0.0, False)
-        valid = panel.positive.sum(1) * panel.negative.sum(1)
-        return Rows(value, counts, active=violated, valid=valid)
-
-
-hierarchical_triplet = as_function(HierarchicalTripletLoss, "hierarchical_triplet")
+        counts, value, violated = count_row_triplets(panel.chosen(panel.p, panel.n, moved), 0.0, False)
+        valid = panel.p.sum(1) * panel.n.sum(1)
+        return Terms(value, violated if self.reduction == "active" else valid), counts

@@ -1,4 +1,7 @@
-"""Histogram loss: the probability that a negative pair is more similar than a positive one."""
+"""Histogram loss: the probability that a negative pair is more similar than a positive one.
+
+Its statistic is two histograms of the whole batch, so it goes over panels or over the tiles of a walk by itself.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ import torch
 from torch import Tensor
 
 from nearer._validation import check_int
-from nearer.losses.pairs._pair_loss import PairLoss, as_function
-from nearer.losses.pairs._row_loss import sortable_labels
-from nearer.pairwise._panels import AllSum, Gradient, Miner, Pairing, Panel, iterate_panels
-from nearer.pairwise._segments import KEEP_BYTES, Segments, Tile
-from nearer.pairwise._symmetric import add_positives, restore
+from nearer.losses.pairs._pair_loss import PairLoss
+from nearer.pairwise import Miner, Panel
+from nearer.pairwise._panels import iterate_panels
+from nearer.pairwise._rule import Gradient, Pairing
+from nearer.pairwise._walk import Tile, Walk, sortable
 
-__all__ = ["HistogramLoss", "histogram"]
+__all__ = ["HistogramLoss"]
 
 
 class HistogramLoss(PairLoss):
@@ -76,26 +79,17 @@ class HistogramLoss(PairLoss):
         left = self._place(s)[0]
         return table.to(s.dtype).index_select(0, left.view(-1)).view(s.shape)
 
-    def weigh(self, panel: Panel) -> Tensor:
+    def dense_weights(self, panel: Panel) -> Tensor:
         s = panel.similarity
         h_p, h_n = (self._histogram(s, mask) for mask in (panel.positive, panel.negative))
         _, by_p, by_n = self._tables(h_p, h_n)
         weight = self._weights(s, by_p) * panel.positive + self._weights(s, by_n) * panel.negative
         return weight * (s < 1)
 
-    def program(
-        self,
-        pairing: Pairing,
-        anchor_values: Tensor | None,
-        gradient: bool,
-        *,
-        total_anchors: int | None = None,
-        all_sum: AllSum | None = None,
-    ) -> Gradient:
+    def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Two passes: histograms, then weights by table."""
-        labels = sortable_labels(pairing, self.miner)
-        if labels is not None:
-            return self._by_tiles(pairing.queries, labels, gradient)
+        if self.miner is None and sortable(pairing, small=256):
+            return self._by_tiles(Walk(pairing), gradient)
         q, d = pairing.queries, pairing.database
         select = None if self.miner is None else self.miner.prepare(pairing)
         h_p, h_n = q.new_zeros((2, self.bins), dtype=torch.float64)
@@ -116,53 +110,45 @@ class HistogramLoss(PairLoss):
             return Gradient(value.to(q.dtype), d_q + d_d)
         return Gradient(value.to(q.dtype), d_q, d_d)
 
-    def _by_tiles(self, embeddings: Tensor, labels: Tensor, gradient: bool) -> Gradient:
-        segments = Segments(labels)
-        z = embeddings[segments.order]
+    def _by_tiles(self, walk: Walk, gradient: bool) -> Gradient:
+        z = walk.queries
         h_p, h_n = z.new_zeros((2, self.bins), dtype=torch.float64)
-        for block in segments.blocks():
-            s = block.similarity(z)
-            h_p += self._histogram(s, block.other.expand_as(s))
+        blocks = [(block, block.similarity(walk)) for block in walk.blocks()]
+        for block, s in blocks:
+            h_p += self._histogram(s, block.mask.expand_as(s))
         # Scaled by (R−1)/2 a tile holds node numbers minus their middle; same-class pairs get a node of their own.
         half, nowhere = (self.bins - 1) / 2, self.bins
         scaled = z * half
-        buffer = z.new_empty(segments.tile * segments.tile)
 
-        def place(tile: Tile) -> Tensor:
-            out = buffer[: tile.elements].view(tile.shape)
-            u = torch.mm(scaled[tile.rows], z[tile.columns].T, out=out).add_(half).clamp_(0, 2 * half)
-            if tile.mixed:
-                segments.clear_positives(u, tile, nowhere)
+        def nodes(tile: Tile) -> Tensor:
+            u = walk.similarity(tile, scaled).add_(half).clamp_(0, 2 * half)
+            walk.clear(tile, u, nowhere)
             return u
 
-        kept: dict[int, Tensor] = {}
-        room = KEEP_BYTES if gradient else 0
-        for number, tile in enumerate(segments.tiles()):
-            u = place(tile)
-            left = u.to(torch.int32).view(-1)
-            on = torch.bincount(left, minlength=nowhere + 1).double()
-            over = torch.bincount(left, weights=u.frac_().view(-1), minlength=nowhere + 1).double()
+        for tile in walk.tiles():
+            u = nodes(tile)
+            left = u.to(torch.int32)
+            on = torch.bincount(left.view(-1), minlength=nowhere + 1).double()
+            over = torch.bincount(left.view(-1), weights=u.frac_().view(-1), minlength=nowhere + 1).double()
             mass = (on - over)[:nowhere]
             mass[1:] += over[: nowhere - 1]
-            h_n += mass * (1 if tile.diagonal else 2)
-            if 4 * tile.elements <= room:
-                room -= 4 * tile.elements
-                kept[number] = left
+            h_n += mass * len(tile.roles)
+            if gradient:
+                walk.keep(tile, left)
         value, by_p, by_n = self._tables(h_p, h_n)
         if not gradient:
-            return Gradient(value.to(z.dtype), None)
-        table = torch.cat([by_n, by_n.new_zeros(1)]).to(z.dtype)
-        d_z = torch.zeros_like(z)
-        for number, tile in enumerate(segments.tiles()):
-            held = kept.pop(number, None)
-            left = place(tile).to(torch.int32).view(-1) if held is None else held
-            w = table.index_select(0, left).view(tile.shape)
-            # A tile pair stands for both of its orders.
-            d_z[tile.rows].addmm_(w, z[tile.columns], alpha=2)
-            if not tile.diagonal:
-                d_z[tile.columns].addmm_(w.T, z[tile.rows], alpha=2)
-        add_positives(d_z, lambda s, block: self._weights(s, by_p) * (s < 1), segments, z)
-        return Gradient(value.to(z.dtype), restore(d_z, segments))
-
-
-histogram = as_function(HistogramLoss, "histogram")
+            return walk.finish(value.to(z.dtype), None)
+        # A pair of a symmetric walk stands for both of its orders.
+        table = torch.cat([by_n, by_n.new_zeros(1)]).mul_(2 if walk.symmetric else 1).to(z.dtype)
+        gradients = walk.gradients()
+        for tile in walk.tiles():
+            held = walk.kept(tile)
+            left = nodes(tile).to(torch.int32) if held is None else held
+            w = table.index_select(0, left.view(-1)).view(tile.shape)
+            if walk.symmetric:
+                walk.push_sum(gradients[0], tile, w)
+            else:
+                walk.push(*gradients, tile, w)
+        for block, s in blocks:
+            walk.push_block(*gradients, block, self._weights(s, by_p) * (s < 1) * block.mask)
+        return walk.finish(value.to(z.dtype), gradients)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
 from nearer._validation import check_choice, check_int, check_number
 from nearer.exceptions import LabelError
-from nearer.losses.pairs._contrastive import inverse, lengths, root, tile_lengths
-from nearer.losses.pairs._pair_loss import as_function
+from nearer.losses._distances import lengths, root, tile_lengths
 from nearer.losses.pairs._row_loss import RowLoss
-from nearer.losses.pairs._softmax import divide
-from nearer.pairwise._panels import Gradient, Miner, Pairing, Panel, Rows
-from nearer.pairwise._segments import Block, Segments
-from nearer.pairwise._symmetric import Factors
+from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
 from nearer.relations import ClassLabels, PartialLabels, Relation
 
-__all__ = ["MarginLoss", "margin"]
+__all__ = ["MarginLoss"]
 
 
 class MarginLoss(RowLoss):
@@ -33,6 +27,15 @@ class MarginLoss(RowLoss):
     0.6142
 
     Usually with the miner `DistanceWeighted`. Reference: Wu et al. 2017.
+
+    Args:
+        alpha: half the width of the band around the boundary.
+        beta: the boundary to begin with.
+        n_classes: one more boundary for each of so many classes; none if None.
+        nu: the price of large boundaries.
+        over: "pairs", or "triplets" to count a pair once for every triplet it is in.
+        reduction: "active" as above, "mean" over anchors, or "sum".
+        miner: which pairs count; all of them if None.
     """
 
     distance = True
@@ -52,8 +55,8 @@ class MarginLoss(RowLoss):
         super().__init__(reduction=reduction, miner=miner)
         self.alpha = check_number(alpha, "alpha", minimum=0.0)
         self.beta = nn.Parameter(torch.tensor(check_number(beta, "beta", above=0.0)))
-        classes = 0 if n_classes is None else check_int(n_classes, "n_classes")
-        self.beta_class = nn.Parameter(torch.zeros(classes)) if classes else None
+        self.n_classes = None if n_classes is None else check_int(n_classes, "n_classes")
+        self.beta_class = None if self.n_classes is None else nn.Parameter(torch.zeros(self.n_classes))
         self.nu = check_number(nu, "nu", minimum=0.0)
         self.over = check_choice(over, "over", ["pairs", "triplets"])
 
@@ -70,105 +73,63 @@ class MarginLoss(RowLoss):
             )
         return self.beta + self.beta_class[labels]
 
-    def _multiples(self, panel: Panel, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """How often a positive and a negative of each anchor count."""
-        n_p, n_n = panel.positive.sum(1, dtype=dtype), panel.negative.sum(1, dtype=dtype)
-        return (n_n, n_p) if self.over == "triplets" else (torch.ones_like(n_p), torch.ones_like(n_n))
+    def _multiples(self, positives: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:
+        """How often a positive and a negative of each anchor count, from how many there are of each."""
+        if self.over == "triplets":
+            return negatives, positives
+        return torch.ones_like(positives), torch.ones_like(negatives)
 
-    def _excess(self, panel: Panel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        d = root(panel.squared)
-        if panel.anchor_values is None:
-            raise TypeError("margin loss needs its boundaries")
-        beta = panel.anchor_values.to(d.dtype)
-        far = (d - beta[:, None] + self.alpha).clamp(min=0)
-        near = (beta[:, None] - d + self.alpha).clamp(min=0)
-        return d, beta, far, near
+    def value(self, panel: Panel) -> Terms:
+        d, beta = root(panel.measured()), _boundaries(panel)
+        far = (d - beta[:, None] + self.alpha).clamp(min=0) * panel.positive
+        near = (beta[:, None] - d + self.alpha).clamp(min=0) * panel.negative
+        m_p, m_n = self._multiples(panel.positive.sum(1, dtype=d.dtype), panel.negative.sum(1, dtype=d.dtype))
+        count = m_p * (far > 0).sum(1) + m_n * (near > 0).sum(1)
+        return Terms(m_p * far.sum(1) + m_n * near.sum(1) + self.nu * beta, count)
 
-    def formula(self, panel: Panel) -> Tensor:
-        _, beta, far, near = self._excess(panel)
-        m_p, m_n = self._multiples(panel, far.dtype)
-        far, near = far * panel.positive, near * panel.negative
-        total = (m_p * far.sum(1) + m_n * near.sum(1)).sum() + self.nu * beta.sum()
-        terms = (m_p * (far > 0).sum(1) + m_n * (near > 0).sum(1)).sum()
-        return divide(total, self.reduction, int(terms), len(far))
-
-    def rows(self, panel: Panel) -> Rows:
-        if panel.anchor_values is None:
-            raise TypeError("margin loss needs its boundaries")
-        d, inverse_d = lengths(panel.squared)
-        beta = panel.anchor_values.to(d.dtype)
-        p = panel.positive & (d > (beta - self.alpha)[:, None])
-        n = panel.negative & (d < (beta + self.alpha)[:, None])
-        m_p, m_n = self._multiples(panel, d.dtype)
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
+        (d, inverse_d), beta = lengths(panel.measured()), _boundaries(panel)
+        m_p, m_n = self._multiples(panel.p.sum(1), panel.n.sum(1))
+        p = torch.gt(d, (beta - self.alpha)[:, None], out=torch.empty_like(d)).mul_(panel.p)
+        n = torch.lt(d, (beta + self.alpha)[:, None], out=torch.empty_like(d)).mul_(panel.n)
         n_p, n_n = m_p * p.sum(1), m_n * n.sum(1)
-        slope = p * m_p[:, None] - n * m_n[:, None]
-        value = (slope * d).sum(1) + (self.alpha - beta) * n_p + (self.alpha + beta) * n_n + self.nu * beta
-        return Rows(value, slope.mul_(inverse_d).mul_(0.5), active=n_p + n_n, anchor_weight=n_n - n_p + self.nu)
+        slope = p.mul_(m_p[:, None]).sub_(n.mul_(m_n[:, None]))
+        value = torch.linalg.vecdot(slope, d) + (self.alpha - beta) * n_p + (self.alpha + beta) * n_n
+        terms = Terms(value + self.nu * beta, n_p + n_n, n_n - n_p + self.nu)
+        return terms, slope.mul_(inverse_d).mul_(0.5)
 
-    def fast(self, pairing: Pairing, gradient: bool) -> Gradient | None:
-        if self.beta_class is not None or (self.over == "triplets" and not _equal_classes(pairing.relation)):
-            return None
-        return super().fast(pairing, gradient)
+    def statistic(self, bound: float) -> Statistic | None:
+        if self.beta_class is not None:
+            return None  # a tile has one boundary
+        edge = float(self.beta.detach()) + self.alpha
 
-    def kernel(self, bound: float) -> MarginKernel:
-        return MarginKernel(self, float(self.beta.detach()))
+        def tile(scaled: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
+            d, inverse_d = tile_lengths(scaled, spare)
+            near = d.neg_().add_(edge).clamp_(min=0)
+            return near, torch.threshold_(inverse_d, 1 / edge, 0.0)
 
+        def head(far: Far, near: Near) -> Terms:
+            beta = near.anchor_values
+            assert beta is not None
+            beta = beta.to(far.sum.dtype)
+            m_p, m_n = self._multiples(near.count, near.strangers)
 
-def _equal_classes(relation: Relation) -> bool:
-    if not isinstance(relation, ClassLabels):
-        return False
-    sizes = torch.unique(relation.queries, return_counts=True)[1]
-    return bool((sizes == sizes[0]).all())
+            def excess(squared: Tensor, own: Tensor) -> Tensor:
+                return (root(squared) - own + self.alpha).clamp(min=0)
 
+            # β is in every active term of a negative, once: the value is in the sum, the slope is their number.
+            push = far.sum + (beta - beta.detach()) * far.count
+            pulling = near.sum(lambda squared, own: (excess(squared, own) > 0).to(own.dtype), beta)
+            value = m_p * near.sum(excess, beta) + m_n * push + self.nu * beta
+            return Terms(value, m_p * pulling + m_n * far.count)
 
-@dataclass(frozen=True)
-class MarginKernel:
-    """One boundary for all anchors: a sum over pairs of a function of the pair."""
+        def quiet(scaled: Tensor) -> bool:
+            return float(scaled.amin()) >= edge**2 - 2
 
-    loss: MarginLoss
-    beta: float
-    scale: float = -2.0
-    one_pass: bool = True
-    counts: bool = True
-
-    def nothing(self, scaled: Tensor) -> bool:
-        return float(scaled.amin()) >= (self.beta + self.loss.alpha) ** 2 - 2
-
-    def tile(self, scaled: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
-        d, inverse_d = tile_lengths(scaled, spare)
-        edge = self.beta + self.loss.alpha
-        near = d.neg_().add_(edge).clamp_(min=0)
-        return near, torch.threshold_(inverse_d, 1 / edge, 0.0)
-
-    def _multiples(self, segments: Segments) -> tuple[float, float]:
-        if self.loss.over == "pairs":
-            return 1.0, 1.0
-        size = float(segments.sizes[0])
-        return segments.n - size, size - 1
-
-    def negative_factors(self, segments: Segments, dtype: torch.dtype) -> Tensor:
-        return torch.full((segments.n,), self._multiples(segments)[1], dtype=dtype, device=segments.codes.device)
-
-    def factors(self, sums: Tensor, active: float, segments: Segments, embeddings: Tensor) -> Factors:
-        loss, (m_p, m_n) = self.loss, self._multiples(segments)
-
-        def excess(s: Tensor) -> tuple[Tensor, Tensor]:
-            d = (2 - 2 * s).clamp_(min=0).sqrt_()
-            return d, (d - self.beta + loss.alpha).clamp_(min=0)
-
-        pulled = segments.reduce_positives(embeddings, lambda s, b: (excess(s)[1] * b.other).sum(2)).sum()
-        pulling = segments.reduce_positives(embeddings, lambda s, b: ((excess(s)[1] > 0) * b.other).sum(2)).sum()
-        n_p, n_n = m_p * float(pulling), m_n * active
-        total = m_p * pulled + m_n * sums.sum() + loss.nu * segments.n * self.beta
-        scale = 1 / {"sum": 1.0, "mean": float(segments.n)}.get(loss.reduction, max(n_p + n_n, 1.0))
-
-        def positive(s: Tensor, block: Block) -> Tensor:
-            d, far = excess(s)
-            return (far > 0) * inverse(d) * (-m_p * scale)
-
-        # One boundary serves all anchors, so only the sum of these matters.
-        slope = ((n_n - n_p) / segments.n + loss.nu) * scale
-        return Factors(total * scale, sums, positive, scale, torch.full_like(sums, slope))
+        return Statistic(tile, head, scale=-2.0, quiet=quiet, linear=True, counts=True, distance=True)
 
 
-margin = as_function(MarginLoss, "margin")
+def _boundaries(panel: Panel) -> Tensor:
+    if panel.anchor_values is None:
+        raise TypeError("the margin loss needs its boundaries")
+    return panel.anchor_values.to(panel.similarity.dtype)

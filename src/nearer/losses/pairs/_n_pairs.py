@@ -1,4 +1,7 @@
-"""N-pairs: one pair per class, every other class's positive as a negative."""
+"""N-pairs: one pair per class, every other class's positive as a negative.
+
+It picks two items of each class, so it has a driver of its own: they are the queries and the database of panels.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,14 @@ from torch import Tensor
 
 from nearer._validation import check_number
 from nearer.exceptions import LabelError, ParameterError
-from nearer.losses.pairs._pair_loss import PairLoss, as_function
+from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.losses.pairs._softmax import InfoNCELoss
-from nearer.pairwise._panels import AllSum, Gradient, Miner, Pairing, Panel, by_panels
+from nearer.pairwise import Miner, Panel
+from nearer.pairwise._panels import by_panels
+from nearer.pairwise._rule import Gradient, Pairing
 from nearer.relations import ClassLabels
 
-__all__ = ["NPairsLoss", "n_pairs"]
+__all__ = ["NPairsLoss"]
 
 
 class NPairsLoss(PairLoss):
@@ -27,6 +32,13 @@ class NPairsLoss(PairLoss):
     0.3133
 
     Reference: Sohn 2016.
+
+    Args:
+        scale: c.
+        l2: the price of long embeddings.
+        normalize: bring embeddings to length one first.
+        reduction: "mean" over the pairs or "sum".
+        miner: None: the loss chooses its own pairs.
     """
 
     reductions = ("mean", "sum")
@@ -62,7 +74,7 @@ class NPairsLoss(PairLoss):
         norms = panel.similarity.diagonal()[torch.cat([a, p])].sum()
         return (total + 0.5 * self.l2 * norms) / (len(a) if self.reduction == "mean" else 1)
 
-    def weigh(self, panel: Panel) -> Tensor:
+    def dense_weights(self, panel: Panel) -> Tensor:
         a, p = self._chosen(panel.positive)
         g = torch.zeros_like(panel.similarity)
         if len(a) >= 2:
@@ -70,15 +82,7 @@ class NPairsLoss(PairLoss):
             g[a[:, None], p[None]] = soft * self.scale / (len(a) if self.reduction == "mean" else 1)
         return g
 
-    def program(
-        self,
-        pairing: Pairing,
-        anchor_values: Tensor | None,
-        gradient: bool,
-        *,
-        total_anchors: int | None = None,
-        all_sum: AllSum | None = None,
-    ) -> Gradient:
+    def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """The chosen pairs as two sets, one positive per query."""
         if not pairing.shared or type(pairing.relation) is not ClassLabels:
             raise LabelError("NPairsLoss needs class labels and takes no `database`. Use InfoNCELoss.")
@@ -111,6 +115,3 @@ def _first_two(labels: Tensor) -> tuple[Tensor, Tensor]:
     a, p = order[first], order[first + 1]
     rank = a.argsort()
     return a[rank], p[rank]
-
-
-n_pairs = as_function(NPairsLoss, "n_pairs")

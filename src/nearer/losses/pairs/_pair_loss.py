@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -15,11 +12,13 @@ from torch import Tensor, nn
 from nearer._validation import as_tensor, check_choice, check_finite
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.pairwise._distributed import Shards
-from nearer.pairwise._function import differentiate, normalize_rows
-from nearer.pairwise._panels import AllSum, Gradient, Miner, Pairing, Panel, Reduction, Select
+from nearer.pairwise._function import check_untransformed, differentiate, normalize_rows
+from nearer.pairwise._panels import nothing
+from nearer.pairwise._reduce import Reduction
+from nearer.pairwise._rule import Gradient, Miner, Pairing, Panel, Select, settings_of
 from nearer.relations import Relation, relate
 
-__all__ = ["PairLoss", "ShardedLoss", "as_function", "check_embeddings"]
+__all__ = ["PairLoss", "ShardedLoss", "check_embeddings"]
 
 
 class PairLoss(nn.Module, ABC):
@@ -46,20 +45,12 @@ class PairLoss(nn.Module, ABC):
         """The loss as printed, on the whole dense matrix; differentiable by autograd. The reference."""
 
     @abstractmethod
-    def program(
-        self,
-        pairing: Pairing,
-        anchor_values: Tensor | None,
-        gradient: bool,
-        *,
-        total_anchors: int | None = None,
-        all_sum: AllSum | None = None,
-    ) -> Gradient:
-        """Value and gradient by the engine that fits; the last two belong to the sharded form."""
+    def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
+        """Value and gradient by the driver that fits."""
 
     @abstractmethod
-    def weigh(self, panel: Panel) -> Tensor:
-        """The weight ∂L/∂s of each pair of the whole dense matrix, in closed form."""
+    def dense_weights(self, panel: Panel) -> Tensor:
+        """The weight ∂L/∂s (∂L/∂D² for a loss of distances) of each pair of the whole dense matrix."""
 
     def anchor_values(self, relation: Relation) -> Tensor | None:
         """One learned number per anchor, for the losses that have one."""
@@ -73,12 +64,17 @@ class PairLoss(nn.Module, ABC):
         self, embeddings: Tensor, labels: Any, *, database: Tensor | None = None, database_labels: Any = None
     ) -> Tensor:
         """The loss of `embeddings` (n, d) among themselves, or as queries against `database` (m, d)."""
-        queries, database, relation = check_call(embeddings, labels, database, database_labels)
+        queries, database, relation = check_call(
+            embeddings, labels, database, database_labels, finite=not self.normalize
+        )
 
         def program(
             q: Tensor, d: Tensor | None, values: Tensor | None, layer: Relation, gradient: bool
         ) -> Gradient:
-            return self.program(make_pairing(q, d, layer, unit=self.normalize), values, gradient)
+            pairing = make_pairing(q, d, layer, unit=self.normalize)
+            if pairing.queries.shape[0] == 0 or pairing.database.shape[0] == 0:
+                return nothing(pairing, values)
+            return self.program(pairing, values, gradient)
 
         return run(self, program, queries, database, relation)
 
@@ -88,8 +84,10 @@ class PairLoss(nn.Module, ABC):
         """The same loss by the printed formula and plain autograd, with the whole matrix in memory."""
         queries, database, relation = check_call(embeddings, labels, database, database_labels)
         q = normalize_rows(queries)[0] if self.normalize else queries
-        d = None if database is None else normalize_rows(database)[0] if self.normalize else database
-        total = q.new_zeros(())
+        d = None if database is None else normalize_rows(database, "database")[0] if self.normalize else database
+        total = q.sum() * 0 if d is None else q.sum() * 0 + d.sum() * 0
+        if not len(queries) or (database is not None and not len(database)):
+            return total
         for share, layer in relation.layers():
             pairing = make_pairing(q, d, layer, unit=self.normalize)
             with torch.no_grad():
@@ -124,13 +122,17 @@ class PairLoss(nn.Module, ABC):
     def _layer_weights(self, s: Tensor, relation: Relation) -> Tensor:
         # S = S·I: the rows of S against unit vectors are embeddings with exactly these similarities.
         unit = torch.eye(s.shape[1], dtype=s.dtype)
-        pairing = Pairing(s, unit, relation, 0 if s.shape[0] == s.shape[1] else None)
+        pairing = Pairing(s, unit, relation, 0 if s.shape[0] == s.shape[1] else None, width=0)
         select = None if self.miner is None else self.miner.prepare(pairing)
         values = self.anchor_values(relation)
         panel = whole_panel(pairing, False, select, None if values is None else values.detach())
         if not self.distance:
-            return self.weigh(panel)
-        return -2 * self.weigh(replace(panel, squared=(2 - 2 * s).clamp(min=0)))
+            return self.dense_weights(panel)
+        panel.squared = (2 - 2 * s).clamp(min=0)
+        return -2 * self.dense_weights(panel)
+
+    def __repr__(self) -> str:
+        return settings_of(self)
 
 
 class ShardedLoss(nn.Module):
@@ -161,8 +163,7 @@ class ShardedLoss(nn.Module):
             shards = Shards(len(q), q.device, averaged=self.averaged)
             if loss.rowwise:
                 pairing = shards.pairing(q, layer, unit=loss.normalize)
-                found = loss.program(pairing, values, gradient, total_anchors=shards.total, all_sum=shards.all_sum)
-                return shards.collect(found)
+                return shards.collect(loss.program(pairing, values, gradient))
             values = None if values is None else shards.gather(values)
             return shards.own_part(loss.program(shards.joint(q, layer, unit=loss.normalize), values, gradient))
 
@@ -195,31 +196,33 @@ def run(
 
 
 def check_call(
-    embeddings: Any, labels: Any, database: Any, database_labels: Any
+    embeddings: Any, labels: Any, database: Any, database_labels: Any, *, finite: bool = True
 ) -> tuple[Tensor, Tensor | None, Relation]:
-    """Embeddings, database and their relation, checked."""
-    queries = check_embeddings(embeddings, "embeddings")
+    """Embeddings, database and their relation, checked; `finite` False leaves that check to the normalisation."""
+    queries = check_embeddings(embeddings, "embeddings", finite=finite)
     n_database = None
     if database is not None:
-        database = check_embeddings(database, "database")
+        database = check_embeddings(database, "database", finite=finite)
         if database.shape[1] != queries.shape[1]:
             raise ShapeError(
                 f"`database` must have {queries.shape[1]} columns like the embeddings, got {database.shape[1]}."
             )
-        n_database = len(database)
+        n_database = database.shape[0]
     if (database is None) != (database_labels is None) and not isinstance(labels, Relation):
         raise ParameterError("`database` and `database_labels` must be given together.")
-    return queries, database, relate(labels, database_labels, n=len(queries), n_database=n_database)
+    return queries, database, relate(labels, database_labels, n=queries.shape[0], n_database=n_database)
 
 
-def check_embeddings(value: Any, name: str) -> Tensor:
+def check_embeddings(value: Any, name: str, *, finite: bool = True) -> Tensor:
     """Finite floating-point embeddings (n, d), kept in their dtype and on their graph."""
     tensor = as_tensor(value, name)
+    check_untransformed(tensor)
     if tensor.ndim != 2 or tensor.shape[1] == 0:
         raise ShapeError(f"`{name}` must have shape (n, d), got {tuple(tensor.shape)}.")
     if not tensor.is_floating_point():
         tensor = tensor.to(torch.float32)
-    check_finite(tensor, name)
+    if finite:
+        check_finite(tensor, name)
     return tensor
 
 
@@ -233,7 +236,7 @@ def make_pairing(queries: Tensor, database: Tensor | None, relation: Relation, *
 def whole_panel(pairing: Pairing, distance: bool, select: Select | None, anchor_values: Tensor | None) -> Panel:
     """The whole batch as one panel, on the graph of its embeddings."""
     q, d = pairing.queries, pairing.database
-    positive, negative = pairing.relation.masks()
+    positive, negative = (mask.to(q.device) for mask in pairing.relation.masks())
     if pairing.offset is not None:
         positive.diagonal(pairing.offset).fill_(False)
         negative.diagonal(pairing.offset).fill_(False)
@@ -242,24 +245,4 @@ def whole_panel(pairing: Pairing, distance: bool, select: Select | None, anchor_
     if select is None:
         return panel
     with torch.no_grad():
-        positive, negative = select(panel)
-    return replace(panel, positive=positive, negative=negative)
-
-
-def as_function(loss: type[PairLoss], name: str) -> Callable[..., Tensor]:
-    """The functional face of a loss: `name(embeddings, labels, *, database, database_labels, <settings>)`."""
-
-    @functools.wraps(loss.forward)
-    def function(
-        embeddings: Tensor, labels: Any, *, database: Any = None, database_labels: Any = None, **settings: Any
-    ) -> Tensor:
-        module = loss(**settings)
-        result: Tensor = module(embeddings, labels, database=database, database_labels=database_labels)
-        return result
-
-    settings = list(inspect.signature(loss).parameters.values())
-    call = list(inspect.signature(loss.forward).parameters.values())[1:]
-    function.__signature__ = inspect.Signature([*call, *settings], return_annotation=Tensor)  # type: ignore[attr-defined]
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`{loss.__name__}` as a function.\n\n{inspect.getdoc(loss)}"
-    return function
+        return panel.chosen(*select(panel))

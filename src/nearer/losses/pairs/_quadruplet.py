@@ -1,4 +1,7 @@
-"""Quadruplet losses: a positive pair against negative pairs that need not share an item with it."""
+"""Quadruplet losses: a positive pair against negative pairs that need not share an item with it.
+
+They sort all positive pairs of the batch, which no row can do, so they go over the panels by themselves.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,15 @@ from torch import Tensor
 
 from nearer._validation import check_number
 from nearer.exceptions import LabelError, ParameterError
-from nearer.losses.pairs._pair_loss import PairLoss, as_function
-from nearer.losses.pairs._softmax import divide
+from nearer.losses.pairs._pair_loss import PairLoss
+from nearer.pairwise import Miner, Panel
 from nearer.pairwise._counting import count_row_triplets
-from nearer.pairwise._panels import AllSum, Gradient, Miner, Pairing, Panel, iterate_panels
+from nearer.pairwise._panels import iterate_panels, nothing
+from nearer.pairwise._reduce import divisor
+from nearer.pairwise._rule import Gradient, Pairing
 from nearer.relations import ClassLabels
 
-__all__ = ["QuadrupletLoss", "TwoTermQuadrupletLoss", "quadruplet", "two_term_quadruplet"]
+__all__ = ["QuadrupletLoss", "TwoTermQuadrupletLoss"]
 
 
 class QuadrupletLoss(PairLoss):
@@ -43,10 +48,10 @@ class QuadrupletLoss(PairLoss):
         s_p, s_n = panel.similarity[panel.positive], panel.similarity[panel.negative]
         hinge = (s_n[None, :] - s_p[:, None] + self.margin).clamp(min=0)
         terms = int((hinge > 0).sum()) if self.reduction == "active" else hinge.numel()
-        return divide(hinge.sum(), self.reduction, terms, len(panel.similarity))
+        return hinge.sum() / divisor(self.reduction, len(panel.similarity), terms)
 
     def _scale(self, violated: float, pairs: float) -> float:
-        return 1 / {"sum": 1.0, "active": max(violated, 1.0)}.get(self.reduction, max(pairs, 1.0))
+        return 1 / divisor(self.reduction, 0, violated if self.reduction == "active" else pairs)
 
     def _counts(self, s: Tensor, edges: Tensor, above: Tensor) -> tuple[Tensor, Tensor]:
         """Of each entry: positives it violates as a negative, and negatives that violate it as a positive."""
@@ -54,7 +59,7 @@ class QuadrupletLoss(PairLoss):
         # Positive pairs that are equal have equal counts, so the first of them will do.
         return below.to(s.dtype), above[torch.searchsorted(edges, s - self.margin).clamp(max=len(above) - 1)]
 
-    def weigh(self, panel: Panel) -> Tensor:
+    def dense_weights(self, panel: Panel) -> Tensor:
         s = panel.similarity
         edges = (s[panel.positive] - self.margin).sort()[0]
         if not len(edges):
@@ -64,23 +69,14 @@ class QuadrupletLoss(PairLoss):
         scale = self._scale(float(above.sum()), len(edges) * float(panel.negative.sum()))
         return (low * panel.negative - high * panel.positive) * scale
 
-    def program(
-        self,
-        pairing: Pairing,
-        anchor_values: Tensor | None,
-        gradient: bool,
-        *,
-        total_anchors: int | None = None,
-        all_sum: AllSum | None = None,
-    ) -> Gradient:
+    def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Three passes: collect the positives, count the negatives above each, weigh."""
         q, d = pairing.queries, pairing.database
         select = None if self.miner is None else self.miner.prepare(pairing)
         found = [panel.similarity[panel.positive] for panel in iterate_panels(pairing, select=select)]
         edges = (torch.cat(found).sort()[0] if found else q.new_zeros(0)) - self.margin
         if not len(edges):
-            zero = None if pairing.shared or not gradient else torch.zeros_like(d)
-            return Gradient(q.new_zeros(()), torch.zeros_like(q) if gradient else None, zero)
+            return nothing(pairing)
         above = torch.zeros_like(edges, dtype=torch.float64)
         value, n_negative = torch.zeros((2,), dtype=torch.float64)
         for panel in iterate_panels(pairing, select=select):
@@ -157,7 +153,7 @@ class TwoTermQuadrupletLoss(PairLoss):
         ]
         return parts[0] + parts[1]
 
-    def weigh(self, panel: Panel) -> Tensor:
+    def dense_weights(self, panel: Panel) -> Tensor:
         # Two items have the same class exactly when they have the same positives.
         same = panel.positive | torch.eye(len(panel.similarity), dtype=torch.bool)
         second = _SecondTerm([panel], same.to(torch.uint8).argmax(1), self.second_margin / 2)
@@ -168,10 +164,8 @@ class TwoTermQuadrupletLoss(PairLoss):
 
     def _first(self, panel: Panel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The first term of a panel: signed counts, hinge sum, violated and valid triplets."""
-        g, value, violated = count_row_triplets(
-            panel.similarity, panel.positive, panel.negative, self.first_margin / 2, False
-        )
-        valid = (panel.positive.sum(1) * panel.negative.sum(1)).sum()
+        g, value, violated = count_row_triplets(panel, self.first_margin / 2, False)
+        valid = (panel.p.sum(1) * panel.n.sum(1)).sum()
         return g, value.sum(), violated.sum(), valid
 
     def _scales(self, violated: float, valid: float, second: _SecondTerm) -> tuple[float, float]:
@@ -179,15 +173,7 @@ class TwoTermQuadrupletLoss(PairLoss):
             return 1 / max(violated, 1.0), 1 / max(second.violated(), 1.0)
         return 1 / max(valid, 1.0), 1 / max(second.tuples(), 1.0)
 
-    def program(
-        self,
-        pairing: Pairing,
-        anchor_values: Tensor | None,
-        gradient: bool,
-        *,
-        total_anchors: int | None = None,
-        all_sum: AllSum | None = None,
-    ) -> Gradient:
+    def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Three passes: collect the positives, count, weigh."""
         if not pairing.shared or type(pairing.relation) is not ClassLabels:
             raise LabelError("TwoTermQuadrupletLoss needs class labels and takes no `database`.")
@@ -282,7 +268,3 @@ class _SecondTerm:
             first, inside = (torch.searchsorted(edges, edge) for edges in (self.edges, self.of_class[code]))
             high[rows[i], j] = self.above[first] - 2 * self.touching[code][inside]
         return ((everything - touched) * panel.negative - high).to(s.dtype)
-
-
-quadruplet = as_function(QuadrupletLoss, "quadruplet")
-two_term_quadruplet = as_function(TwoTermQuadrupletLoss, "two_term_quadruplet")

@@ -8,12 +8,10 @@ import torch
 from torch import Tensor
 
 from nearer._validation import check_int, check_number
-from nearer.losses.pairs._pair_loss import as_function
 from nearer.losses.pairs._row_loss import RowLoss
-from nearer.losses.pairs._softmax import divide
-from nearer.pairwise._panels import Miner, Panel, Rows
+from nearer.pairwise import Miner, Panel, Terms
 
-__all__ = ["FastAPLoss", "SmoothAPLoss", "fast_ap", "smooth_ap"]
+__all__ = ["FastAPLoss", "SmoothAPLoss"]
 
 
 class FastAPLoss(RowLoss):
@@ -35,7 +33,7 @@ class FastAPLoss(RowLoss):
         super().__init__(reduction=reduction, miner=miner)
         self.bins = check_int(bins, "bins", minimum=1)
 
-    def formula(self, panel: Panel) -> Tensor:
+    def value(self, panel: Panel) -> Terms:
         squared = (2 - 2 * panel.similarity).clamp(0, 4)
         nodes = torch.linspace(0, 4, self.bins + 1, dtype=squared.dtype)
         share = (1 - (squared[:, :, None] - nodes).abs() * (self.bins / 4)).clamp(min=0)
@@ -45,9 +43,9 @@ class FastAPLoss(RowLoss):
         terms = torch.where(run > 0, h_p.cumsum(1) * h_p / run.clamp(min=1e-30), 0.0).sum(1)
         n_p = panel.positive.sum(1)
         some = n_p > 0
-        return divide((1 - terms[some] / n_p[some]).sum(), self.reduction, int(some.sum()), len(n_p))
+        return Terms((1 - terms / n_p.clamp(min=1)) * some, some)
 
-    def rows(self, panel: Panel) -> Rows:
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
         s = panel.similarity
         position = (2 - 2 * s).clamp_(0, 4).mul_(self.bins / 4)
         left = position.floor().clamp_(max=self.bins - 1)
@@ -73,7 +71,7 @@ class FastAPLoss(RowLoss):
         slope_p, slope_all = (torch.diff(by, dim=1).gather(1, bin_) for by in (by_p, by_all))
         weight = (slope_p * p + slope_all * everyone) * (2 * self.bins / 4)  # −∂FastAP, and ∂D²/∂s = −2
         inside = (s > -1) & (s < 1)
-        return Rows(value, weight * inside, active=some)
+        return Terms(value, some), weight * inside
 
 
 def _from_right(x: Tensor) -> Tensor:
@@ -99,7 +97,7 @@ class SmoothAPLoss(RowLoss):
         super().__init__(reduction=reduction, miner=miner)
         self.temperature = check_number(temperature, "temperature", above=0.0)
 
-    def formula(self, panel: Panel) -> Tensor:
+    def value(self, panel: Panel) -> Terms:
         s, p = panel.similarity, panel.positive
         above = torch.sigmoid((s[:, None, :] - s[:, :, None]) / self.temperature)  # [anchor, p, j]
         other = ~torch.eye(s.shape[1], dtype=torch.bool)
@@ -107,10 +105,10 @@ class SmoothAPLoss(RowLoss):
         rank = 1 + (above * ((p | panel.negative)[:, None, :] & other)).sum(2)
         n_p = p.sum(1)
         some = n_p > 0
-        precision = (rank_p / rank * p).sum(1)[some] / n_p[some]
-        return divide((1 - precision).sum(), self.reduction, int(some.sum()), len(s))
+        precision = (rank_p / rank * p).sum(1) / n_p.clamp(min=1)
+        return Terms((1 - precision) * some, some)
 
-    def rows(self, panel: Panel) -> Rows:
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
         s = panel.similarity
         p, n = panel.positive.to(s.dtype), panel.negative.to(s.dtype)
         n_p = p.sum(1)
@@ -134,8 +132,4 @@ class SmoothAPLoss(RowLoss):
             weight -= slope
             weight.scatter_add_(1, column, slope.sum(1, keepdim=True))
         unit = torch.where(some, 1 / n_p.clamp(min=1), 0.0)
-        return Rows((1 - precision * unit) * some, weight * unit[:, None], active=some)
-
-
-fast_ap = as_function(FastAPLoss, "fast_ap")
-smooth_ap = as_function(SmoothAPLoss, "smooth_ap")
+        return Terms((1 - precision * unit) * some, some), weight * unit[:, None]

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from nearer._validation import check_number
-from nearer.losses.pairs._exponential import ExponentKernel
-from nearer.losses.pairs._pair_loss import as_function
-from nearer.losses.pairs._row_loss import RowLoss, is_large
-from nearer.mining import VTHM
+from nearer.losses.pairs._row_loss import RowLoss
+from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
 from nearer.pairwise._masked import exponent_is_safe, masked_logsumexp, soft_rows_with_zero
-from nearer.pairwise._mined import mined_by_tiles
-from nearer.pairwise._panels import Gradient, Miner, Pairing, Panel, Rows
-from nearer.pairwise._segments import Block, Segments
-from nearer.pairwise._symmetric import Factors
-from nearer.relations import ClassLabels
+from nearer.pairwise._rule import exponential
 
-__all__ = ["MultiSimilarityLoss", "RAWLoss", "multi_similarity", "raw"]
+__all__ = ["MultiSimilarityLoss", "RAWLoss"]
 
 
 class RAWLoss(RowLoss):
@@ -36,6 +29,13 @@ class RAWLoss(RowLoss):
 
     Related: one positive and one negative give the two terms of binomial deviance; α = β = 1 without the 1 is the
     generalised lifted loss without its hinge. Reference: eqs 15 to 17 (weights times 1/m); Wang et al. 2019.
+
+    Args:
+        alpha: how sharply a positive of low similarity is preferred.
+        beta: how sharply a negative of high similarity is preferred.
+        gamma: the similarity at which a pair weighs as much as the extra zero logit.
+        reduction: "mean" over anchors or "sum".
+        miner: which pairs count; all of them if None.
     """
 
     def __init__(
@@ -52,75 +52,38 @@ class RAWLoss(RowLoss):
         self.beta = check_number(beta, "beta", above=0.0)
         self.gamma = check_number(gamma, "gamma")
 
-    def formula(self, panel: Panel) -> Tensor:
+    def value(self, panel: Panel) -> Terms:
         s = panel.similarity
         zero = torch.zeros_like(s[:, 0])
         pull = torch.logaddexp(masked_logsumexp(-self.alpha * (s - self.gamma), panel.positive), zero)
         push = torch.logaddexp(masked_logsumexp(self.beta * (s - self.gamma), panel.negative), zero)
-        total = (pull / self.alpha + push / self.beta).sum()
-        return total / max(len(s), 1) if self.reduction == "mean" else total
+        return Terms(pull / self.alpha + push / self.beta)
 
-    def rows(self, panel: Panel) -> Rows:
-        x = panel.similarity - self.gamma
-        largest = panel.bound + abs(self.gamma)
-        pull, w_p = soft_rows_with_zero(x * -self.alpha, panel.positive, self.alpha * largest)
-        push, w_n = soft_rows_with_zero(x * self.beta, panel.negative, self.beta * largest)
-        return Rows(pull / self.alpha + push / self.beta, w_n.sub_(w_p))
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
+        s, most = panel.similarity, panel.bound + abs(self.gamma)
+        pull, w_p = soft_rows_with_zero(s, panel.p, -self.alpha, self.gamma, largest=self.alpha * most)
+        push, w_n = soft_rows_with_zero(s, panel.n, self.beta, self.gamma, largest=self.beta * most)
+        return Terms(pull.mul_(1 / self.alpha).add_(push, alpha=1 / self.beta)), w_n.sub_(w_p)
 
-    def fast(self, pairing: Pairing, gradient: bool) -> Gradient | None:
-        z, relation, miner = pairing.queries, pairing.relation, self.miner
-        if not isinstance(miner, VTHM) or not isinstance(relation, ClassLabels) or not pairing.shared:
-            return super().fast(pairing, gradient)
-        if not is_large(pairing) or z.device.type != "cpu" or self.kernel(1.0) is None:
+    def statistic(self, bound: float) -> Statistic | None:
+        if not exponent_is_safe(max(self.alpha, self.beta) * (bound + abs(self.gamma))):
             return None
-        return mined_by_tiles(
-            z,
-            relation.queries,
-            alpha=self.alpha,
-            beta=self.beta,
-            gamma=self.gamma,
-            margin=miner.margin,
-            anchors=len(z) if self.reduction == "mean" else 1,
-            gradient=gradient,
-        )
 
-    def kernel(self, bound: float) -> RAWKernel | None:
-        largest = max(self.alpha, self.beta) * (bound + abs(self.gamma))
-        if not exponent_is_safe(largest):
-            return None
-        return RAWKernel(self.alpha, self.beta, self.gamma, self.reduction)
+        def head(far: Far, near: Near) -> Terms:
+            pull = near.sum(lambda s: torch.exp(-self.alpha * (s - self.gamma))).log1p()
+            push = (far.sum * math.exp(-self.beta * self.gamma)).log1p()
+            return Terms(pull / self.alpha + push / self.beta)
+
+        return exponential(self.beta, head)
 
 
 class MultiSimilarityLoss(RAWLoss):
-    """The multi-similarity loss, which is RAW: one implementation, two names."""
+    """The multi-similarity loss, which is RAW: one implementation, two names.
 
-
-@dataclass(frozen=True)
-class RAWKernel(ExponentKernel):
-    """Σ_N e^{βs} in tiles; the constant e^{−βγ} is applied to the sums."""
-
-    alpha: float
-    beta: float
-    gamma: float
-    reduction: str
-
-    @property
-    def exponent(self) -> float:
-        return self.beta
-
-    def factors(self, sums: Tensor, active: float, segments: Segments, embeddings: Tensor) -> Factors:
-        m = segments.n if self.reduction == "mean" else 1
-        shift = math.exp(-self.beta * self.gamma)
-
-        def pull(s: Tensor, block: Block) -> Tensor:
-            return torch.exp(-self.alpha * (s - self.gamma)) * block.other
-
-        near = segments.reduce_positives(embeddings, lambda s, b: pull(s, b).sum(2))
-        far = sums * shift
-        value = (near.log1p() / self.alpha + far.log1p() / self.beta).sum() / m
-        share = 1 / ((1 + near) * m)
-        return Factors(value, shift / ((1 + far) * m), lambda s, b: pull(s, b).mul_(-share[b.rows][:, :, None]))
-
-
-raw = as_function(RAWLoss, "raw")
-multi_similarity = as_function(MultiSimilarityLoss, "multi_similarity")
+    Args:
+        alpha: as in `RAWLoss`.
+        beta: as in `RAWLoss`.
+        gamma: as in `RAWLoss`.
+        reduction: as in `RAWLoss`.
+        miner: as in `RAWLoss`.
+    """

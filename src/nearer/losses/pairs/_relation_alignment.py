@@ -10,12 +10,13 @@ from torch import Tensor
 
 from nearer._validation import check_choice, check_number
 from nearer.exceptions import NearerWarning
-from nearer.losses.pairs._pair_loss import as_function
 from nearer.losses.pairs._row_loss import RowLoss
-from nearer.pairwise._panels import AllSum, Gradient, Miner, Pairing, Panel, Rows, Select, by_panels, iterate_panels
+from nearer.pairwise import Miner, Panel, Rule, Terms
+from nearer.pairwise._panels import by_panels, iterate_panels
+from nearer.pairwise._rule import Gradient, Pairing, Prepared
 from nearer.relations import Relation
 
-__all__ = ["RelationAlignmentLoss", "relation_alignment", "unit_of"]
+__all__ = ["RelationAlignmentLoss", "unit_of"]
 
 REACH = 4.0  # the largest squared distance of two unit vectors
 
@@ -52,30 +53,19 @@ class RelationAlignmentLoss(RowLoss):
             self.scale = check_number(scale, "scale", above=0.0)
         self._warned = False
 
-    def formula(self, panel: Panel) -> Tensor:
+    def value(self, panel: Panel) -> Terms:
         squared, target, pairs = self._compared(panel)
         line = best_line(moments(squared.detach(), target, pairs)) if self.scale == "affine" else Line()
         errors = (line.slope * squared + line.offset - target).square() * pairs
-        divisor = {"sum": 1.0, "mean": float(max(len(squared), 1))}.get(
-            self.reduction, float(pairs.sum().clamp(min=1))
-        )
-        return errors.sum() / divisor
+        return Terms(errors.sum(1), pairs.sum(1))
 
-    def rows(self, panel: Panel) -> Rows:
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
         # A panel that is the whole batch, as in `weights`: the line is that of the panel.
         squared, target, pairs = self._compared(panel)
         line = best_line(moments(squared, target, pairs)) if self.scale == "affine" else Line()
-        return _rows(squared, target, pairs, line)
+        return _weigh(squared, target, pairs, line)
 
-    def program(
-        self,
-        pairing: Pairing,
-        anchor_values: Tensor | None,
-        gradient: bool,
-        *,
-        total_anchors: int | None = None,
-        all_sum: AllSum | None = None,
-    ) -> Gradient:
+    def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         line = Line()
         miner: Miner | None = self.miner
         if self.scale == "affine":
@@ -84,17 +74,9 @@ class RelationAlignmentLoss(RowLoss):
             sums = torch.zeros(5, dtype=torch.float64, device=pairing.queries.device)
             for panel in iterate_panels(pairing, select=select):
                 sums += moments(*self._compared(panel))
-            line = best_line(sums if all_sum is None else all_sum(sums))
-            miner = None if select is None else _Chosen(select)
-        return by_panels(
-            _Rule(self, line),
-            pairing,
-            reduction=self.reduction,
-            miner=miner,
-            gradient=gradient,
-            total_anchors=total_anchors,
-            all_sum=all_sum,
-        )
+            line = best_line(pairing.all_sum(sums))
+            miner = None if select is None else Prepared(select)
+        return by_panels(_Aligned(self, line), pairing, reduction=self.reduction, miner=miner, gradient=gradient)
 
     def _compared(self, panel: Panel) -> tuple[Tensor, Tensor, Tensor]:
         """(D², g, which pairs count) of a panel."""
@@ -157,28 +139,14 @@ def best_line(sums: Tensor) -> Line:
 
 
 @dataclass(frozen=True)
-class _Rule:
+class _Aligned(Rule):
     loss: RelationAlignmentLoss
     line: Line
-    distance: bool = False
 
-    def rows(self, panel: Panel) -> Rows:
-        return _rows(*self.loss._compared(panel), self.line)
-
-
-@dataclass(frozen=True)
-class _Chosen:
-    """A choice that has been prepared already, so that random miners draw once."""
-
-    select: Select
-
-    def prepare(self, pairing: Pairing) -> Select:
-        return self.select
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
+        return _weigh(*self.loss._compared(panel), self.line)
 
 
-def _rows(squared: Tensor, target: Tensor, pairs: Tensor, line: Line) -> Rows:
+def _weigh(squared: Tensor, target: Tensor, pairs: Tensor, line: Line) -> tuple[Terms, Tensor]:
     error = (line.slope * squared).add_(line.offset).sub_(target).mul_(pairs)
-    return Rows(error.square().sum(1), error.mul_(-4 * line.slope), valid=pairs.sum(1))
-
-
-relation_alignment = as_function(RelationAlignmentLoss, "relation_alignment")
+    return Terms(error.square().sum(1), pairs.sum(1)), error.mul_(-4 * line.slope)

@@ -3,63 +3,49 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from nearer.losses.pairs._pair_loss import PairLoss
-from nearer.pairwise._panels import AllSum, Gradient, Miner, Pairing, Panel, Rows, by_panels, forced_tile
-from nearer.pairwise._symmetric import Kernel, by_tiles
-from nearer.relations import ClassLabels
+from nearer.pairwise._panels import by_panels
+from nearer.pairwise._reduce import reduce, shares
+from nearer.pairwise._rule import Gradient, Pairing, Panel, Rule, Terms
+from nearer.pairwise._tiles import by_statistic
+from nearer.pairwise._walk import sortable
 
-__all__ = ["RowLoss", "is_large", "sortable_labels"]
-
-# Below this size one panel is the whole batch, and sorting by class costs more than symmetry saves.
-_SMALL = 256
-
-
-def is_large(pairing: Pairing, small: int = _SMALL) -> bool:
-    """Whether the engines that sort by class are worth their overhead."""
-    return len(pairing.queries) > (forced_tile() or small)
+__all__ = ["RowLoss"]
 
 
-def sortable_labels(pairing: Pairing, miner: Miner | None, *, small: int = _SMALL) -> Tensor | None:
-    """The class labels of a batch that the engines that sort by class can take, or None.
-
-    They need classes, one set, no miner, and a batch that is worth their overhead.
-    """
-    relation = pairing.relation
-    if miner is not None or not pairing.shared or type(relation) is not ClassLabels or not is_large(pairing, small):
-        return None
-    return relation.queries
-
-
-class RowLoss(PairLoss):
-    """Subclasses write the formula, its weights (`rows`), and, where the weights factor, a fast form (`kernel`)."""
+class RowLoss(PairLoss, Rule):
+    """A pair loss that is a rule: `value` is the printed formula, `weigh` and `statistic` are there for speed."""
 
     rowwise = True
+    small: int = 512  # up to so many anchors a batch is one panel; above, its statistic is faster
 
     @abstractmethod
-    def rows(self, panel: Panel) -> Rows:
-        """The value of each anchor and the weight of each pair, in closed form, before the reduction."""
+    def value(self, panel: Panel) -> Terms:
+        """The printed formula, one number per anchor, differentiable by autograd."""
 
-    def kernel(self, bound: float) -> Kernel | None:
-        """The factored form for class labels, if it is safe for similarities of at most `bound` in size."""
-        return None
+    def formula(self, panel: Panel) -> Tensor:
+        return reduce(self.value(panel), self.reduction, len(panel.similarity))
 
-    def program(
-        self,
-        pairing: Pairing,
-        anchor_values: Tensor | None,
-        gradient: bool,
-        *,
-        total_anchors: int | None = None,
-        all_sum: AllSum | None = None,
-    ) -> Gradient:
-        """Tiles above the diagonal where the loss factors and the labels are classes, row panels otherwise."""
-        found = None if all_sum is not None else self.fast(pairing, gradient)
-        if found is not None:
-            return found
+    def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
+        """Tiles where the loss has a statistic and the labels are classes, row panels otherwise."""
+        if sortable(pairing, small=self.small):
+            bound = 1.0 if pairing.unit else _largest(pairing)
+            statistic = self.statistic(bound)
+            if statistic is not None:
+                found = by_statistic(
+                    statistic,
+                    pairing,
+                    reduction=self.reduction,
+                    miner=self.miner,
+                    anchor_values=anchor_values,
+                    gradient=gradient,
+                )
+                if found is not None:
+                    return found
         return by_panels(
             self,
             pairing,
@@ -67,24 +53,17 @@ class RowLoss(PairLoss):
             miner=self.miner,
             anchor_values=anchor_values,
             gradient=gradient,
-            total_anchors=total_anchors,
-            all_sum=all_sum,
         )
 
-    def fast(self, pairing: Pairing, gradient: bool) -> Gradient | None:
-        """The loss by the symmetric engine, if that serves here."""
-        labels = sortable_labels(pairing, self.miner)
-        if labels is None:
-            return None
-        bound = 1.0 if self.normalize else float(pairing.queries.square().sum(1).max())
-        kernel = self.kernel(bound)
-        return None if kernel is None else by_tiles(kernel, pairing.queries, labels, gradient=gradient)
+    def dense_weights(self, panel: Panel) -> Tensor:
+        terms, weight = self.weigh(panel)
+        columns = shares(self.reduction, len(panel.similarity), terms)
+        if isinstance(weight, tuple):
+            return torch.mul(weight[0], columns[0]).add_(weight[1], alpha=columns[1])
+        return weight * columns[0]
 
-    def weigh(self, panel: Panel) -> Tensor:
-        if self.reduction == "sides":
-            return self.rows(replace(panel, scales=None)).weight
-        rows = self.rows(panel)
-        if self.reduction == "mean":
-            return rows.weight / max(len(rows.weight), 1)
-        counted = {"active": rows.active, "tuples": rows.valid}.get(self.reduction)
-        return rows.weight if counted is None else rows.weight / counted.sum().clamp(min=1)
+
+def _largest(pairing: Pairing) -> float:
+    """No similarity is larger than the product of the largest lengths."""
+    lengths = [torch.linalg.vector_norm(side, dim=1).amax() for side in (pairing.queries, pairing.database)]
+    return float(lengths[0] * lengths[1])

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from nearer._validation import check_number
-from nearer.losses.pairs._contrastive import PointKernel, side_scales, two_sides
-from nearer.losses.pairs._pair_loss import as_function
 from nearer.losses.pairs._row_loss import RowLoss
-from nearer.pairwise._panels import Miner, Panel, Rows
+from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
 
-__all__ = ["SquaredContrastiveLoss", "squared_contrastive"]
+__all__ = ["SquaredContrastiveLoss"]
 
 
 class SquaredContrastiveLoss(RowLoss):
@@ -45,44 +40,42 @@ class SquaredContrastiveLoss(RowLoss):
         self.margin = check_number(margin, "margin", above=0.0, maximum=4.0)
         self.negative_weight = check_number(negative_weight, "negative_weight", above=0.0)
 
-    def formula(self, panel: Panel) -> Tensor:
+    def value(self, panel: Panel) -> Terms:
         squared = 2 - 2 * panel.similarity
-        pull = squared[panel.positive & (squared > _tiny(squared))]
-        push = (self.margin - squared).clamp(min=0)[panel.negative] * self.negative_weight
-        return two_sides(pull, push, pull.numel(), int((push > 0).sum()), self.reduction, len(squared))
+        apart = panel.positive & (squared > _tiny(squared))
+        push = (self.margin - squared).clamp(min=0) * panel.negative * self.negative_weight
+        sides = torch.stack([(squared * apart).sum(1), push.sum(1)], 1)
+        return Terms(sides, torch.stack([apart.sum(1), (push > 0).sum(1)], 1))
 
-    def rows(self, panel: Panel) -> Rows:
-        s = panel.similarity
-        squared = 2 - 2 * s
-        apart = panel.positive & (squared > _tiny(s))
-        hot = panel.negative & (squared < self.margin)
-        n_p, n_n = apart.sum(1, dtype=s.dtype), hot.sum(1, dtype=s.dtype)
-        up, un = panel.scales or side_scales(n_p, n_n)
-        un = un * self.negative_weight
-        slope = apart.to(s.dtype).mul_(up).sub_(hot.to(s.dtype), alpha=un)
-        value = (slope * squared).sum(1) + un * self.margin * n_n
-        return Rows(value, slope.mul_(-2), active=n_p + n_n, sides=(n_p, n_n))
+    def weigh(self, panel: Panel) -> tuple[Terms, tuple[Tensor, Tensor]]:
+        squared = torch.mul(panel.similarity, -2).add_(2)
+        apart = torch.gt(squared, _tiny(squared), out=torch.empty_like(squared)).mul_(panel.p)
+        hot = torch.lt(squared, self.margin, out=torch.empty_like(squared)).mul_(panel.n)
+        count = torch.stack([apart.sum(1), hot.sum(1)], 1)
+        push = (self.margin * count[:, 1] - torch.linalg.vecdot(squared, hot)) * self.negative_weight
+        sides = torch.stack([torch.linalg.vecdot(squared, apart), push], 1)
+        return Terms(sides, count), (apart.mul_(-2), hot.mul_(2 * self.negative_weight))
 
-    def kernel(self, bound: float) -> PointKernel:
+    def statistic(self, bound: float) -> Statistic:
         threshold, slope = 1 - self.margin / 2, 2 * self.negative_weight
 
-        def push(s: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
+        def tile(s: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
             hot = torch.gt(s, threshold, out=spare).mul_(slope)
             return s.sub_(threshold).mul_(hot), hot
 
-        def pull(s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            squared = 2 - 2 * s
-            apart = (squared > _tiny(s)).to(s.dtype)
-            return squared * apart, apart, -2 * apart
+        def head(far: Far, near: Near) -> Terms:
+            def apart(s: Tensor) -> Tensor:
+                return (2 - 2 * s > _tiny(s)).to(s.dtype)
 
-        return PointKernel(
-            push=push, pull=pull, quiet=lambda s: float(s.amax()) <= threshold, reduction=self.reduction
-        )
+            pull = near.sum(lambda s: (2 - 2 * s) * apart(s))
+            return Terms(torch.stack([pull, far.sum], 1), torch.stack([near.sum(apart), far.count], 1))
+
+        def quiet(s: Tensor) -> bool:
+            return float(s.amax()) <= threshold
+
+        return Statistic(tile, head, quiet=quiet, linear=True, counts=True)
 
 
 def _tiny(values: Tensor) -> float:
     """What 2 − 2s of two equal unit vectors may differ from 0."""
     return 4 * float(torch.finfo(values.dtype).eps)
-
-
-squared_contrastive: Callable[..., Any] = as_function(SquaredContrastiveLoss, "squared_contrastive")

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from nearer._validation import check_number
-from nearer.losses.pairs._pair_loss import as_function
-from nearer.losses.pairs._row_loss import RowLoss, sortable_labels
-from nearer.losses.pairs._softmax import divide
+from nearer.losses.pairs._row_loss import RowLoss
+from nearer.pairwise import Miner, Panel, Rule, Terms
 from nearer.pairwise._counting import count_row_triplets, equal_within, triplets_by_tiles
 from nearer.pairwise._draws import fresh_seed, uniform
 from nearer.pairwise._masked import hardest, softplus
-from nearer.pairwise._panels import AllSum, Gradient, Miner, Pairing, Panel, Rows, by_panels
+from nearer.pairwise._panels import by_panels
+from nearer.pairwise._rule import Gradient, Pairing
+from nearer.pairwise._walk import sortable
 
 __all__ = [
     "BatchHardTripletLoss",
@@ -24,11 +25,6 @@ __all__ = [
     "RandomTripletLoss",
     "SemiHardTripletLoss",
     "TripletLoss",
-    "batch_hard_triplet",
-    "pair_semi_hard_triplet",
-    "random_triplet",
-    "semi_hard_triplet",
-    "triplet",
 ]
 
 
@@ -46,27 +42,26 @@ class _CountedTripletLoss(RowLoss):
     def semi_hard(self) -> bool:
         """Whether only triplets with s_an < s_ap count."""
 
-    def formula(self, panel: Panel) -> Tensor:
+    def value(self, panel: Panel) -> Terms:
         s = panel.similarity
         triplets = panel.positive[:, :, None] & panel.negative[:, None, :]  # (q, n, n): anchor, positive, negative
         hinge = (s[:, None, :] - s[:, :, None] + self.margin).clamp(min=0) * triplets
         if self.semi_hard:
             hinge = hinge * (s[:, None, :] < s[:, :, None] - equal_within(s.dtype))
-        terms = {"active": int((hinge > 0).sum()), "tuples": int(triplets.sum())}.get(self.reduction, 0)
-        return divide(hinge.sum(), self.reduction, terms, len(s))
+        counted = hinge > 0 if self.reduction == "active" else triplets
+        return Terms(hinge.sum((1, 2)), counted.sum((1, 2)))
 
-    def rows(self, panel: Panel) -> Rows:
-        counts, value, violated = count_row_triplets(
-            panel.similarity, panel.positive, panel.negative, self.margin, self.semi_hard
-        )
-        valid = panel.positive.sum(1) * panel.negative.sum(1)
-        return Rows(value, counts, active=violated, valid=valid)
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
+        counts, value, violated = count_row_triplets(panel, self.margin, self.semi_hard)
+        valid = panel.p.sum(1) * panel.n.sum(1)
+        return Terms(value, violated if self.reduction == "active" else valid), counts
 
-    def fast(self, pairing: Pairing, gradient: bool) -> Gradient | None:
-        labels = sortable_labels(pairing, self.miner)
-        if labels is None:
-            return None
-        return triplets_by_tiles(pairing.queries, labels, self.margin, self.semi_hard, self.reduction, gradient)
+    def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
+        """Counts by tiles for class labels, by panels otherwise."""
+        counted = None
+        if self.miner is None and pairing.shards is None and sortable(pairing):
+            counted = triplets_by_tiles(pairing, self.margin, self.semi_hard, self.reduction, gradient)
+        return super().program(pairing, anchor_values, gradient) if counted is None else counted
 
 
 class TripletLoss(_CountedTripletLoss):
@@ -123,19 +118,17 @@ class PairSemiHardTripletLoss(RowLoss):
         super().__init__(reduction=reduction, miner=miner)
         self.margin = check_number(margin, "margin", minimum=0.0)
 
-    def formula(self, panel: Panel) -> Tensor:
+    def value(self, panel: Panel) -> Terms:
         s = panel.similarity
-        terms = []
+        terms: list[tuple[int, Tensor]] = []
         for i, p in panel.positive.nonzero().tolist():
             others = s[i][panel.negative[i]]
             if len(others):
                 below = others[others < s[i, p]]
-                terms.append((below.max() if len(below) else others.min()) - s[i, p] + self.margin)
-        hinge = torch.stack(terms).clamp(min=0) if terms else s.sum()[None] * 0
-        counted = int((hinge > 0).sum()) if self.reduction == "active" else len(terms)
-        return divide(hinge.sum(), self.reduction, counted, len(s))
+                terms.append((i, (below.max() if len(below) else others.min()) - s[i, p] + self.margin))
+        return _hinges(terms, s, self.reduction)
 
-    def rows(self, panel: Panel) -> Rows:
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
         s, n = panel.similarity, panel.negative
         weight, value, active = torch.zeros_like(s), torch.zeros_like(s[:, 0]), torch.zeros_like(s[:, 0])
         some = n.any(1)
@@ -154,7 +147,7 @@ class PairSemiHardTripletLoss(RowLoss):
             one = hot.to(s.dtype)[:, None]
             weight.scatter_add_(1, torch.where(found, j_best, j_last)[:, None], one)
             weight.scatter_add_(1, column[:, None], -one)
-        return Rows(value, weight, active=active, valid=valid)
+        return Terms(value, active if self.reduction == "active" else valid), weight
 
 
 class BatchHardTripletLoss(RowLoss):
@@ -180,13 +173,13 @@ class BatchHardTripletLoss(RowLoss):
     def _cost(self, gap: Tensor) -> Tensor:
         return softplus(gap) if self.margin is None else (gap + self.margin).clamp(min=0)
 
-    def formula(self, panel: Panel) -> Tensor:
+    def value(self, panel: Panel) -> Terms:
         s = panel.similarity
         both = panel.positive.any(1) & panel.negative.any(1)
-        low, _, high, _ = hardest(s[both], panel.positive[both], panel.negative[both])
-        return divide(self._cost(high - low).sum(), self.reduction, int(both.sum()), len(s))
+        low, _, high, _ = hardest(s, panel.positive, panel.negative)
+        return Terms(self._cost(torch.where(both, high - low, -math.inf)), both)
 
-    def rows(self, panel: Panel) -> Rows:
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
         s = panel.similarity
         low, p, high, n = hardest(s, panel.positive, panel.negative)
         both = torch.isfinite(low) & torch.isfinite(high)
@@ -195,7 +188,7 @@ class BatchHardTripletLoss(RowLoss):
         weight = torch.zeros_like(s)
         weight.scatter_add_(1, n[:, None], slope[:, None])
         weight.scatter_add_(1, p[:, None], -slope[:, None])
-        return Rows(self._cost(gap), weight, valid=both)
+        return Terms(self._cost(gap), both), weight
 
 
 class RandomTripletLoss(RowLoss):
@@ -223,53 +216,47 @@ class RandomTripletLoss(RowLoss):
         self.margin = check_number(margin, "margin", minimum=0.0)
         self.generator = generator
 
-    def formula(self, panel: Panel) -> Tensor:
+    def value(self, panel: Panel) -> Terms:
         s, seed = panel.similarity, fresh_seed(self.generator)
-        terms = []
+        terms: list[tuple[int, Tensor]] = []
         for i in range(len(s)):
             others = panel.negative[i].nonzero()[:, 0]
             for rank, p in enumerate(panel.positive[i].nonzero()[:, 0].tolist()):
                 if len(others):
                     draw = uniform(seed, panel.numbers[i], torch.tensor(rank))
                     n = others[int(draw * len(others))]
-                    terms.append(s[i, n] - s[i, p] + self.margin)
-        hinge = torch.stack(terms).clamp(min=0) if terms else s.sum()[None] * 0
-        counted = int((hinge > 0).sum()) if self.reduction == "active" else len(terms)
-        return divide(hinge.sum(), self.reduction, counted, len(s))
+                    terms.append((i, s[i, n] - s[i, p] + self.margin))
+        return _hinges(terms, s, self.reduction)
 
-    def rows(self, panel: Panel) -> Rows:
-        return _RandomTriplets(self.margin, fresh_seed(self.generator)).rows(panel)
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
+        return self._drawn().weigh(panel)
 
-    def program(
-        self,
-        pairing: Pairing,
-        anchor_values: Tensor | None,
-        gradient: bool,
-        *,
-        total_anchors: int | None = None,
-        all_sum: AllSum | None = None,
-    ) -> Gradient:
+    def _drawn(self) -> _RandomTriplets:
+        return _RandomTriplets(self.margin, self.reduction, fresh_seed(self.generator))
+
+    def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """One seed for the whole batch, however it is cut."""
-        return by_panels(
-            _RandomTriplets(self.margin, fresh_seed(self.generator)),
-            pairing,
-            reduction=self.reduction,
-            miner=self.miner,
-            gradient=gradient,
-            total_anchors=total_anchors,
-            all_sum=all_sum,
-        )
+        return by_panels(self._drawn(), pairing, reduction=self.reduction, miner=self.miner, gradient=gradient)
+
+
+def _hinges(terms: list[tuple[int, Tensor]], s: Tensor, reduction: str) -> Terms:
+    """The positive parts of terms, summed by their anchors."""
+    value, count = s.sum(1) * 0, torch.zeros(len(s))
+    for anchor, term in terms:
+        value = value.index_add(0, torch.tensor([anchor]), term.clamp(min=0)[None])
+        count[anchor] += float(term > 0) if reduction == "active" else 1.0
+    return Terms(value, count)
 
 
 @dataclass(frozen=True)
-class _RandomTriplets:
+class _RandomTriplets(Rule):
     """The rule of `RandomTripletLoss` with its seed fixed."""
 
     margin: float
+    reduction: str
     seed: int
-    distance: bool = False
 
-    def rows(self, panel: Panel) -> Rows:
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
         s, n = panel.similarity, panel.negative
         i, p = panel.positive.nonzero(as_tuple=True)
         sizes = panel.positive.sum(1)
@@ -288,11 +275,4 @@ class _RandomTriplets:
         weight.index_put_((i, p), -hot, accumulate=True)
         value = torch.zeros_like(s[:, 0]).index_add_(0, i, gap.clamp(min=0))
         active = torch.zeros_like(value).index_add_(0, i, hot)
-        return Rows(value, weight, active=active, valid=sizes * (n_n > 0))
-
-
-triplet = as_function(TripletLoss, "triplet")
-semi_hard_triplet = as_function(SemiHardTripletLoss, "semi_hard_triplet")
-pair_semi_hard_triplet = as_function(PairSemiHardTripletLoss, "pair_semi_hard_triplet")
-batch_hard_triplet = as_function(BatchHardTripletLoss, "batch_hard_triplet")
-random_triplet = as_function(RandomTripletLoss, "random_triplet")
+        return Terms(value, active if self.reduction == "active" else sizes * (n_n > 0)), weight

@@ -18,9 +18,15 @@ class _MarginSoftmax(ProxyLoss):
     """−mean log softmax of scale · cos, the cosine of the own class replaced by what `target` says."""
 
     def __init__(
-        self, classes: int, dimension: int, *, scale: float, margin: float, generator: torch.Generator | None = None
+        self,
+        n_classes: int,
+        embedding_dim: int,
+        *,
+        scale: float,
+        margin: float,
+        generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(classes, dimension, generator=generator)
+        super().__init__(n_classes, embedding_dim, generator=generator)
         self.scale = check_number(scale, "scale", above=0.0)
         self.margin = check_number(margin, "margin", minimum=0.0)
 
@@ -51,18 +57,25 @@ class AMSoftmaxLoss(_MarginSoftmax):
     0.3133
 
     Related: margin 0 is `NormalizedSoftmaxLoss`. Reference: Wang et al. 2018, eq. 6.
+
+    Args:
+        n_classes: how many classes there are; labels are 0..n_classes − 1.
+        embedding_dim: the width of the embeddings.
+        scale: what cosines are multiplied by.
+        margin: what is taken from the cosine of the own class.
+        generator: draws the first proxies; torch's own if None.
     """
 
     def __init__(
         self,
-        classes: int,
-        dimension: int,
+        n_classes: int,
+        embedding_dim: int,
         *,
         scale: float = 20.0,
         margin: float = 0.1,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(classes, dimension, scale=scale, margin=margin, generator=generator)
+        super().__init__(n_classes, embedding_dim, scale=scale, margin=margin, generator=generator)
 
     def target(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
         return self.scale * (cosine - self.margin), torch.full_like(cosine, self.scale)
@@ -78,10 +91,15 @@ class NormalizedSoftmaxLoss(_MarginSoftmax):
     """
 
     def __init__(
-        self, classes: int, dimension: int, *, temperature: float = 0.05, generator: torch.Generator | None = None
+        self,
+        n_classes: int,
+        embedding_dim: int,
+        *,
+        temperature: float = 0.05,
+        generator: torch.Generator | None = None,
     ) -> None:
         scale = 1 / check_number(temperature, "temperature", above=0.0)
-        super().__init__(classes, dimension, scale=scale, margin=0.0, generator=generator)
+        super().__init__(n_classes, embedding_dim, scale=scale, margin=0.0, generator=generator)
 
     def target(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
         return self.scale * cosine, torch.full_like(cosine, self.scale)
@@ -98,18 +116,25 @@ class ArcFaceLoss(_MarginSoftmax):
     0.4741
 
     Reference: Deng et al. 2019, eq. 3.
+
+    Args:
+        n_classes: how many classes there are; labels are 0..n_classes − 1.
+        embedding_dim: the width of the embeddings.
+        scale: what cosines are multiplied by.
+        margin: what is added to the angle of the own class, in radians.
+        generator: draws the first proxies; torch's own if None.
     """
 
     def __init__(
         self,
-        classes: int,
-        dimension: int,
+        n_classes: int,
+        embedding_dim: int,
         *,
         scale: float = 64.0,
         margin: float = 28.6,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(classes, dimension, scale=scale, margin=margin, generator=generator)
+        super().__init__(n_classes, embedding_dim, scale=scale, margin=margin, generator=generator)
         check_number(margin, "margin", minimum=0.0, maximum=90.0)
 
     def target(self, cosine: Tensor) -> tuple[Tensor, Tensor]:

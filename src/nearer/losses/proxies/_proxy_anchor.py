@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -12,6 +10,7 @@ from nearer._validation import check_number
 from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.pairwise._classes import class_tiles, own_classes
 from nearer.pairwise._distributed import Shards
+from nearer.pairwise._function import attach
 
 __all__ = ["ProxyAnchorLoss"]
 
@@ -27,67 +26,67 @@ class ProxyAnchorLoss(ProxyLoss):
     1.0064
 
     Reference: Kim et al. 2020, eq. 4.
+
+    Args:
+        n_classes: how many classes there are; labels are 0..n_classes − 1.
+        embedding_dim: the width of the embeddings.
+        alpha: what cosines are multiplied by.
+        delta: the margin.
+        generator: draws the first proxies; torch's own if None.
     """
 
     def __init__(
         self,
-        classes: int,
-        dimension: int,
+        n_classes: int,
+        embedding_dim: int,
         *,
         alpha: float = 32.0,
         delta: float = 0.1,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(classes, dimension, generator=generator)
+        super().__init__(n_classes, embedding_dim, generator=generator)
         self.alpha = check_number(alpha, "alpha", above=0.0)
         self.delta = check_number(delta, "delta")
 
     def compute(self, x: Tensor, labels: Tensor, *, sharded: bool) -> Tensor:
-        value: Tensor = _ProxyAnchor.apply(  # type: ignore[no-untyped-call]
-            x, self.vectors(), labels, self.alpha, self.delta, sharded
-        )
-        return value
+        vectors = self.vectors()
+        with torch.no_grad():
+            value, gradients = _proxy_anchor(x, vectors, labels, self.alpha, self.delta, sharded)
+        return attach(value, (x, vectors), gradients)
 
 
-class _ProxyAnchor(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, vectors: Tensor, labels: Tensor, alpha: float, delta: float, sharded: bool
-    ) -> Tensor:
-        shards = Shards(len(x), x.device, averaged=True) if sharded else None
-        rows, owners = (x, labels) if shards is None else (shards.gather(x), shards.gather(labels))
-        work = torch.float64 if x.dtype == torch.float64 else torch.float32
-        rows, table = rows.to(work), vectors.to(work)
-        total = len(table)
-        present = max(1, len(torch.unique(owners)))
-        first, count = own_classes(total, sharded)
-        value = rows.new_zeros(())
-        dx, dw = torch.zeros_like(rows), torch.zeros_like(table)
-        for start, stop in class_tiles(len(rows), count, 1, first):
-            s = rows @ table[start:stop].t()
-            inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
-            place = owners[inside] - start
-            pull = torch.full_like(s, -torch.inf)
-            pull[inside, place] = -alpha * (s[inside, place] - delta)
-            push = alpha * (s + delta)
-            push[inside, place] = -torch.inf
-            # log(1 + Σ e^z) is the log-sum-exp with one more entry, 0.
-            for z, sign, parts in ((pull, -alpha, present), (push, alpha, total)):
-                top = z.amax(0).clamp_min(0) if len(z) else z.new_zeros(stop - start)
-                z.sub_(top).exp_()
-                whole = z.sum(0) + (-top).exp()
-                value += (top + whole.log()).sum() / parts
-                g = z.mul_(sign / (whole * parts))
-                dx += g @ table[start:stop]
-                dw[start:stop] += g.t() @ rows
-        if shards is not None:
-            dist.all_reduce(value)
-            dist.all_reduce(dx)
-            dx, dw = dx[shards.own] * shards.scale, dw * shards.scale
-        ctx.save_for_backward(dx.to(x.dtype), dw.to(vectors.dtype))
-        return value.to(x.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        dx, dw = ctx.saved_tensors
-        return dx * gradients[0], dw * gradients[0], None, None, None, None
+def _proxy_anchor(
+    x: Tensor, vectors: Tensor, labels: Tensor, alpha: float, delta: float, sharded: bool
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Value and gradients, tile of classes by tile: a driver of its own, because classes are the anchors here."""
+    shards = Shards(len(x), x.device, averaged=True) if sharded else None
+    rows, owners = (x, labels) if shards is None else (shards.gather(x), shards.gather(labels))
+    work = torch.float64 if x.dtype == torch.float64 else torch.float32
+    rows, table = rows.to(work), vectors.to(work)
+    total = len(table)
+    present = max(1, len(torch.unique(owners)))
+    first, count = own_classes(total, sharded)
+    value = rows.new_zeros(())
+    dx, dw = torch.zeros_like(rows), torch.zeros_like(table)
+    for start, stop in class_tiles(len(rows), count, 1, first):
+        s = rows @ table[start:stop].t()
+        inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
+        place = owners[inside] - start
+        pull = torch.full_like(s, -torch.inf)
+        pull[inside, place] = -alpha * (s[inside, place] - delta)
+        push = alpha * (s + delta)
+        push[inside, place] = -torch.inf
+        # log(1 + Σ e^z) is the log-sum-exp with one more entry, 0.
+        for z, sign, parts in ((pull, -alpha, present), (push, alpha, total)):
+            top = z.amax(0).clamp_min(0) if len(z) else z.new_zeros(stop - start)
+            z.sub_(top).exp_()
+            whole = z.sum(0) + (-top).exp()
+            value += (top + whole.log()).sum() / parts
+            g = z.mul_(sign / (whole * parts))
+            dx += g @ table[start:stop]
+            dw[start:stop] += g.t() @ rows
+    if shards is not None:
+        dist.all_reduce(value)
+        dist.all_reduce(dx)
+        dx, dw = dx[shards.own] * shards.scale, dw * shards.scale
+    return value.to(x.dtype), (dx.to(x.dtype), dw.to(vectors.dtype))

@@ -11,6 +11,7 @@ from nearer._validation import as_labels, check_int
 from nearer.exceptions import LabelError, ShapeError
 from nearer.geometry import normalize
 from nearer.losses.pairs._pair_loss import check_embeddings
+from nearer.pairwise._rule import inner_settings
 
 __all__ = ["ProxyLoss", "ShardedProxies"]
 
@@ -22,16 +23,18 @@ class ProxyLoss(nn.Module):
     (`parameter_groups`). `sharded()` is the form for the joint batch of many processes.
     """
 
+    extra_repr = inner_settings
+
     width = 1
 
     def __init__(
-        self, classes: int, dimension: int, *, width: int = 1, generator: torch.Generator | None = None
+        self, n_classes: int, embedding_dim: int, *, width: int = 1, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        self.classes = check_int(classes, "classes")
-        self.dimension = check_int(dimension, "dimension")
+        self.n_classes = check_int(n_classes, "n_classes")
+        self.embedding_dim = check_int(embedding_dim, "embedding_dim")
         self.width = check_int(width, "width")
-        start = torch.randn(self.classes * self.width, self.dimension, generator=generator)
+        start = torch.randn(self.n_classes * self.width, self.embedding_dim, generator=generator)
         self.proxies = nn.Parameter(nn.functional.normalize(start, dim=1))
 
     def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
@@ -49,12 +52,14 @@ class ProxyLoss(nn.Module):
     def checked(self, embeddings: Tensor, labels: Any) -> tuple[Tensor, Tensor]:
         """Unit rows and classes within their range."""
         x = check_embeddings(embeddings, "embeddings")
-        if x.shape[1] != self.dimension:
-            raise ShapeError(f"`embeddings` must have {self.dimension} columns like the proxies, got {x.shape[1]}.")
+        if x.shape[1] != self.embedding_dim:
+            raise ShapeError(
+                f"`embeddings` must have {self.embedding_dim} columns like the proxies, got {x.shape[1]}."
+            )
         y = as_labels(labels, "labels", n=len(x)).to(x.device)
-        if len(y) and (int(y.min()) < 0 or int(y.max()) >= self.classes):
+        if len(y) and (int(y.min()) < 0 or int(y.max()) >= self.n_classes):
             raise LabelError(
-                f"`labels` must lie in 0..{self.classes - 1}, one number for each proxy, got {int(y.min())} to "
+                f"`labels` must lie in 0..{self.n_classes - 1}, one number for each proxy, got {int(y.min())} to "
                 f"{int(y.max())}. Leave out rows without a label."
             )
         return normalize(x), y

@@ -24,18 +24,25 @@ class ProxyNCALoss(ProxyLoss):
     -2.0
 
     Reference: Movshovitz-Attias et al. 2017, eq. 6.
+
+    Args:
+        n_classes: how many classes there are; labels are 0..n_classes − 1.
+        embedding_dim: the width of the embeddings.
+        scale: σ.
+        own_in_denominator: keep the own class in the sum.
+        generator: draws the first proxies; torch's own if None.
     """
 
     def __init__(
         self,
-        classes: int,
-        dimension: int,
+        n_classes: int,
+        embedding_dim: int,
         *,
         scale: float = 8.0,
         own_in_denominator: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(classes, dimension, generator=generator)
+        super().__init__(n_classes, embedding_dim, generator=generator)
         self.scale = check_number(scale, "scale", above=0.0)
         self.own_in_denominator = own_in_denominator
 

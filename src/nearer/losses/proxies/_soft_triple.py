@@ -20,12 +20,22 @@ class SoftTripleLoss(ProxyLoss):
     True
 
     Related: one centre makes it `AMSoftmaxLoss`. Reference: Qian et al. 2019, eqs. 6 to 8.
+
+    Args:
+        n_classes: how many classes there are; labels are 0..n_classes − 1.
+        embedding_dim: the width of the embeddings.
+        centres: K.
+        scale: λ.
+        temperature: γ.
+        margin: δ.
+        merging: τ.
+        generator: draws the first proxies; torch's own if None.
     """
 
     def __init__(
         self,
-        classes: int,
-        dimension: int,
+        n_classes: int,
+        embedding_dim: int,
         *,
         centers: int = 10,
         scale: float = 20.0,
@@ -34,7 +44,7 @@ class SoftTripleLoss(ProxyLoss):
         merging: float = 0.2,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(classes, dimension, width=check_int(centers, "centers"), generator=generator)
+        super().__init__(n_classes, embedding_dim, width=check_int(centers, "centers"), generator=generator)
         self.scale = check_number(scale, "scale", above=0.0)
         self.temperature = check_number(temperature, "temperature", above=0.0)
         self.margin = check_number(margin, "margin", minimum=0.0)
@@ -54,7 +64,7 @@ class SoftTripleLoss(ProxyLoss):
 
     def _spread(self, vectors: Tensor) -> Tensor:
         k = self.width
-        centers = vectors.reshape(self.classes, k, -1)
+        centers = vectors.reshape(self.n_classes, k, -1)
         upper = torch.triu_indices(k, k, offset=1, device=vectors.device)
         cosines = torch.bmm(centers, centers.transpose(1, 2))[:, upper[0], upper[1]]
-        return (2 + 1e-5 - 2 * cosines).clamp_min(0).sqrt().sum() / (self.classes * k * (k - 1))
+        return (2 + 1e-5 - 2 * cosines).clamp_min(0).sqrt().sum() / (self.n_classes * k * (k - 1))

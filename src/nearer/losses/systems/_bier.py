@@ -24,6 +24,7 @@ from nearer.losses.layers._parts import check_widths, split_parts
 from nearer.losses.systems._reversal import reverse_gradient
 from nearer.pairwise._masked import softplus
 from nearer.pairwise._panels import panel_rows
+from nearer.pairwise._rule import inner_settings
 from nearer.relations import Relation, relate
 
 __all__ = ["ABIERLoss", "BIERLoss", "HeadDiversity", "decorrelate"]
@@ -42,7 +43,17 @@ class BIERLoss(nn.Module):
     0.6931
 
     Related: one part is binomial deviance over all pairs. Reference: Opitz et al. 2018, algorithm 1.
+
+    Args:
+        widths: the width of each part of the embeddings.
+        alpha: how steep the deviance is.
+        beta: the cosine at which a pair costs log 2.
+        negative_cost: how many times as much a negative costs.
+        shrinkage: how far one part moves what the next ones see.
+        boosting: "shrinkage" or "running", as above.
     """
+
+    extra_repr = inner_settings
 
     def __init__(
         self,
@@ -115,6 +126,13 @@ class HeadDiversity(nn.Module):
     True
 
     Reference: Opitz et al. 2018.
+
+    Args:
+        heads: the heads whose parts should differ.
+        kind: "adversarial" or "activation", as above.
+        weight_penalty: the price of weights that are not of length one.
+        hidden: the width of the hidden layer of the networks.
+        generator: draws the first weights of the networks; torch's own if None.
     """
 
     def __init__(
@@ -197,7 +215,7 @@ class ABIERLoss(nn.Module):
 
 
 def decorrelate(
-    heads: BoostedHeads, features: Any, *, steps: int = 200, rate: float = 0.01, weight_penalty: float = 10.0
+    heads: BoostedHeads, features: Any, *, steps: int = 200, lr: float = 0.01, weight_penalty: float = 10.0
 ) -> list[float]:
     """Start the heads apart: descend on the activation diversity of features (n, p) before any label is used.
 
@@ -211,7 +229,7 @@ def decorrelate(
     Reference: Opitz et al. 2017 (BIER).
     """
     x = as_matrix(features, "features", columns=heads.in_features)
-    adam = torch.optim.Adam(heads.parameters(), lr=check_number(rate, "rate", above=0.0))
+    adam = torch.optim.Adam(heads.parameters(), lr=check_number(lr, "lr", above=0.0))
     alike = HeadDiversity(heads, kind="activation", weight_penalty=weight_penalty)
     course = []
     for _ in range(check_int(steps, "steps")):

@@ -20,6 +20,7 @@ from nearer.geometry._similarity import normalize
 from nearer.losses.layers._parts import check_widths, split_parts
 from nearer.losses.pairs._binomial import BinomialDevianceLoss
 from nearer.losses.systems._reversal import reverse_gradient
+from nearer.pairwise._rule import inner_settings
 
 __all__ = ["DeMLLoss", "activation_product", "branch_separation"]
 
@@ -66,7 +67,18 @@ class DeMLLoss(nn.Module):
 
     Reference: Chen and Deng 2019 (DeML); constants of the release. The common space is our reading:
     128 dimensions behind one hidden layer, without biases, so that no constant can win.
+
+    Args:
+        widths: the width of each part of the embeddings.
+        branches: how many parts one scale has.
+        negative_cost: how many times as much a negative costs.
+        separation: the weight of the hinge.
+        margin: the squared distance that branches keep.
+        activation: the weight of the product.
+        generator: draws the first weights of the networks; torch's own if None.
     """
+
+    extra_repr = inner_settings
 
     def __init__(
         self,

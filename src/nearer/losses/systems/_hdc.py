@@ -21,7 +21,8 @@ from nearer.losses.layers._taps import tapped
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.losses.pairs._squared_contrastive import SquaredContrastiveLoss
 from nearer.mining._hardest_fraction import threshold
-from nearer.pairwise._panels import Pairing, Panel, Select, iterate_panels
+from nearer.pairwise._panels import iterate_panels
+from nearer.pairwise._rule import Miner, Pairing, Panel, Select, inner_settings
 
 __all__ = ["CascadeHeads", "HDCLoss"]
 
@@ -34,11 +35,18 @@ class CascadeHeads(nn.Module):
     the network returns at its end is not used unless the last layer is named.
 
     >>> network = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4), nn.ReLU())
-    >>> heads = CascadeHeads(network, ["1", "3"], torch.zeros(1, 6), dimension=5)
+    >>> heads = CascadeHeads(network, ["1", "3"], torch.zeros(1, 6), embedding_dim=5)
     >>> heads(torch.rand(3, 6)).shape
     torch.Size([3, 10])
 
     Reference: Yuan, Yang, Zhang 2017, figure 2.
+
+    Args:
+        network: any network.
+        layers: the names of the layers that get a head.
+        example: a batch of one item or more, which tells how wide the layers are.
+        embedding_dim: the width of each head.
+        generator: draws the first weights of the heads; torch's own if None.
     """
 
     def __init__(
@@ -47,13 +55,13 @@ class CascadeHeads(nn.Module):
         layers: Sequence[str],
         example: Any,
         *,
-        dimension: int = 128,
+        embedding_dim: int = 128,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.network = network
         self.layers = list(layers)
-        self.dimension = check_int(dimension, "dimension")
+        self.embedding_dim = check_int(embedding_dim, "embedding_dim")
         was_training = network.training
         network.eval()  # or batch normalisation would learn from the example
         try:
@@ -61,7 +69,7 @@ class CascadeHeads(nn.Module):
                 widths = [layer.shape[1] for layer in self._tap(as_tensor(example, "example"))]
         finally:
             network.train(was_training)
-        self.heads = nn.ModuleList(nn.Linear(width, self.dimension) for width in widths)
+        self.heads = nn.ModuleList(nn.Linear(width, self.embedding_dim) for width in widths)
         start_linear(self.heads, generator)
 
     def forward(self, items: Any) -> Tensor:
@@ -92,6 +100,8 @@ class HDCLoss(nn.Module):
 
     Reference: Yuan, Yang, Zhang 2017.
     """
+
+    extra_repr = inner_settings
 
     def __init__(
         self,
@@ -128,7 +138,7 @@ class HDCLoss(nn.Module):
         return total
 
 
-class _Level:
+class _Level(Miner):
     """A miner: the hardest fraction of the pairs that the level before kept; its bounds stay for the next level."""
 
     def __init__(self, fraction: float, earlier: _Level | None) -> None:

@@ -20,6 +20,7 @@ from nearer.exceptions import LabelError
 from nearer.geometry._linear_start import start_linear
 from nearer.losses.layers._layer_input import LayerInput
 from nearer.losses.pairs._pair_loss import check_embeddings
+from nearer.pairwise._rule import inner_settings
 
 __all__ = ["HDMLLoss", "harder_negatives"]
 
@@ -53,9 +54,9 @@ class HDMLLoss(nn.Module):
 
     J_avg in ẑ⁻ and J_gen in the weights are the means of J_m and J_gen over the epoch before, i.e. `epoch_steps`
     calls in training mode; they start at 10⁶, so that at first next to nothing is synthetic, and are part of the
-    state. `head` is the module of the encoder that turns features y (n, features) into embeddings (n, dimension); a
-    hook notes what goes into it. Labels are 0..classes − 1. The optimiser must get `loss.parameters()` too. A batch
-    without a triplet has J_metric = 0.
+    state. `head` turns features y (n, features) into embeddings (n, embedding_dim); a hook notes what goes into it.
+    Labels are 0..n_classes − 1. The optimiser must get `loss.parameters()` too. A batch without a triplet has
+    J_metric = 0.
 
     >>> head = nn.Linear(6, 4)
     >>> loss = HDMLLoss(head, 6, 4, 3, epoch_steps=10)
@@ -64,7 +65,21 @@ class HDMLLoss(nn.Module):
     0.01
 
     Reference: Zheng et al. 2019; α, β, λ and 10⁴ of the release, in its form for triplets.
+
+    Args:
+        head: the module of the encoder that turns features into embeddings.
+        features: the width of the features.
+        embedding_dim: the width of the embeddings.
+        n_classes: how many classes there are.
+        epoch_steps: how many batches make an epoch.
+        alpha: how strongly synthetic negatives are pulled towards the anchor.
+        beta: how slowly synthetic triplets gain weight.
+        balance: λ.
+        margin: of the triplet loss, on squared distances.
+        generator: where random numbers come from; torch's own if None.
     """
+
+    extra_repr = inner_settings
 
     means: Tensor
     course: Tensor
@@ -73,8 +88,8 @@ class HDMLLoss(nn.Module):
         self,
         head: nn.Module,
         features: int,
-        dimension: int,
-        classes: int,
+        embedding_dim: int,
+        n_classes: int,
         *,
         epoch_steps: int,
         alpha: float = 90.0,
@@ -84,7 +99,7 @@ class HDMLLoss(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        p, d = check_int(features, "features"), check_int(dimension, "dimension")
+        p, d = check_int(features, "features"), check_int(embedding_dim, "embedding_dim")
         self.epoch_steps = check_int(epoch_steps, "epoch_steps")
         self.alpha = check_number(alpha, "alpha", minimum=0.0)
         self.beta = check_number(beta, "beta", minimum=0.0)
@@ -92,7 +107,7 @@ class HDMLLoss(nn.Module):
         self.margin = check_number(margin, "margin", minimum=0.0)
         self.random = generator
         self.generator = nn.Sequential(nn.Linear(d, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Linear(512, p))
-        self.classifier = nn.Linear(p, check_int(classes, "classes"))
+        self.classifier = nn.Linear(p, check_int(n_classes, "n_classes"))
         start_linear(self, generator)
         # J_m and J_gen: their means over the last whole epoch; their sums and the number of calls in this one.
         self.register_buffer("means", torch.full((2,), 1e6, dtype=torch.float64))
@@ -110,7 +125,7 @@ class HDMLLoss(nn.Module):
         return 1 - _decay(self.beta, float(self.means[1]))
 
     def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
-        """The loss of what the head has just given, (n, dimension), with class labels (n,)."""
+        """The loss of what the head has just given, (n, embedding_dim), with class labels (n,)."""
         z = check_embeddings(embeddings, "embeddings")
         y = as_labels(labels, "labels", n=len(z)).to(z.device)
         count = self.classifier.out_features

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nearer._validation import as_labels, check_int, check_number
 from nearer.exceptions import ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
+from nearer.pairwise._rule import inner_settings
 
 __all__ = ["PDDMLoss", "PairScore"]
 
@@ -32,13 +33,15 @@ class PairScore(nn.Module):
     Reference: Huang, Loy, Tang 2016 (PDDM), fig. 2.
     """
 
+    extra_repr = inner_settings
+
     def __init__(
-        self, dimension: int, *, hidden: int | None = None, generator: torch.Generator | None = None
+        self, embedding_dim: int, *, hidden: int | None = None, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        d = check_int(dimension, "dimension")
+        d = check_int(embedding_dim, "embedding_dim")
         h = d if hidden is None else check_int(hidden, "hidden")
-        self.dimension = d
+        self.embedding_dim = d
         self.difference, self.middle = nn.Linear(d, h), nn.Linear(d, h)
         self.joint, self.score = nn.Linear(2 * h, h), nn.Linear(h, 1)
         for layer in (self.difference, self.middle, self.joint, self.score):
@@ -77,11 +80,22 @@ class PDDMLoss(nn.Module):
     True
 
     Reference: Huang, Loy, Tang 2016, eqs 3 to 5.
+
+    Args:
+        embedding_dim: the width of the embeddings.
+        hidden: the width of the score network; that of the embeddings if None.
+        score_margin: a.
+        distance_margin: b.
+        weight: λ.
+        quadruplets: how many of the hardest are taken.
+        generator: draws the first weights of the score network; torch's own if None.
     """
+
+    extra_repr = inner_settings
 
     def __init__(
         self,
-        dimension: int,
+        embedding_dim: int,
         *,
         hidden: int | None = None,
         score_margin: float = 0.5,
@@ -91,17 +105,17 @@ class PDDMLoss(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.network = PairScore(dimension, hidden=hidden, generator=generator)
+        self.network = PairScore(embedding_dim, hidden=hidden, generator=generator)
         self.score_margin = check_number(score_margin, "score_margin", minimum=0.0)
         self.distance_margin = check_number(distance_margin, "distance_margin", minimum=0.0)
         self.weight = check_number(weight, "weight", minimum=0.0)
         self.quadruplets = check_int(quadruplets, "quadruplets")
 
     def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
-        """The loss of embeddings (n, dimension) with class labels (n,)."""
+        """The loss of embeddings (n, embedding_dim) with class labels (n,)."""
         x = check_embeddings(embeddings, "embeddings")
-        if x.shape[1] != self.network.dimension:
-            raise ShapeError(f"`embeddings` must have {self.network.dimension} columns, got {x.shape[1]}.")
+        if x.shape[1] != self.network.embedding_dim:
+            raise ShapeError(f"`embeddings` must have {self.network.embedding_dim} columns, got {x.shape[1]}.")
         y = as_labels(labels, "labels", n=len(x)).to(x.device)
         dtype = self.network.score.weight.dtype
         with torch.autocast(x.device.type, enabled=False):
@@ -130,9 +144,6 @@ class PDDMLoss(nn.Module):
         i, j = i[hardest], j[hardest]
         best = score.masked_fill(same, -math.inf).argmax(1) if len(i) else i
         return torch.stack([i, j, best[i], best[j]], dim=1)
-
-    def extra_repr(self) -> str:
-        return f"quadruplets={self.quadruplets}"
 
 
 def _length(x: Tensor) -> Tensor:

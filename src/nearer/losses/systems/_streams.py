@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from nearer._validation import as_labels, check_int
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._pair_loss import PairLoss, check_embeddings
+from nearer.pairwise._rule import inner_settings
 
 __all__ = ["AcrossStreams"]
 
@@ -33,6 +34,8 @@ class AcrossStreams(nn.Module):
 
     Reference: Xu et al. 2019 (DAMLRRM), sections 3.1 and 3.2.
     """
+
+    extra_repr = inner_settings
 
     def __init__(self, loss: PairLoss, *, first: int) -> None:
         super().__init__()

@@ -9,6 +9,7 @@ from torch.nn.functional import softplus
 from nearer._validation import check_choice, check_int, check_number
 from nearer.geometry._orthogonal import orthogonality_penalty
 from nearer.losses.pairs._angular_triplets import tangent_weight
+from nearer.pairwise._rule import inner_settings
 
 __all__ = ["SyntheticLoss"]
 
@@ -32,21 +33,31 @@ class SyntheticLoss(nn.Module):
 
     Reference: Dutta, Harandi, Sekhar (2020), without the division by max(f) of the released demo, which flips
     signs.
+
+    Args:
+        in_features: d, the width of what comes in.
+        embedding_dim: the width of Lᵀs.
+        angle: of the angular margin, in degrees.
+        penalty: λ.
+        belief: "softmax" or "as_printed", as above.
+        generator: draws S and L; torch's own if None.
     """
+
+    extra_repr = inner_settings
 
     def __init__(
         self,
         in_features: int,
-        out_features: int,
+        embedding_dim: int,
         *,
-        alpha: float = 40.0,
+        angle: float = 40.0,
         penalty: float = 0.5,
         belief: str = "softmax",
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        d, l = check_int(in_features, "in_features"), check_int(out_features, "out_features")
-        self.weight = tangent_weight(alpha)
+        d, l = check_int(in_features, "in_features"), check_int(embedding_dim, "embedding_dim")
+        self.weight = tangent_weight(angle)
         # Without the penalty L = 0 would be believed in everything.
         self.penalty = check_number(penalty, "penalty", above=0.0)
         self.belief = check_choice(belief, "belief", ["softmax", "as_printed"])

@@ -27,8 +27,8 @@ from nearer.losses import (
     MultiSimilarityLoss,
     Polynomial,
     SoftTripleLoss,
-    class_layer,
 )
+from nearer.losses.layers._jrs import class_layer
 from nearer.mining import VTHM
 from nearer.recipes._recipe import Measured, Outcome, Request
 from nearer.recipes.unified_view._unified_view import printed
@@ -78,7 +78,7 @@ class LayeredLoss(nn.Module):
 
     def forward(self, rows: Tensor, labels: Any) -> Tensor:
         """The loss of rows (n, d + p) with classes (n,)."""
-        d = self.softmax.dimension
+        d = self.softmax.embedding_dim
         x, y = self.softmax.checked(rows[:, :d], labels)
         features = rows[:, d:]
         found: dict[str, Callable[[], Tensor]] = {

@@ -217,7 +217,7 @@ def _with_labels_only(
     method: str, data: FewLabelImages, seed: int, length: Length
 ) -> tuple[nn.Module, None, History]:
     encoder = data.encoder(seed)
-    loss: nn.Module = SemiHardTripletLoss(margin=0.2) if method == "Triplet" else AngularLoss(alpha=40.0)
+    loss: nn.Module = SemiHardTripletLoss(margin=0.2) if method == "Triplet" else AngularLoss(angle=40.0)
     adam = torch.optim.Adam(encoder.parameters(), lr=RATE, weight_decay=DECAY)
     rows = (data.labels != -1).nonzero()[:, 0]
     batches = TensorBatches(data.items[rows], data.labels[rows], transform=data.moved)

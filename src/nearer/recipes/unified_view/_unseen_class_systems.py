@@ -82,7 +82,9 @@ def smart_mining(data: UnseenClasses, network: Network, seed: int) -> Learner:
 def hdc(data: UnseenClasses, network: Network, seed: int) -> Learner:
     """Three heads at increasing depth of the trunk, the deeper ones on harder pairs; together one embedding."""
     layers = depths(network)
-    heads = CascadeHeads(network, layers, data.train.items(data.labels[:1] * 0), dimension=network.dimension // 3)
+    heads = CascadeHeads(
+        network, layers, data.train.items(data.labels[:1] * 0), embedding_dim=network.dimension // 3
+    )
     for name, head in zip(layers, heads.heads, strict=True):
         if name == "trunk":
             start_like(head, network)

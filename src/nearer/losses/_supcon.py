@@ -1,0 +1,67 @@
+"""Supervised contrastive: all positives of an anchor against everything."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nearer._validation import check_number
+from nearer.losses.pairs._row_loss import RowLoss
+from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
+from nearer.pairwise._masked import LOG2E, exponent_is_safe, masked_logsumexp
+from nearer.pairwise._rule import exponential
+
+__all__ = ["SupConLoss"]
+
+
+class SupConLoss(RowLoss):
+    """Supervised contrastive: mean over anchors with a positive of −(1/|P|) Σ_P log( e^{s_p/τ} / Σ_{P∪N} e^{s/τ} ).
+
+    Weights: (softmax − 1[P]/|P|)/τ over the whole row. Anchors without a positive add 0 and are not counted
+    (reduction "active", the default); "mean" divides by all anchors.
+
+    >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> round(SupConLoss(temperature=1.0)(z, torch.tensor([0, 0, 1])).item(), 4)  # log(1 + e^-1)
+    0.3133
+
+    Related: one positive per anchor makes it InfoNCE. Reference: Khosla et al. 2020, L_out.
+    """
+
+    reductions = ("active", "mean", "sum")
+
+    def __init__(self, *, temperature: float = 0.1, reduction: str = "active", miner: Miner | None = None) -> None:
+        super().__init__(reduction=reduction, miner=miner)
+        self.temperature = check_number(temperature, "temperature", above=0.0)
+
+    def value(self, panel: Panel) -> Terms:
+        x = panel.similarity / self.temperature
+        everyone = masked_logsumexp(x, panel.positive | panel.negative)
+        n_p = panel.positive.sum(1)
+        some = n_p > 0
+        mean = (x * panel.positive).sum(1) / n_p.clamp(min=1)
+        return Terms(torch.where(some, torch.where(some, everyone, 0.0) - mean, 0.0), some)
+
+    def weigh(self, panel: Panel) -> tuple[Terms, Tensor | tuple[Tensor, Tensor]]:
+        s, p, one = panel.similarity, panel.p, 1 / self.temperature
+        if not exponent_is_safe(panel.bound * one):
+            return super().weigh(panel)
+        e = torch.mul(s, one * LOG2E).exp2_().mul_(p + panel.n)
+        everyone = e.sum(1, keepdim=True).clamp_(min=torch.finfo(s.dtype).tiny)
+        n_p = p.sum(1, keepdim=True)
+        some = n_p.clamp(max=1)
+        share = p / n_p.clamp_(min=1)
+        value = everyone.log().mul_(some).sub_((s * share).sum(1, keepdim=True), alpha=one)
+        weight = e.mul_((some * one).div_(everyone)).sub_(share, alpha=one)
+        return Terms(value.view(-1), some.view(-1)), weight
+
+    def statistic(self, bound: float) -> Statistic | None:
+        if not exponent_is_safe(bound / self.temperature):
+            return None
+
+        def head(far: Far, near: Near) -> Terms:
+            some = near.count > 0
+            everyone = far.sum + near.sum(lambda s: torch.exp(s / self.temperature))
+            mean = near.sum(lambda s: s / self.temperature) / near.count.clamp(min=1)
+            return Terms(torch.where(some, everyone, 1.0).log() - mean, some)
+
+        return exponential(1 / self.temperature, head)

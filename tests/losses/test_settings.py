@@ -1,0 +1,118 @@
+"""What a stranger sees of every loss and miner: its settings in `repr`, and a list of them where they are many."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+import torch
+from torch import nn
+
+import nearer.losses
+import nearer.mining
+import nearer.pairwise
+from every_loss import CASES
+from nearer.losses import RAWLoss
+
+PUBLIC = {
+    f"{package.__name__}.{name}": getattr(package, name)
+    for package in (nearer.losses, nearer.mining, nearer.pairwise)
+    for name in package.__all__
+    if inspect.isclass(getattr(package, name)) or inspect.isfunction(getattr(package, name))
+}
+
+
+def settings(thing: object) -> list[str]:
+    """The parameters of a function or a constructor."""
+    function = thing.__init__ if inspect.isclass(thing) else thing  # type: ignore[misc]
+    return [name for name in inspect.signature(function).parameters if name != "self"]
+
+
+@pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
+def test_a_pair_loss_shows_all_its_settings(make: object) -> None:
+    loss = make()  # type: ignore[operator]
+    for name in set(settings(type(loss))) - {"generator", "tree"}:
+        assert f"{name}=" in repr(loss), f"{name} is missing in {loss!r}"
+
+
+# What takes something that cannot be made of nothing: a network, a loss, a count of classes.
+MADE = {
+    "AMSoftmaxLoss": (3, 4),
+    "ArcFaceLoss": (3, 4),
+    "AcrossStreams": (RAWLoss(),),
+    "CrossBatchMemory": (RAWLoss(),),
+    "DatabaseMemory": (nearer.losses.NeighborhoodLoss(),),
+    "DeMLLoss": ((4, 4, 4),),
+    "EnergyConfusionLoss": (RAWLoss(), nn.Linear(2, 2)),
+    "HDMLLoss": (nn.Linear(6, 4), 6, 4, 3),
+    "HardestFraction": (0.5,),
+    "JRDLoss": (nearer.losses.AMSoftmaxLoss(3, 4),),
+    "NormalizedSoftmaxLoss": (3, 4),
+    "PDDMLoss": (4,),
+    "PairScore": (4,),
+    "ProxyAnchorLoss": (3, 4),
+    "ProxyNCALoss": (3, 4),
+    "RankRange": (lambda embeddings: None,),
+    "SoftTripleLoss": (3, 4),
+    "SyntheticLoss": (4, 2),
+}
+KEYS = {
+    "AcrossStreams": {"first": 2},
+    "CrossBatchMemory": {"size": 5, "embedding_dim": 2},
+    "HDMLLoss": {"epoch_steps": 3},
+}
+KEYS["DatabaseMemory"] = KEYS["CrossBatchMemory"]
+KEYS["HardnessController"] = {"target": 0.1}
+# Settings of these are other modules, which a module shows by itself, or data.
+LEFT_OUT = {
+    "CascadeHeads",
+    "HeadDiversity",
+    "LayerInput",
+    "PairLoss",
+    "ProxyLoss",
+    "RowLoss",
+    "SentenceTransformersLoss",
+}
+LEFT_OUT |= {"ShardedLoss", "ShardedProxies", "ABIERLoss"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, thing in PUBLIC.items()
+        if inspect.isclass(thing)
+        and name.startswith(("nearer.losses", "nearer.mining"))
+        and name.rpartition(".")[2] not in LEFT_OUT
+    ],
+)
+def test_every_number_and_name_among_the_settings_is_shown(name: str) -> None:
+    short = name.rpartition(".")[2]
+    thing = PUBLIC[name](*MADE.get(short, ()), **KEYS.get(short, {}))
+    for setting in settings(PUBLIC[name]):
+        value = getattr(thing, setting, None)
+        if isinstance(value, (int, float, str, tuple, list)):
+            shown = repr(thing)
+            assert f"{setting}={value!r}" in shown or f"({value!r}" in shown or f", {value!r}" in shown
+
+
+@pytest.mark.parametrize("name", [name for name, thing in PUBLIC.items() if len(settings(thing)) > 4])
+def test_more_than_four_settings_are_listed(name: str) -> None:
+    text = inspect.getdoc(PUBLIC[name]) or ""
+    assert "Args:" in text
+    listed = re.findall(r"^    (\w+): ", text.partition("Args:")[2], flags=re.MULTILINE)
+    assert listed == settings(PUBLIC[name])
+
+
+def test_few_names() -> None:
+    assert len(nearer.losses.__all__) <= 75
+    assert len(nearer.mining.__all__) <= 18
+    assert len(nearer.pairwise.__all__) <= 8
+
+
+def test_a_learned_number_is_shown_as_it_is_now() -> None:
+    loss = nearer.losses.MarginLoss()
+    with torch.no_grad():
+        loss.beta.fill_(0.75)
+    assert "beta=0.75" in repr(loss)
