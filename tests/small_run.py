@@ -22,19 +22,18 @@ from nearer import losses
 from nearer.geometry import MLP
 from nearer.mining import VTHM
 from nearer.training import (
-    BelievedAngular,
     Checkpoints,
     ClassSampler,
     EncoderStep,
     JSONLinesLog,
-    Plan,
     TensorBatches,
     cosine,
     process_group,
     train,
 )
 from nearer.training import _processes as processes
-from nearer.training._alternating import AlternatingStep
+from nearer.training._alternating import AlternatingStep, Plan
+from nearer.training._neighborhood_angular import BelievedAngular
 from nearer.training._processes import rank
 
 

@@ -61,6 +61,7 @@ def test_the_stub_imports_what_is_exported(name: str) -> None:
     package = importlib.import_module(name)
     stub = Path(str(package.__file__)).with_suffix(".pyi")
     if not stub.exists():
+        assert name in ("nearer.cli", "nearer.recipes")
         return
     imports = [node for node in ast.parse(stub.read_text()).body if isinstance(node, ast.ImportFrom)]
     assert {alias.asname for node in imports for alias in node.names} == set(package.__all__)
@@ -69,7 +70,7 @@ def test_the_stub_imports_what_is_exported(name: str) -> None:
 
 def test_the_surface_stays_small() -> None:
     names = sum(len(importlib.import_module(name).__all__) for name in PACKAGES)
-    assert names <= 400, f"{names} public names; a new one must replace an old one"
+    assert names <= 250, f"{names} public names; a new one must replace an old one"
 
 
 @pytest.mark.parametrize(

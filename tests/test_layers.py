@@ -26,6 +26,7 @@ LEVELS: list[set[str]] = [
     {"losses"},
     {"training", "evaluation", "index"},
     {"estimators"},
+    {"alternating"},
     {"reports"},
     {"models"},
     {"recipes"},

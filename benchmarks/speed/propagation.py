@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nearer.datasets import few_labels
 from nearer.datasets._mnist import load_mnist
 from nearer.graph import nearest_neighbors, propagate
-from nearer.mining import mine_neighborhood
+from nearer.mining._neighborhood import mine_neighborhood
 from record import peak_megabytes, save
 
 

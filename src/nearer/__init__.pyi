@@ -1,3 +1,4 @@
+from . import alternating as alternating
 from . import datasets as datasets
 from . import estimators as estimators
 from . import evaluation as evaluation
@@ -21,6 +22,7 @@ from .models._door import fit as fit
 __version__: str
 
 __all__ = [
+    "alternating",
     "datasets",
     "estimators",
     "evaluate",

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from nearer import estimators
 from nearer.cli._iterations import IterationBar
-from nearer.estimators import follow_iterations
-from nearer.training import Moment
+from nearer.estimators._optimize import follow_iterations
+from nearer.training._loop import Moment
 
 ITERATIVE = ["ITML", "LDML", "MMC", "DMLEig", "TripletSVM", "LSML", "LMNN", "NCA", "RAMLKRR", "SERAPH"]
 

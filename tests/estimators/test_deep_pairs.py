@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nearer import estimators as E
 from nearer.geometry import MLP, normalize
-from nearer.training import Plan, alternate
+from nearer.training._alternating import Plan, alternate
 
 KINDS = [E.DeepLRML, E.DeepSERAPH, E.DeepISDML, E.DeepAPLLR, E.DeepAPIT]
 

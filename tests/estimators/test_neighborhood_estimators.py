@@ -11,14 +11,8 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, train_test_split
 
-from nearer.estimators import (
-    LMNN,
-    AsymmetricKNN,
-    GerrymanderingMetric,
-    KernelAsymmetricKNN,
-    KernelLearner,
-    MetricKNN,
-)
+from nearer.estimators import LMNN, AsymmetricKNN, GerrymanderingMetric, KernelAsymmetricKNN, MetricKNN
+from nearer.estimators.linear._kernels import KernelLearner
 from nearer.estimators.neighbors._gerrymandering import learn_matrix
 from nearer.estimators.neighbors._neighborhood_fitting import hold_out, scale_to_margin
 from nearer.estimators.neighbors._neighborhood_training import (

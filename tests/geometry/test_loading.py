@@ -22,9 +22,9 @@ from nearer.geometry import (
     OrthogonalMap,
     Standardize,
     TwoEncoders,
-    orthonormalize,
 )
 from nearer.geometry._loading import KNOWN, load
+from nearer.geometry._orthogonal import orthonormalize
 
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "Mahalanobis": lambda: Mahalanobis.from_factor(torch.randn(5, 3)),

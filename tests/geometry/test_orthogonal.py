@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nearer.exceptions import NearerWarning, NotFiniteError, ParameterError, ShapeError
-from nearer.geometry import OrthogonalMap, euclidean_distance, orthonormalize
+from nearer.geometry import OrthogonalMap, euclidean_distance
 from nearer.geometry._orthogonal import (
     cayley_retraction,
     orthogonality_penalty,
+    orthonormalize,
     polar_retraction,
     qr_retraction,
     tangent_projection,

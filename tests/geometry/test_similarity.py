@@ -14,13 +14,8 @@ from hypothesis.extra import numpy as arrays
 from torch import Tensor
 
 from nearer.exceptions import NotFiniteError, ShapeError
-from nearer.geometry import (
-    cosine_similarity,
-    dot_product,
-    euclidean_distance,
-    normalize,
-    squared_euclidean_distance,
-)
+from nearer.geometry import cosine_similarity, euclidean_distance, normalize
+from nearer.geometry._similarity import dot_product, squared_euclidean_distance
 
 ALL = [cosine_similarity, dot_product, euclidean_distance, squared_euclidean_distance]
 Pairwise = Callable[..., Tensor]

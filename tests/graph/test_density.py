@@ -7,15 +7,9 @@ import pytest
 import torch
 
 from nearer.exceptions import NearerError
-from nearer.graph import (
-    Neighbors,
-    Transition,
-    believe_labels,
-    find_modes,
-    nearest_neighbors,
-    parzen_density,
-    stationary_distribution,
-)
+from nearer.graph import Neighbors, believe_labels, find_modes, nearest_neighbors
+from nearer.graph._density import parzen_density, stationary_distribution
+from nearer.graph._transition import Transition
 
 
 def test_the_stationary_share_is_a_left_eigenvector() -> None:

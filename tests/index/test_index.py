@@ -16,7 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from numpy.typing import NDArray
 
 from nearer.exceptions import NearerWarning, NotFiniteError, ParameterError, ShapeError
-from nearer.geometry import AsymmetricMap, cosine_similarity, dot_product, euclidean_distance
+from nearer.geometry import AsymmetricMap, cosine_similarity, euclidean_distance
+from nearer.geometry._similarity import dot_product
 from nearer.index import HNSW, IVF, Exact, Index
 from nearer.index._exact import Similarity
 

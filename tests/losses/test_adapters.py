@@ -21,9 +21,8 @@ from nearer.losses import (
     SentenceTransformersLoss,
     SupConLoss,
     for_transformers,
-    mined_indices,
-    relation_from_indices,
 )
+from nearer.losses._adapters import mined_indices, relation_from_indices
 from nearer.mining import VTHM
 
 X = torch.randn(24, 8, generator=torch.Generator().manual_seed(0))

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from nearer.exceptions import NearerError
-from nearer.geometry import normalize, orthonormalize
-from nearer.losses import AngularTripletLoss, ProjectedAngularLoss
+from nearer.geometry import normalize
+from nearer.geometry._orthogonal import orthonormalize
+from nearer.losses import AngularTripletLoss
 from nearer.losses.pairs._angular_triplets import (
+    ProjectedAngularLoss,
     angular_factor_gradient,
     angular_margins,
     projected_angular,

@@ -13,8 +13,8 @@ from torch import nn
 from held_out import learn, recall, rows
 from nearer.exceptions import NearerError, ParameterError, ShapeError
 from nearer.geometry import MLP, BoostedHeads
-from nearer.losses import ABIERLoss, BIERLoss, HeadDiversity
-from nearer.losses.systems._bier import decorrelate
+from nearer.losses import ABIERLoss, BIERLoss
+from nearer.losses.systems._bier import HeadDiversity, decorrelate
 from nearer.losses.systems._reversal import reverse_gradient
 from nearer.pairwise._panels import tile_size
 

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from every_loss import batch, value_and_gradient
 from nearer.exceptions import LabelError, ParameterError, ShapeError
-from nearer.losses import FacilityLocationLoss, choose_medoids
-from nearer.losses.pairs._facility_location import distances_of, nmi
+from nearer.losses import FacilityLocationLoss
+from nearer.losses.pairs._facility_location import choose_medoids, distances_of, nmi
 from nearer.pairwise._function import normalize_rows
 from nearer.relations import ClassLabels
 

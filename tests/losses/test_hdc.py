@@ -13,7 +13,8 @@ from torch import nn
 from held_out import images, learn, recall, rows
 from nearer.exceptions import NearerError, ParameterError, ShapeError
 from nearer.geometry import MLP
-from nearer.losses import CascadeHeads, HDCLoss, SquaredContrastiveLoss
+from nearer.losses import HDCLoss, SquaredContrastiveLoss
+from nearer.losses.systems._hdc import CascadeHeads
 from nearer.mining import HardestFraction
 from nearer.pairwise._panels import tile_size
 

@@ -17,10 +17,10 @@ from nearer.losses import (
     Laplace,
     MomentGenerating,
     Polynomial,
-    tapped,
 )
 from nearer.losses.layers._jrs import class_layer
 from nearer.losses.layers._layer_kernels import mean_squared_distance
+from nearer.losses.layers._taps import tapped
 from nearer.pairwise import _joint as joint
 
 N = 13

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from every_loss import batch, value_and_gradient
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
-from nearer.geometry import MLP, AsymmetricMap, squared_euclidean_distance
+from nearer.geometry import MLP, AsymmetricMap
+from nearer.geometry._similarity import squared_euclidean_distance
 from nearer.index import Index
 from nearer.losses import DatabaseMemory, NeighborhoodLoss
 from nearer.losses.pairs._neighborhood import neighborhood, neighborhood_of_distances, set_weights

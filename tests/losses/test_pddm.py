@@ -9,7 +9,8 @@ from torch.nn.functional import normalize
 
 from every_loss import batch, value_and_gradient
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
-from nearer.losses import PairScore, PDDMLoss
+from nearer.losses import PDDMLoss
+from nearer.losses.systems._pddm import PairScore
 
 
 def make(dimension: int = 8, **settings: object) -> PDDMLoss:

@@ -12,7 +12,8 @@ from every_loss import value_and_gradient
 from nearer.exceptions import NearerWarning, ParameterError
 from nearer.losses import RelationAlignmentLoss
 from nearer.losses.pairs._relation_alignment import best_line, moments
-from nearer.mining import LargestErrors, RandomPairs, draw_partners
+from nearer.mining import LargestErrors, RandomPairs
+from nearer.mining._partners import draw_partners
 from nearer.pairwise._panels import tile_size
 from nearer.relations import LabelDistributions, MultiLabels, Numbers, Pairs, PartialLabels, Relation
 

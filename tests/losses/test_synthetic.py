@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nearer.exceptions import NearerError
-from nearer.losses import SyntheticLoss
+from nearer.losses.systems._synthetic import SyntheticLoss
 
 
 def make(belief: str = "softmax") -> tuple[SyntheticLoss, torch.Tensor, torch.Tensor]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nearer.exceptions import NearerError
 from nearer.graph import Neighbors, nearest_neighbors
-from nearer.mining import mine_neighborhood, mine_signed
+from nearer.mining._neighborhood import mine_neighborhood, mine_signed
 
 
 def test_five_items_by_hand() -> None:

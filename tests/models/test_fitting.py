@@ -13,9 +13,10 @@ from nearer.datasets import Dataset, Source, Split, load_files
 from nearer.datasets._digits import load_digits
 from nearer.datasets._uci import load_wine
 from nearer.exceptions import CorruptFileError, LabelError, ParameterError, ShapeError
-from nearer.models import Model, export_onnx, export_state, fit_model, load
+from nearer.models import Model, export_onnx, export_state, load
 from nearer.models._card import save_fitted
 from nearer.models._export import plain
+from nearer.models._fitting import fit_model
 from nearer.models._methods import METHODS, choose_method
 from nearer.models._model import Inputs
 from nearer.models._problem import Problem

@@ -11,16 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearer.exceptions import LabelError, ParameterError, ShapeError
-from nearer.relations import (
-    ClassLabels,
-    LabelDistributions,
-    MultiLabels,
-    Pairs,
-    PartialLabels,
-    Relation,
-    Triplets,
-    relate,
-)
+from nearer.relations import ClassLabels, LabelDistributions, MultiLabels, Pairs, PartialLabels, Relation, Triplets
+from nearer.relations._relate import relate
 
 _generator = torch.Generator().manual_seed(0)
 _shares = torch.rand(7, 4, generator=_generator)

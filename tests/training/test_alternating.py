@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from nearer.exceptions import NearerError, NearerWarning
 from nearer.geometry import MLP, embed
-from nearer.training import BelievedAngular, Checkpoints, NeighborhoodAngular, Plan, alternate
-from nearer.training._alternating import AlternatingStep
+from nearer.training import Checkpoints
+from nearer.training._alternating import AlternatingStep, Plan, alternate
+from nearer.training._neighborhood_angular import BelievedAngular, NeighborhoodAngular
 
 
 def rings(n: int = 240, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nearer.exceptions import NearerError
-from nearer.losses import SyntheticLoss
+from nearer.losses.systems._synthetic import SyntheticLoss
 from nearer.training import UniformSampler, train
 from nearer.training._comparators import (
     DeepClusterStep,

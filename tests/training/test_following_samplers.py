@@ -9,8 +9,9 @@ import torch
 from nearer.exceptions import LabelError, ParameterError
 from nearer.losses import HierarchicalTripletLoss, SmartMiningLoss
 from nearer.mining import ClassTree, HardnessController, RankRange
-from nearer.training import Checkpoints, EncoderStep, Moment, TensorBatches, train
+from nearer.training import Checkpoints, EncoderStep, TensorBatches, train
 from nearer.training._following_samplers import AnchorNeighborSampler, RankRangeSampler
+from nearer.training._loop import Moment
 from nearer.training._rebuilding import follow_loss, rebuild
 
 LABELS = torch.arange(60) // 5 * 2  # twelve classes with gaps

@@ -17,14 +17,13 @@ from nearer.training import (
     CSVLog,
     JSONLinesLog,
     MLflowLog,
-    Moment,
     ProgressBar,
     TensorBoardLog,
-    TrainingInterrupted,
     UniformSampler,
     WandbLog,
     train,
 )
+from nearer.training._loop import Moment, TrainingInterrupted
 
 
 class Counter:

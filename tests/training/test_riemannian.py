@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from nearer.exceptions import NearerError
-from nearer.geometry import OrthogonalMap, normalize, orthonormalize
+from nearer.geometry import OrthogonalMap, normalize
+from nearer.geometry._orthogonal import orthonormalize
 from nearer.losses.pairs._angular_triplets import angular_factor_gradient, tangent_weight
 from nearer.training import RiemannianAdam, RiemannianSGD
 from nearer.training._riemannian import riemannian_conjugate_gradient

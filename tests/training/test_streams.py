@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from every_loss import batch, value_and_gradient
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.losses import AcrossStreams, BinomialDevianceLoss, ContrastiveLoss, RAWLoss
+from nearer.losses import BinomialDevianceLoss, ContrastiveLoss, RAWLoss
+from nearer.losses.systems._streams import AcrossStreams
 from nearer.mining import SpanningTree
 from nearer.training import ClassSampler, EncoderStep, TensorBatches, UniformSampler, train
 from nearer.training._streams import TwoStreams

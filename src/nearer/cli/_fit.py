@@ -23,9 +23,8 @@ from nearer.cli._output import check_writable, print_json
 from nearer.datasets import Dataset
 from nearer.evaluation import Comparison
 from nearer.exceptions import ParameterError
-from nearer.models import fit_model
 from nearer.models._card import save_fitted
-from nearer.models._fitting import Fitted
+from nearer.models._fitting import Fitted, fit_model
 from nearer.models._settings import FitSettings
 from nearer.training import ProgressBar, process_group
 from nearer.training._processes import agree, rank

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from nearer.training import Moment
+from nearer.training._loop import Moment
 
 __all__ = ["IterationBar"]
 
@@ -37,7 +37,7 @@ class IterationBar:
         self.bar.stop()
 
     def follow(self, name: str, iteration: int, most: int, value: float) -> None:
-        """Show an iteration; see `nearer.estimators.follow_iterations`."""
+        """Show an iteration; see `nearer.`follow_iterations``."""
         self.bar.update(
             self._task, description=name, completed=min(iteration, most), total=most, what=f"{value:.5g}"
         )

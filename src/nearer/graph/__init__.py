@@ -5,26 +5,6 @@ every item belongs to which class, `believe_labels` the class itself, `find_mode
 of items × items is made above 15,000 items.
 """
 
-from nearer.graph._believing import ClassShares, believe_labels, class_shares
-from nearer.graph._density import find_modes, parzen_density, stationary_distribution
-from nearer.graph._entries import Certificate
-from nearer.graph._knn import Neighbors, nearest_neighbors
-from nearer.graph._propagation import Propagation, label_reach, propagate, two_sided_affinity
-from nearer.graph._transition import Transition
+import lazy_loader as _lazy
 
-__all__ = [
-    "Certificate",
-    "ClassShares",
-    "Neighbors",
-    "Propagation",
-    "Transition",
-    "believe_labels",
-    "class_shares",
-    "find_modes",
-    "label_reach",
-    "nearest_neighbors",
-    "parzen_density",
-    "propagate",
-    "stationary_distribution",
-    "two_sided_affinity",
-]
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

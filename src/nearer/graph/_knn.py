@@ -7,7 +7,8 @@ from typing import Any
 from nearer._validation import as_matrix, check_int
 from nearer.exceptions import NotFiniteError
 from nearer.geometry import normalize
-from nearer.neighbors import Method, Neighbors, search
+from nearer.neighbors import Neighbors, search
+from nearer.neighbors._search import Method
 
 __all__ = ["Method", "Neighbors", "nearest_neighbors"]
 

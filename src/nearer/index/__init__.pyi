@@ -1,17 +1,13 @@
-from ._index import Hit as Hit
 from ._index import Index as Index
 from ._index import SearchResult as SearchResult
 from ._kinds import HNSW as HNSW
 from ._kinds import IVF as IVF
 from ._kinds import Exact as Exact
-from ._kinds import Recall as Recall
 
 __all__ = [
     "HNSW",
     "IVF",
     "Exact",
-    "Hit",
     "Index",
-    "Recall",
     "SearchResult",
 ]

@@ -14,19 +14,22 @@ from nearer.models._problem import CLASSES
 from nearer.reports import embedding_map, training_curve
 from nearer.reports._style import as_png
 
-__all__ = ["model_card", "save_fitted"]
+__all__ = ["card_pages", "model_card", "save_fitted"]
 
 MAPPED = 300
 
 
 def save_fitted(fitted: Fitted, path: str | os.PathLike[str], *, logs: dict[str, bytes] | None = None) -> Path:
     """Write the model folder with its card, its pictures and the training logs; whole or not at all."""
-    pages = dict(logs or {})
-    pictures: list[tuple[str, str]] = []
-    if fitted.model.parameters.get("pictures", True):
-        pictures = _draw(fitted, pages)
-    pages["README.md"] = model_card(fitted, pictures=pictures, name=Path(path).name).encode("utf-8")
-    return fitted.model.save(path, pages=pages)
+    return fitted.model.save(path, pages={**(logs or {}), **card_pages(fitted, name=Path(path).name)})
+
+
+def card_pages(fitted: Fitted, *, name: str) -> dict[str, bytes]:
+    """The card and its pictures as files for people."""
+    pages: dict[str, bytes] = {}
+    pictures = _draw(fitted, pages) if fitted.model.parameters.get("pictures", True) else []
+    pages["README.md"] = model_card(fitted, pictures=pictures, name=name).encode("utf-8")
+    return pages
 
 
 def model_card(fitted: Fitted, *, pictures: list[tuple[str, str]], name: str) -> str:
@@ -78,7 +81,7 @@ def model_card(fitted: Fitted, *, pictures: list[tuple[str, str]], name: str) ->
     lines += ["", "## How it was made", "", f"{fitted.seconds:.1f} seconds. To make it again:", ""]
     lines += [
         "```",
-        model.command or "nearer.models.fit_model(data, FitSettings(**parameters of the manifest))",
+        model.command or "nearer.fit(data, y, metric=..., settings={...})  # the settings are in manifest.json",
         "```",
         "",
     ]

@@ -14,7 +14,7 @@ from torch import nn
 
 from nearer import estimators
 from nearer.datasets import Dataset
-from nearer.estimators._optimize import Follow
+from nearer.estimators._optimize import Follow, follow_iterations
 from nearer.evaluation import Comparison
 from nearer.exceptions import NearerError, ParameterError, StoppedEarlyWarning
 from nearer.geometry import Chain, Mahalanobis, Standardize
@@ -24,7 +24,7 @@ from nearer.models._networks import train_network
 from nearer.models._problem import CLASSES, Problem
 from nearer.models._scoring import Encode, compare_problem, evaluate_problem, main_score
 from nearer.models._settings import FitSettings
-from nearer.training import Callback, History
+from nearer.training._loop import Callback, History
 
 __all__ = ["Fitted", "Trial", "fit_model"]
 
@@ -94,7 +94,7 @@ def fit_model(
     problem = Problem.from_data(data, held_out=settings.held_out, split=settings.split, seed=settings.seed)
     method, rule, trials = _method(problem, settings, tell)
     tell(rule)
-    with warnings.catch_warnings(record=True) as raised, estimators.follow_iterations(follow):
+    with warnings.catch_warnings(record=True) as raised, follow_iterations(follow):
         warnings.simplefilter("always", StoppedEarlyWarning)
         encoder, history = _learn(problem, method, settings, folder=folder, callbacks=callbacks)
     notes = [str(one.message) for one in raised]
@@ -121,7 +121,7 @@ def fit_model(
     model.scores = comparison.to_dict()
     seconds = time.perf_counter() - begin
     fitted = Fitted(model, comparison, rule, seconds, problem, model.raw, history, trials, notes)
-    model.summary = summary_of(fitted)
+    model.summary, model.fitted = summary_of(fitted), fitted
     return fitted
 
 

@@ -168,6 +168,8 @@ class Model:
     """What the fit has to tell: data, columns, method, scores and the verdict, for `print(model)`."""
     reference: Dataset | None = field(default=None, repr=False)
     """The data of the fit, while the model is in memory; it is not saved."""
+    fitted: Any = field(default=None, repr=False)
+    """How the fit went (`Fitted`), while the model is in memory: what the model card is made of."""
 
     def __repr__(self) -> str:
         size = "×".join(map(str, self.inputs.size))
@@ -237,7 +239,13 @@ class Model:
         return found
 
     def save(self, path: str | os.PathLike[str], *, pages: Mapping[str, bytes] | None = None) -> Path:
-        """Write the model folder, whole or not at all; `pages` are files for people, such as README.md."""
+        """Write the model folder, whole or not at all; `pages` are files for people, by default a card and a
+        map.
+        """
+        if pages is None and self.fitted is not None:
+            from nearer.models._card import card_pages
+
+            pages = card_pages(self.fitted, name=Path(path).name)
         metadata = {
             "encoder": description(self.encoder),  # type: ignore[arg-type]
             "inputs": {

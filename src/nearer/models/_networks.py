@@ -23,19 +23,18 @@ from nearer.models._scoring import evaluate_problem, main_score
 from nearer.models._settings import FitSettings
 from nearer.relations import relation_of
 from nearer.training import (
-    Callback,
     Checkpoints,
     ClassSampler,
     CSVLog,
     EncoderStep,
-    History,
     JSONLinesLog,
-    Sampler,
     TensorBatches,
     UniformSampler,
     cosine,
     train,
 )
+from nearer.training._loop import Callback, History
+from nearer.training._samplers import Sampler
 
 __all__ = ["train_network"]
 

@@ -5,7 +5,6 @@ the number of the row, whatever the method. `vote` is what the classes of those 
 library that needs a list of neighbors calls these two; only the evaluation, which needs none, sweeps by itself.
 """
 
-from nearer.neighbors._search import Method, Neighbors, search
-from nearer.neighbors._votes import vote
+import lazy_loader as _lazy
 
-__all__ = ["Method", "Neighbors", "search", "vote"]
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

@@ -6,8 +6,6 @@ of the positives, a `Statistic` says so, with a head that sees `Far` and `Near`,
 Everything else, from sorting to the gradient (G + Gᵀ) Z, belongs to the engine.
 """
 
-from nearer.pairwise._near import Near
-from nearer.pairwise._reduce import Reduction
-from nearer.pairwise._rule import Far, Miner, Panel, Rule, Statistic, Terms
+import lazy_loader as _lazy
 
-__all__ = ["Far", "Miner", "Near", "Panel", "Reduction", "Rule", "Statistic", "Terms"]
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

@@ -1,8 +1,5 @@
-"""Whole experiments as library code: data, training, scores on held-out items and a report.
-
-`learn_digits()` is what `nearer demo` runs. Published tables will follow, one file each.
+"""The published experiments, one folder for each line of work; `nearer reproduce NAME` runs them, `nearer demo`
+one.
 """
 
-from nearer.recipes.digits._digits import DigitsResult, learn_digits
-
-__all__ = ["DigitsResult", "learn_digits"]
+__all__: list[str] = []

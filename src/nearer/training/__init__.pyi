@@ -1,6 +1,3 @@
-from ._alternating import AlternatingLearner as AlternatingLearner
-from ._alternating import Plan as Plan
-from ._alternating import alternate as alternate
 from ._batches import ImageBatches as ImageBatches
 from ._batches import TensorBatches as TensorBatches
 from ._caching import backward_in_chunks as backward_in_chunks
@@ -12,13 +9,7 @@ from ._logs import JSONLinesLog as JSONLinesLog
 from ._logs import MLflowLog as MLflowLog
 from ._logs import TensorBoardLog as TensorBoardLog
 from ._logs import WandbLog as WandbLog
-from ._loop import Callback as Callback
-from ._loop import History as History
-from ._loop import Moment as Moment
-from ._loop import TrainingInterrupted as TrainingInterrupted
 from ._loop import train as train
-from ._neighborhood_angular import BelievedAngular as BelievedAngular
-from ._neighborhood_angular import NeighborhoodAngular as NeighborhoodAngular
 from ._parameters import freeze as freeze
 from ._parameters import freeze_for as freeze_for
 from ._parameters import parameter_groups as parameter_groups
@@ -32,7 +23,6 @@ from ._riemannian import RiemannianSGD as RiemannianSGD
 from ._samplers import ClassSampler as ClassSampler
 from ._samplers import HierarchicalSampler as HierarchicalSampler
 from ._samplers import NPairSampler as NPairSampler
-from ._samplers import Sampler as Sampler
 from ._samplers import UniformSampler as UniformSampler
 from ._schedules import cosine as cosine
 from ._schedules import linear as linear
@@ -41,35 +31,25 @@ from ._step import EncoderStep as EncoderStep
 from ._streams import TwoStreams as TwoStreams
 
 __all__ = [
-    "AlternatingLearner",
     "AnchorNeighborSampler",
-    "BelievedAngular",
     "CSVLog",
-    "Callback",
     "Checkpoints",
     "ClassSampler",
     "EncoderStep",
     "HierarchicalSampler",
-    "History",
     "ImageBatches",
     "JSONLinesLog",
     "MLflowLog",
-    "Moment",
     "NPairSampler",
-    "NeighborhoodAngular",
-    "Plan",
     "ProgressBar",
     "RankRangeSampler",
     "RiemannianAdam",
     "RiemannianSGD",
-    "Sampler",
     "TensorBatches",
     "TensorBoardLog",
-    "TrainingInterrupted",
     "TwoStreams",
     "UniformSampler",
     "WandbLog",
-    "alternate",
     "backward_in_chunks",
     "cosine",
     "follow_loss",

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from nearer._validation import check_int, check_number
 from nearer.exceptions import ParameterError
 from nearer.geometry import embed, normalize
-from nearer.losses import SyntheticLoss
+from nearer.losses.systems._synthetic import SyntheticLoss
 from nearer.training._views import exemplar_views, rotations
 
 __all__ = [

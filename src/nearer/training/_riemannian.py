@@ -18,8 +18,13 @@ from torch.optim import Optimizer
 
 from nearer._validation import check_choice, check_int, check_number
 from nearer.exceptions import ParameterError
-from nearer.geometry import orthonormalize
-from nearer.geometry._orthogonal import cayley_retraction, polar_retraction, qr_retraction, tangent_projection
+from nearer.geometry._orthogonal import (
+    cayley_retraction,
+    orthonormalize,
+    polar_retraction,
+    qr_retraction,
+    tangent_projection,
+)
 
 __all__ = ["Descent", "RiemannianAdam", "RiemannianSGD", "riemannian_conjugate_gradient"]
 

@@ -21,7 +21,8 @@ from nearer.estimators.relation._raml_pairs import table_relation
 from nearer.exceptions import LabelError, ShapeError
 from nearer.geometry import embed, normalize
 from nearer.losses import RelationAlignmentLoss
-from nearer.mining import LargestErrors, draw_partners
+from nearer.mining import LargestErrors
+from nearer.mining._partners import draw_partners
 from nearer.relations import ClassLabels
 from nearer.relations._relation import TableRelation
 from nearer.training import EncoderStep, cosine, train

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from nearer._validation import check_choice, check_int, check_number
 from nearer.exceptions import LabelError
-from nearer.losses._distances import lengths, root, tile_lengths
+from nearer.losses.pairs._distances import lengths, root, tile_lengths
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
 from nearer.relations import ClassLabels, PartialLabels, Relation

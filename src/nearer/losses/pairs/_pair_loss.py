@@ -16,7 +16,8 @@ from nearer.pairwise._function import check_untransformed, differentiate, normal
 from nearer.pairwise._panels import nothing
 from nearer.pairwise._reduce import Reduction
 from nearer.pairwise._rule import Gradient, Miner, Pairing, Panel, Select, settings_of
-from nearer.relations import Relation, relate
+from nearer.relations import Relation
+from nearer.relations._relate import relate
 
 __all__ = ["PairLoss", "ShardedLoss", "check_embeddings"]
 

@@ -25,7 +25,8 @@ from nearer.losses.systems._reversal import reverse_gradient
 from nearer.pairwise._masked import softplus
 from nearer.pairwise._panels import panel_rows
 from nearer.pairwise._rule import inner_settings
-from nearer.relations import Relation, relate
+from nearer.relations import Relation
+from nearer.relations._relate import relate
 
 __all__ = ["ABIERLoss", "BIERLoss", "HeadDiversity", "decorrelate"]
 

@@ -17,25 +17,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearer.estimators import DeepAPIT, DeepAPLLR, DeepISDML, DeepLRML, DeepSERAPH
+from nearer.alternating._deep_pairs import DeepAPIT, DeepAPLLR, DeepISDML, DeepLRML, DeepSERAPH
 from nearer.evaluation import evaluate, kmeans
 from nearer.geometry import OrthogonalMap, embed
-from nearer.losses import AngularLoss, SemiHardTripletLoss, SyntheticLoss
+from nearer.losses import AngularLoss, SemiHardTripletLoss
+from nearer.losses.systems._synthetic import SyntheticLoss
 from nearer.recipes.semi_supervised._few_label_images import FewLabelImages
-from nearer.training import (
-    BelievedAngular,
-    ClassSampler,
-    EncoderStep,
-    History,
-    NeighborhoodAngular,
-    Plan,
-    TensorBatches,
-    UniformSampler,
-    alternate,
-    cosine,
-    train,
-)
+from nearer.training import ClassSampler, EncoderStep, TensorBatches, UniformSampler, cosine, train
+from nearer.training._alternating import Plan, alternate
 from nearer.training._comparators import DeepClusterStep, ExemplarStep, InstanceStep, RotNetStep, SyntheticStep
+from nearer.training._loop import History
+from nearer.training._neighborhood_angular import BelievedAngular, NeighborhoodAngular
 
 __all__ = ["BASELINES", "UNSUPERVISED", "Length", "Run", "run_method", "start_from_labels"]
 

@@ -16,9 +16,7 @@ from nearer.geometry import BoostedHeads, DecoupledEncoder, UnitLength
 from nearer.index import Index
 from nearer.losses import (
     ABIERLoss,
-    AcrossStreams,
     BinomialDevianceLoss,
-    CascadeHeads,
     DeMLLoss,
     EnergyConfusionLoss,
     HDCLoss,
@@ -26,13 +24,16 @@ from nearer.losses import (
     HierarchicalTripletLoss,
     SmartMiningLoss,
 )
+from nearer.losses.systems._hdc import CascadeHeads
+from nearer.losses.systems._streams import AcrossStreams
 from nearer.mining import HardnessController, RankRange, SpanningTree
 from nearer.recipes.unified_view._unseen_class_data import UnseenClasses
 from nearer.recipes.unified_view._unseen_class_networks import FrozenWhitening, Network, SmallTrunk
 from nearer.recipes.unified_view._unseen_classes import Learner, make_sampler
-from nearer.training import Moment, Sampler
 from nearer.training._following_samplers import AnchorNeighborSampler, RankRangeSampler
+from nearer.training._loop import Moment
 from nearer.training._rebuilding import rebuild
+from nearer.training._samplers import Sampler
 
 __all__ = ["abier", "damlrrm", "deml", "ecaml", "hdc", "hdml", "htl", "smart_mining"]
 

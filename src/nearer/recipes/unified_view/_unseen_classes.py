@@ -20,22 +20,13 @@ from torch import Tensor, nn
 from nearer._validation import check_choice
 from nearer.evaluation import evaluate
 from nearer.evaluation._discrepancy import nn_discrepancy, nn_lambda
-from nearer.losses import ProxyLoss
+from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.recipes.unified_view._unseen_class_data import Part, UnseenClasses
 from nearer.recipes.unified_view._unseen_class_networks import Network, WithFeatures
 from nearer.recipes.unified_view._unseen_class_rates import rate_of
-from nearer.training import (
-    Callback,
-    ClassSampler,
-    EncoderStep,
-    History,
-    NPairSampler,
-    Sampler,
-    UniformSampler,
-    cosine,
-    parameter_groups,
-    train,
-)
+from nearer.training import ClassSampler, EncoderStep, NPairSampler, UniformSampler, cosine, parameter_groups, train
+from nearer.training._loop import Callback, History
+from nearer.training._samplers import Sampler
 
 __all__ = [
     "DEPTHS",

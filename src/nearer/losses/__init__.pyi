@@ -1,0 +1,129 @@
+from ._adapters import SentenceTransformersLoss as SentenceTransformersLoss
+from ._adapters import for_transformers as for_transformers
+from ._memory import CrossBatchMemory as CrossBatchMemory
+from ._memory import DatabaseMemory as DatabaseMemory
+from .layers._jrs import IntraClassPenalty as IntraClassPenalty
+from .layers._jrs import JMMDLoss as JMMDLoss
+from .layers._jrs import JRDLoss as JRDLoss
+from .layers._jrs import JRSLoss as JRSLoss
+from .layers._layer_kernels import Gaussian as Gaussian
+from .layers._layer_kernels import Laplace as Laplace
+from .layers._layer_kernels import MomentGenerating as MomentGenerating
+from .layers._layer_kernels import Polynomial as Polynomial
+from .layers._taps import tapped as tapped
+from .pairs._angular import AngularLoss as AngularLoss
+from .pairs._angular import AngularTripletLoss as AngularTripletLoss
+from .pairs._binomial import BinomialDevianceLoss as BinomialDevianceLoss
+from .pairs._circle import CircleLoss as CircleLoss
+from .pairs._contrastive import ContrastiveLoss as ContrastiveLoss
+from .pairs._distance_contrastive import DistanceContrastiveLoss as DistanceContrastiveLoss
+from .pairs._energy_confusion import EnergyConfusionLoss as EnergyConfusionLoss
+from .pairs._equal import EqualWeightLoss as EqualWeightLoss
+from .pairs._facility_location import FacilityLocationLoss as FacilityLocationLoss
+from .pairs._generalized_lifted import GeneralizedLiftedLoss as GeneralizedLiftedLoss
+from .pairs._global_loss import GlobalLoss as GlobalLoss
+from .pairs._global_loss import SmartMiningLoss as SmartMiningLoss
+from .pairs._hierarchical_triplet import HierarchicalTripletLoss as HierarchicalTripletLoss
+from .pairs._histogram import HistogramLoss as HistogramLoss
+from .pairs._lifted import LiftedStructureLoss as LiftedStructureLoss
+from .pairs._margin import MarginLoss as MarginLoss
+from .pairs._n_pairs import NPairsLoss as NPairsLoss
+from .pairs._neighborhood import NeighborhoodLoss as NeighborhoodLoss
+from .pairs._pair_loss import PairLoss as PairLoss
+from .pairs._pair_loss import ShardedLoss as ShardedLoss
+from .pairs._quadruplet import QuadrupletLoss as QuadrupletLoss
+from .pairs._quadruplet import TwoTermQuadrupletLoss as TwoTermQuadrupletLoss
+from .pairs._ranking import FastAPLoss as FastAPLoss
+from .pairs._ranking import SmoothAPLoss as SmoothAPLoss
+from .pairs._raw import MultiSimilarityLoss as MultiSimilarityLoss
+from .pairs._raw import RAWLoss as RAWLoss
+from .pairs._relation_alignment import RelationAlignmentLoss as RelationAlignmentLoss
+from .pairs._row_loss import RowLoss as RowLoss
+from .pairs._softmax import InfoNCELoss as InfoNCELoss
+from .pairs._softmax import NCALoss as NCALoss
+from .pairs._softmax import NTXentLoss as NTXentLoss
+from .pairs._squared_contrastive import SquaredContrastiveLoss as SquaredContrastiveLoss
+from .pairs._supcon import SupConLoss as SupConLoss
+from .pairs._triplet import BatchHardTripletLoss as BatchHardTripletLoss
+from .pairs._triplet import PairSemiHardTripletLoss as PairSemiHardTripletLoss
+from .pairs._triplet import RandomTripletLoss as RandomTripletLoss
+from .pairs._triplet import SemiHardTripletLoss as SemiHardTripletLoss
+from .pairs._triplet import TripletLoss as TripletLoss
+from .proxies._margin_softmax import AMSoftmaxLoss as AMSoftmaxLoss
+from .proxies._margin_softmax import ArcFaceLoss as ArcFaceLoss
+from .proxies._margin_softmax import NormalizedSoftmaxLoss as NormalizedSoftmaxLoss
+from .proxies._proxy_anchor import ProxyAnchorLoss as ProxyAnchorLoss
+from .proxies._proxy_nca import ProxyNCALoss as ProxyNCALoss
+from .proxies._soft_triple import SoftTripleLoss as SoftTripleLoss
+from .systems._bier import ABIERLoss as ABIERLoss
+from .systems._bier import BIERLoss as BIERLoss
+from .systems._deml import DeMLLoss as DeMLLoss
+from .systems._hdc import HDCLoss as HDCLoss
+from .systems._hdml import HDMLLoss as HDMLLoss
+from .systems._pddm import PDDMLoss as PDDMLoss
+
+__all__ = [
+    "ABIERLoss",
+    "AMSoftmaxLoss",
+    "AngularLoss",
+    "AngularTripletLoss",
+    "ArcFaceLoss",
+    "BIERLoss",
+    "BatchHardTripletLoss",
+    "BinomialDevianceLoss",
+    "CircleLoss",
+    "ContrastiveLoss",
+    "CrossBatchMemory",
+    "DatabaseMemory",
+    "DeMLLoss",
+    "DistanceContrastiveLoss",
+    "EnergyConfusionLoss",
+    "EqualWeightLoss",
+    "FacilityLocationLoss",
+    "FastAPLoss",
+    "Gaussian",
+    "GeneralizedLiftedLoss",
+    "GlobalLoss",
+    "HDCLoss",
+    "HDMLLoss",
+    "HierarchicalTripletLoss",
+    "HistogramLoss",
+    "InfoNCELoss",
+    "IntraClassPenalty",
+    "JMMDLoss",
+    "JRDLoss",
+    "JRSLoss",
+    "Laplace",
+    "LiftedStructureLoss",
+    "MarginLoss",
+    "MomentGenerating",
+    "MultiSimilarityLoss",
+    "NCALoss",
+    "NPairsLoss",
+    "NTXentLoss",
+    "NeighborhoodLoss",
+    "NormalizedSoftmaxLoss",
+    "PDDMLoss",
+    "PairLoss",
+    "PairSemiHardTripletLoss",
+    "Polynomial",
+    "ProxyAnchorLoss",
+    "ProxyNCALoss",
+    "QuadrupletLoss",
+    "RAWLoss",
+    "RandomTripletLoss",
+    "RelationAlignmentLoss",
+    "RowLoss",
+    "SemiHardTripletLoss",
+    "SentenceTransformersLoss",
+    "ShardedLoss",
+    "SmartMiningLoss",
+    "SmoothAPLoss",
+    "SoftTripleLoss",
+    "SquaredContrastiveLoss",
+    "SupConLoss",
+    "TripletLoss",
+    "TwoTermQuadrupletLoss",
+    "for_transformers",
+    "tapped",
+]

@@ -1,0 +1,9 @@
+from ._search import Neighbors as Neighbors
+from ._search import search as search
+from ._votes import vote as vote
+
+__all__ = [
+    "Neighbors",
+    "search",
+    "vote",
+]

@@ -1,0 +1,45 @@
+"""The relation that whatever a user passes as labels means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from nearer.exceptions import LabelError, ShapeError
+from nearer.relations._labels import ClassLabels
+from nearer.relations._relation import Relation, TableRelation
+
+__all__ = ["relate"]
+
+
+def relate(labels: Any, database_labels: Any = None, *, n: int, n_database: int | None = None) -> Relation:
+    """The relation between n queries and their database (themselves if there is none) that `labels` describe.
+
+    Plain integers are class labels; anything else comes as a relation of its own.
+
+    >>> type(relate([0, 0, 1], n=3)).__name__
+    'ClassLabels'
+    """
+    if isinstance(labels, Relation):
+        relation: Relation = labels
+        if database_labels is not None:
+            other = database_labels
+            if not isinstance(relation, TableRelation):
+                raise LabelError(f"{type(relation).__name__} already names its database; drop `database_labels`.")
+            if not isinstance(other, TableRelation):
+                table = relation.queries
+                other = relation.between(table, other if isinstance(other, Tensor) else table.new_tensor(other))
+                relation = other
+            else:
+                relation = relation.against(other)
+    else:
+        relation = ClassLabels(labels, database_labels)
+    if relation.n_queries != n:
+        raise ShapeError(f"`labels` must have one entry for each of the {n} rows, got {relation.n_queries}.")
+    expected = n if n_database is None else n_database
+    if relation.n_database != expected:
+        raise ShapeError(
+            f"`database_labels` must have one entry for each of the {expected} rows, got {relation.n_database}."
+        )
+    return relation
