@@ -224,6 +224,18 @@ def _row_sources(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
+@table("neighbors")
+def neighbors() -> str:
+    record = load("neighbors")
+    whose = ("nearer", "scikit-learn", "torch")
+    rows = [
+        (row["rows"], *(f"{row[f'{who} seconds'] / row['nearer seconds']:.1f}×" for who in whose))
+        for row in record["rows"]
+    ]
+    header = ("10,000 rows in themselves, k = 10", "`search`", "scikit-learn, brute", "torch, `cdist` and `topk`")
+    return markdown(header, rows) + source(record)
+
+
 @table("demo")
 def demo() -> str:
     record = load("demo")
