@@ -137,3 +137,14 @@ def propagation() -> str:
         header = ("items", "mode", "graph", "propagation", "peak memory", "certificate")
         parts.append(markdown(header, rows) + source(record))
     return "\n".join(parts)
+
+
+@table("neighbors")
+def neighbors() -> str:
+    record = load("neighbors")
+    whose = ("nearer", "scikit-learn", "torch")
+    rows = [
+        (row["rows"], *(f"{row[f'{who} seconds'] / row['nearer seconds']:.1f}×" for who in whose)) for row in record
+    ]
+    header = ("10,000 rows in themselves, k = 10", "`search`", "scikit-learn, brute", "torch, `cdist` and `topk`")
+    return markdown(header, rows) + source(record)

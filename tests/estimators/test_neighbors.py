@@ -159,3 +159,12 @@ def test_the_kernel_map_reproduces_the_kernel() -> None:
     np.testing.assert_allclose(coordinates @ coordinates.T, gram, atol=1e-10)
     with pytest.raises(ShapeError, match="kernel matrix of zeros"):
         kernel_map(np.zeros((2, 2)))
+
+
+def test_equal_votes_go_to_the_nearest_and_the_shares_agree() -> None:
+    learner = E.MetricKNN(k=2).fit(np.array([[0.0], [1.0], [5.0]]), ["b", "a", "c"])
+    asked = [[0.2], [0.8], [4.0]]
+    assert learner.predict(asked).tolist() == ["b", "a", "c"]
+    shares = learner.predict_proba(asked)
+    assert learner.classes_[shares.argmax(axis=1)].tolist() == ["b", "a", "c"]
+    np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-8)

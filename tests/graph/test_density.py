@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nearer.exceptions import NearerError
-from nearer.graph import Neighbors, believe_labels, find_modes, nearest_neighbors
+from nearer.graph import Neighbors, believe_labels, class_shares, find_modes, nearest_neighbors
 from nearer.graph._density import parzen_density, stationary_distribution
 from nearer.graph._transition import Transition
 
@@ -75,3 +75,34 @@ def test_what_no_label_reaches_stays_unknown() -> None:
     assert lead.tolist() == [1, 1, 0, 0]
     with pytest.raises(NearerError, match="at least one item, got only -1"):
         believe_labels(near, [-1] * 4)
+
+
+def test_class_shares_are_the_walk_with_balanced_columns() -> None:
+    x = torch.randn(80, 4, generator=torch.Generator().manual_seed(0))
+    labels = torch.full((80,), -1)
+    labels[:9] = torch.arange(9) % 3 * 2
+    near = nearest_neighbors(x, k=5)
+    found = class_shares(near, labels, gamma=0.9)
+    assert found.classes.tolist() == [0, 2, 4]
+    q = torch.zeros(80, 80, dtype=torch.float64).scatter_(1, near.indices, 1 / 5)
+    indicator = (labels[:, None] == found.classes).double()
+    reach = 0.1 * torch.linalg.solve(torch.eye(80, dtype=torch.float64) - 0.9 * q, indicator)
+    mass = reach / reach.sum(dim=0)
+    expected = torch.where(reach.sum(dim=1, keepdim=True) > 1e-12, mass / mass.sum(dim=1, keepdim=True), 0.0)
+    expected[:9] = indicator[:9]
+    torch.testing.assert_close(found.shares, expected.nan_to_num(0), atol=1e-7, rtol=1e-6)
+    best = expected.sort(dim=1).values
+    torch.testing.assert_close(found.lead, best[:, -1] - best[:, -2], atol=1e-7, rtol=1e-6)
+    assert torch.equal(found.pseudo_labels, believe_labels(near, labels, gamma=0.9)[0])
+
+
+def test_class_shares_of_one_class_and_of_none() -> None:
+    near = Neighbors(torch.tensor([[1], [0], [3], [2]]), torch.ones(4, 1))
+    alone = class_shares(near, [7, -1, -1, -1])
+    assert alone.shares.tolist() == [[1.0], [1.0], [0.0], [0.0]]
+    assert alone.lead.tolist() == [1.0, 1.0, 0.0, 0.0]
+    assert alone.pseudo_labels.tolist() == [7, 7, -1, -1]
+    nothing = class_shares(near, [-1] * 4)
+    assert nothing.shares.shape == (4, 0)
+    assert nothing.lead.tolist() == [0.0] * 4
+    assert nothing.pseudo_labels.tolist() == [-1] * 4

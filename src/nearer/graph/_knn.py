@@ -12,8 +12,6 @@ from nearer.neighbors._search import Method
 
 __all__ = ["Method", "Neighbors", "nearest_neighbors"]
 
-Neighbors = Neighbors
-
 
 def nearest_neighbors(
     embeddings: Any,

@@ -59,12 +59,17 @@ class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: Any) -> Array:
-        """The share of the votes that each class gets, (n, c), columns as in `classes_`."""
+        """The share of the votes that each class gets, (n, c), columns as in `classes_`.
+
+        Where the most votes are equal, the class of `predict` is ahead by 1e-9, so that the largest share is it.
+        """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         near = self.codes_[nearest_rows(_mapped(self.metric_, X), self.rows_, self.k_)]
         one_hot = near[:, :, None] == np.arange(len(self.classes_))
         result: Array = one_hot.mean(axis=1)
+        tied = np.flatnonzero((result == result.max(axis=1, keepdims=True)).sum(axis=1) > 1)
+        result[tied, vote(near[tied])] += 1e-9
         return result
 
     def predict(self, X: Any) -> Array:
