@@ -615,7 +615,13 @@ def faults() -> str:
 def fuzz() -> str:
     record = load("fuzz")
     rows = [(row["family"], f"{row['answered']:,}", f"{row['refused']:,}") for row in record["rows"]]
-    return markdown(("what `make fuzz` called", "answered", "refused with an error of ours"), rows) + source(record)
+    found = record["settings"]
+    told = f"\n{found['examples']:,} cases; a defect was found in {found['failed_tests']} of the families.\n"
+    return (
+        markdown(("what `make fuzz` called", "answered", "refused with an error of ours"), rows)
+        + told
+        + source(record)
+    )
 
 
 def fill(text: str) -> str:

@@ -113,6 +113,9 @@ class Model:
 
     def transform(self, items: Any, *, batch_size: int = 512) -> NDArray[np.float32]:
         """The embeddings of items, (n, ...) -> (n, d); nearness is Euclidean distance between them."""
+        if getattr(items, "dtypes", None) is not None:
+            # A frame with columns of several types: numbers all the same.
+            items = items.astype(np.float32)
         rows = embed(self.encoder, as_tensor(items, "items").to(torch.float32), batch_size=batch_size)
         return rows.cpu().numpy().astype(np.float32, copy=False)
 
