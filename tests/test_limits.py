@@ -383,6 +383,11 @@ def test_an_id_or_metadata_that_is_no_text_is_refused_at_once(tmp_path: Path) ->
         index.add([[1, 1]], ids=["\ud800"])
     with pytest.raises(ParameterError, match="`metadata` must be JSON"):
         index.add([[1, 1]], metadata=[{"a": "\ud800"}])
+    deep: list[object] = []
+    for _ in range(99):
+        deep = [deep]
+    with pytest.raises(LimitError, match="`metadata` must keep to 100 levels"):
+        index.add([[1, 1]], metadata=[{"a": deep}])
     index.add([[1, 1]], ids=[2**63 - 1])
     with pytest.raises(ParameterError, match="numbers of 64 bits are used up"):
         index.add([[1, 2]])

@@ -420,6 +420,19 @@ def test_a_reader_that_has_the_old_version_open_finishes_with_it(tmp_path: Path,
     assert read(place).metadata == {"value": 2.0}
 
 
+def test_a_folder_that_may_not_be_opened_is_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = write(tmp_path / "a")
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "open", denied)
+    start = time.monotonic()
+    with pytest.raises(CorruptFileError, match="a` cannot be opened: Permission denied"):
+        read(place)
+    assert time.monotonic() - start < 10, "nothing to wait for"
+
+
 def test_a_removed_folder_is_gone_at_once(tmp_path: Path) -> None:
     remove_folder(write(tmp_path / "a"))
     assert names(tmp_path) == []
@@ -549,6 +562,18 @@ def test_what_asks_for_too_much_is_refused_before_it_gets_it(tmp_path: Path, kin
     spoil(place)
     with pytest.raises(LimitError, match=message):
         read(place)
+
+
+def test_what_could_not_be_read_back_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep: list[object] = []
+    for _ in range(150):
+        deep = [deep]
+    with pytest.raises(LimitError, match=r"`documents\['items'\]` must keep to 100 levels .*, got 151"):
+        write(tmp_path / "a", documents={"items": deep})
+    monkeypatch.setenv("NEARER_MAX_TEXT", "2000")
+    with pytest.raises(LimitError, match="2,000 bytes of a JSON"):
+        write(tmp_path / "a", metadata={"text": "x" * 3000})
+    assert names(tmp_path) == []
 
 
 def test_a_pipe_in_the_place_of_a_file_does_not_hang_the_reader(tmp_path: Path) -> None:

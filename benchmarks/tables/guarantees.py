@@ -26,4 +26,8 @@ def faults() -> str:
 def fuzz() -> str:
     record = load("fuzz")
     rows = [(row["family"], f"{row['answered']:,}", f"{row['refused']:,}") for row in record]
-    return markdown(("what `make fuzz` called", "answered", "refused with an error of ours"), rows) + source(record)
+    cases = sum(row["answered"] + row["refused"] for row in record)
+    failed = record[0]["made"]["settings"]["failed_tests"]
+    told = f"\n{cases:,} cases; a defect was found in {failed} of the families.\n"
+    header = ("what `make fuzz` called", "answered", "refused with an error of ours")
+    return markdown(header, rows) + told + source(record)

@@ -20,7 +20,16 @@ import numpy as np
 
 from nearer.exceptions import LimitError, ParameterError
 
-__all__ = ["LIMITS", "check_expansion", "check_limit", "limit", "parse_json", "read_bounded", "size_on_disk"]
+__all__ = [
+    "LIMITS",
+    "check_expansion",
+    "check_json",
+    "check_limit",
+    "limit",
+    "parse_json",
+    "read_bounded",
+    "size_on_disk",
+]
 
 # Name -> (default, what it bounds). docs/guarantees.md shows this table, and a test compares the two.
 LIMITS: dict[str, tuple[int, str]] = {
@@ -96,16 +105,21 @@ def read_bounded(file: IO[bytes], stored: int, what: str) -> bytes:
     return data
 
 
+def check_json(data: bytes, what: str) -> None:
+    """Refuse a JSON text that is too long or nested too deep, before it is parsed or written."""
+    check_limit("NEARER_MAX_TEXT", len(data), what)
+    if data.count(b"[") + data.count(b"{") > limit("NEARER_MAX_DEPTH"):
+        check_limit("NEARER_MAX_DEPTH", _depth(data), what)
+
+
 def parse_json(data: bytes, what: str) -> Any:
     """A JSON document within the limits; UnicodeDecodeError and JSONDecodeError are left to the caller.
 
     >>> parse_json(b'{"a": [1]}', "`a.json`")
     {'a': [1]}
     """
-    check_limit("NEARER_MAX_TEXT", len(data), what)
+    check_json(data, what)
     text = data.decode("utf-8")
-    if data.count(b"[") + data.count(b"{") > limit("NEARER_MAX_DEPTH"):
-        check_limit("NEARER_MAX_DEPTH", _depth(data), what)
     digits = limit("NEARER_MAX_DIGITS")
 
     def whole(number: str) -> int:

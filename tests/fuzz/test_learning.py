@@ -77,6 +77,16 @@ MINERS = sorted(
     for name, kind in public(nearer.mining).items()
     if inspect.isclass(kind) and hasattr(kind, "prepare") and set(required(kind)) <= set(MEANING)
 )
+CHOICES = sorted(
+    name
+    for name, function in public(nearer.mining).items()
+    if inspect.isfunction(function) and required(function) == ["similarity", "positive", "negative"]
+)
+LABELED = sorted(
+    name
+    for name, function in public(nearer.relations).items()
+    if inspect.isfunction(function) and required(function)[:1] == ["labels"]
+)
 SCORES = sorted(name for name, score in public(nearer.evaluation).items() if inspect.isfunction(score))
 ESTIMATORS = sorted(
     name
@@ -93,6 +103,8 @@ RELATIONS = sorted(
 def test_the_families_are_found() -> None:
     assert len(LOSSES) > 35
     assert len(MINERS) >= 7
+    assert len(CHOICES) >= 3
+    assert len(LABELED) >= 2
     assert len(SCORES) >= 12
     assert len(ESTIMATORS) > 25
     assert len(RELATIONS) >= 5
@@ -135,6 +147,28 @@ def test_miners(data: st.DataObject) -> None:
 
     value = outcome("miners", mined)
     assert value is None or is_finite(value.detach()), name
+
+
+@family("choices")
+@given(st.data())
+def test_functions_that_choose_pairs(data: st.DataObject) -> None:
+    """A chosen pair is one that could be chosen."""
+    name = data.draw(st.sampled_from(CHOICES))
+    q, n = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 7))
+    random = torch.Generator().manual_seed(data.draw(st.integers(0, 2**20)))
+    # A grid of values, so that there are ties.
+    similarity = (
+        torch.randint(-3, 4, (q, n), generator=random).to(
+            data.draw(st.sampled_from([torch.float32, torch.float64]))
+        )
+        / 3
+    )
+    kinds = torch.randint(0, 3, (q, n), generator=random)
+    positive, negative = kinds == 0, kinds == 1
+    chosen = outcome("choices", lambda: getattr(nearer.mining, name)(similarity, positive, negative))
+    if chosen is not None:
+        for picked, allowed in zip(chosen, (positive, negative), strict=True):
+            assert not bool((picked.bool() & ~allowed).any()), name
 
 
 def naive_recall(x: np.ndarray, y: np.ndarray) -> float | None:
@@ -228,6 +262,17 @@ def test_relations(data: st.DataObject) -> None:
         assert degree.shape == known.shape, name
         assert is_finite(degree), name
         assert bool(((degree >= 0) & (degree <= 1 + 1e-6)).all()), name
+
+
+@family("labeled")
+@given(st.data())
+def test_functions_of_labels(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(LABELED))
+    n = data.draw(st.integers(0, 12))
+    y = data.draw(labels(n))
+    function = getattr(nearer.relations, name)
+    settings = {"n": n} if "n" in required(function) else {}
+    outcome("labeled", lambda: function(y, **settings))
 
 
 def test_an_error_of_ours_is_a_value_error() -> None:

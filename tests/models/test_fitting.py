@@ -202,3 +202,17 @@ def test_bad_input():
     )
     with pytest.raises((ParameterError, AttributeError)):
         model.save("never")
+
+
+def test_what_a_model_cannot_take_is_refused() -> None:
+    from nearer.geometry import Mahalanobis
+    from nearer.models import Model
+    from nearer.models._model import Inputs
+
+    model = Model(Mahalanobis.from_factor([[2.0], [0.0]]), Inputs("features", size=(2,)), method="by hand")
+    for wrong in ("x", [[1, 2], [3]], np.zeros((2, 2), complex), np.zeros((3, 5)), np.zeros(3)):
+        with pytest.raises(ShapeError, match=r"must hold|must be a rectangular|must have"):
+            model.transform(wrong)
+    assert model.transform(np.zeros((0, 2))).shape == (0, 1)
+    pandas = pytest.importorskip("pandas")
+    assert model.transform(pandas.DataFrame({"a": [1.5], "b": [True]})).tolist() == [[3.0]]

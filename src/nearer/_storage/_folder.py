@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from nearer import __version__
-from nearer._limits import limit
+from nearer._limits import check_json, limit
 from nearer._storage._disk import flush_folder, write_bytes
 from nearer._storage._scratch import locked, publish, remove, restore, scratch_of, settle_copies, whole_copies
 from nearer._storage._snapshot import MANIFEST, RESTORE, Bytes, Snapshot
@@ -302,11 +302,14 @@ def _resolved(path: str | os.PathLike[str]) -> Path:
 
 def _as_json(value: Any, name: str, *, indent: int | None = None) -> bytes:
     try:
-        return (json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=False) + "\n").encode("utf-8")
+        data = (json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=False) + "\n").encode("utf-8")
     except (TypeError, ValueError, RecursionError) as error:
         raise ParameterError(
             f"`{name}` must be JSON (text, finite numbers, booleans, None, lists, dictionaries): {error}."
         ) from error
+    # What could not be read back is not written.
+    check_json(data, f"`{name}`")
+    return data
 
 
 def _seal(manifest: Mapping[str, Any]) -> str:

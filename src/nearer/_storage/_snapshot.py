@@ -48,7 +48,7 @@ class Snapshot:
             except FileNotFoundError as error:
                 raise MissingDataError(f"`{self.place}` must be a folder, and has just gone.") from error
             except OSError as error:
-                raise MissingDataError(f"`{self.place}` cannot be opened: {error.strerror}.") from error
+                raise CorruptFileError(f"`{self.place}` cannot be opened: {error.strerror}.") from error
         return self
 
     def __exit__(

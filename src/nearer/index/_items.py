@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearer.exceptions import ParameterError, ShapeError
+from nearer._limits import check_json
+from nearer.exceptions import LimitError, ParameterError, ShapeError
 
 __all__: list[str] = []
 
@@ -165,8 +166,13 @@ def _as_json(value: Any, name: str) -> Any:
     """A copy as JSON will give it back, so that an index answers the same before and after saving."""
     try:
         text = json.dumps(value, allow_nan=False, default=_plain, ensure_ascii=False)
-        text.encode("utf-8")
+        data = text.encode("utf-8")
+        if text.count("[") + text.count("{") > 50:
+            # As deep as it will stand in the saved file: what could not be read back is not taken.
+            check_json(b"[[" + data + b"]]", f"`{name}`")
         return json.loads(text)
+    except LimitError:
+        raise
     except (TypeError, ValueError, RecursionError) as error:
         raise ParameterError(f"`{name}` must be JSON (text, finite numbers, lists, …): {error}.") from error
 
