@@ -6,10 +6,7 @@ relation, and (in `ShardedLoss`) the joint batch of many processes.
 """
 
 from nearer.losses._adapters import SentenceTransformersLoss, for_transformers, mined_indices, relation_from_indices
-from nearer.losses._distance_contrastive import DistanceContrastiveLoss
-from nearer.losses._generalized_lifted import GeneralizedLiftedLoss
 from nearer.losses._memory import CrossBatchMemory, DatabaseMemory
-from nearer.losses._supcon import SupConLoss
 from nearer.losses.layers._jrs import IntraClassPenalty, JMMDLoss, JRDLoss, JRSLoss
 from nearer.losses.layers._layer_input import LayerInput
 from nearer.losses.layers._layer_kernels import Gaussian, Laplace, MomentGenerating, Polynomial
@@ -19,9 +16,11 @@ from nearer.losses.pairs._angular_triplets import ProjectedAngularLoss
 from nearer.losses.pairs._binomial import BinomialDevianceLoss
 from nearer.losses.pairs._circle import CircleLoss
 from nearer.losses.pairs._contrastive import ContrastiveLoss
+from nearer.losses.pairs._distance_contrastive import DistanceContrastiveLoss
 from nearer.losses.pairs._energy_confusion import EnergyConfusionLoss
 from nearer.losses.pairs._equal import EqualWeightLoss
 from nearer.losses.pairs._facility_location import FacilityLocationLoss, choose_medoids
+from nearer.losses.pairs._generalized_lifted import GeneralizedLiftedLoss
 from nearer.losses.pairs._global_loss import GlobalLoss, SmartMiningLoss
 from nearer.losses.pairs._hierarchical_triplet import HierarchicalTripletLoss
 from nearer.losses.pairs._histogram import HistogramLoss
@@ -37,6 +36,7 @@ from nearer.losses.pairs._relation_alignment import RelationAlignmentLoss
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.losses.pairs._softmax import InfoNCELoss, NCALoss, NTXentLoss
 from nearer.losses.pairs._squared_contrastive import SquaredContrastiveLoss
+from nearer.losses.pairs._supcon import SupConLoss
 from nearer.losses.pairs._triplet import (
     BatchHardTripletLoss,
     PairSemiHardTripletLoss,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nearer._validation import check_number
 from nearer.exceptions import ParameterError
-from nearer.losses._distances import inverse, root
+from nearer.losses.pairs._distances import inverse, root
 from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.pairwise import Miner, Panel
 from nearer.pairwise._masked import masked_logsumexp, soft_rows
