@@ -1,6 +1,7 @@
 """Forward and backward of the pair losses against their peers, a dense autograd version, and the matrix products.
 
-The limit is S over the upper triangle of tiles once plus the full gradient product: 3·B²·D operations. All the
+The limit is S over the upper triangle of tiles once plus the full gradient product: 3·B²·D operations; "bare" is
+the normalisation, S and its backward pass by autograd, for batches up to 512. All the
 contestants of a row run in turn in one process, one thread, and their medians are compared; only ratios mean
 anything on a shared machine. Values are checked to be equal before anything is timed.
 
@@ -64,6 +65,9 @@ def peers() -> dict[str, Loss]:
         "RAW + VTHM": lambda x, y: similarity(x, y, miner(x, y)),
         "RAW": similarity,
         "contrastive (distance)": losses.ContrastiveLoss(),
+        "contrastive (similarity)": losses.ContrastiveLoss(
+            pos_margin=1, neg_margin=0.5, distance=distances.CosineSimilarity()
+        ),
         "all triplets": losses.TripletMarginLoss(margin=0.1, distance=distances.CosineSimilarity()),
         "generalised lifted": losses.GeneralizedLiftedStructureLoss(pos_margin=0, neg_margin=1),
         "SupCon": losses.SupConLoss(temperature=0.1),
@@ -138,6 +142,16 @@ def products(z: Tensor, tile: int = 512) -> Tensor:
     return out
 
 
+def bare(x: Tensor) -> Callable[[], None]:
+    """Normalisation, the whole matrix and its backward pass by autograd: what any loss of a small batch costs."""
+
+    def run() -> None:
+        z = torch.nn.functional.normalize(x.clone().requires_grad_(), dim=1)
+        (z @ z.T).sum().backward()  # type: ignore[no-untyped-call]
+
+    return run
+
+
 def step(loss: Loss, x: Tensor, y: Tensor) -> Callable[[], Tensor]:
     def run() -> Tensor:
         leaf = x.clone().requires_grad_()
@@ -150,10 +164,10 @@ def step(loss: Loss, x: Tensor, y: Tensor) -> Callable[[], Tensor]:
 
 def measure(name: str, size: int, dimension: int, noise: float, theirs: dict[str, Loss]) -> dict[str, Any]:
     x, y = batch(size, dimension, noise)
-    contestants: dict[str, Callable[[], object]] = {
-        "limit": lambda: products(x),
-        "nearer": step(OURS[name], x, y),
-    }
+    contestants: dict[str, Callable[[], object]] = {"limit": lambda: products(x)}
+    if size <= 512:
+        contestants["bare"] = bare(x)
+    contestants["nearer"] = step(OURS[name], x, y)
     # Some peers take six seconds a step at B = 4,096; in the larger dimension two of them must do.
     few = dimension == 128 or size < 4096 or name in ("RAW + VTHM", "SupCon")
     if name in theirs and size <= PEER_LIMIT.get(name, 4096) and few:
@@ -171,6 +185,8 @@ def measure(name: str, size: int, dimension: int, noise: float, theirs: dict[str
     row: dict[str, Any] = {"loss": name, "batch": size, "dimension": dimension, "noise": noise, "repeats": repeats}
     row |= {f"{key}_ms": round(1000 * value, 3) for key, value in times.items()}
     row["times_limit"] = round(times["nearer"] / times["limit"], 3)
+    if "bare" in times:
+        row["times_bare"] = round(times["nearer"] / times["bare"], 3)
     for other in ("peer", "dense"):
         if other in times:
             row[f"faster_than_{other}"] = round(times[other] / times["nearer"], 2)
@@ -208,7 +224,7 @@ def main() -> None:
                 save("losses_memory", rows, key=["loss", "batch"], dimension=128, per_class=4, threads=1)
         return
     theirs = peers()
-    sizes = [32, 128, 1024] if "--quick" in sys.argv else [32, 128, 512, 1024, 4096, 8192]
+    sizes = [32, 128, 1024] if "--quick" in sys.argv else [32, 64, 128, 256, 512, 1024, 4096, 8192]
     for dimension in (128,) if "--quick" in sys.argv else (128, 512):
         for size in sizes if dimension == 128 else [128, 1024, 4096]:
             for name in OURS if only is None else [only]:

@@ -43,6 +43,29 @@ def _work(rank: int, meeting: str, errors: object) -> None:
         make = CASES["RAWLoss()"]
         compare("RAW in tiles", ShardedLoss(make().double(), averaged=False), make(), x, y[own], y)
 
+    # Tiles larger than one shard and smaller than the joint batch: both processes must choose the same driver.
+    for size in (12, 16, 23):
+        for name in ("RAWLoss()", "SupConLoss()", "ContrastiveLoss()", "MarginLoss()", "BinomialDevianceLoss()"):
+            with tile_size(size):
+                make = CASES[name]
+                compare(
+                    f"{name} {size}", ShardedLoss(make().double(), averaged=False), make().double(), x, y[own], y
+                )
+
+    # A process without a single item.
+    everything, nobody = slice(0, 24), slice(24, 24)
+    for size in (None, 8):
+        for name in ("RAWLoss()", "ContrastiveLoss()", "ContrastiveLoss(reduction=active)", "TripletLoss()"):
+            with tile_size(size):
+                make, part = CASES[name], everything if rank == 0 else nobody
+                try:
+                    expected = value_and_gradient(make().double(), x, y)
+                    found = value_and_gradient(ShardedLoss(make().double(), averaged=False), x[part], y[part])
+                    torch.testing.assert_close(found[0], expected[0], rtol=1e-9, atol=1e-11)
+                    torch.testing.assert_close(found[1], expected[1][part], rtol=1e-7, atol=1e-10)
+                except Exception:
+                    failures.append(f"{name} without items in process {rank}:\n{traceback.format_exc()}")
+
     def miners() -> list[object]:
         generator = [torch.Generator().manual_seed(2) for _ in range(2)]
         return [

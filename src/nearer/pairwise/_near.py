@@ -51,9 +51,11 @@ class Near:
         a, b = own.square().sum(2)[:, :, None], other.square().sum(2)[:, None, :]
         squared = (a + b - 2 * s).clamp(min=0)
         # As everywhere: what nearly cancels is computed again, pair by pair.
-        close = (squared < 1e-3 * (a + b)) & (block.mask > 0)
-        if bool(close.any()):
-            c, i, j = close.nonzero(as_tuple=True)
+        with torch.no_grad():
+            scale = 1e-3 * (a + b)
+            near = squared + (1 - block.mask) * scale.amax()
+        if bool(near.amin() < scale.amax()):
+            c, i, j = (near < scale).nonzero(as_tuple=True)
             squared = squared.index_put((c, i, j), (own[c, i] - other[c, j]).square().sum(1))
         return squared
 
@@ -74,6 +76,11 @@ class Near:
     def sum(self, function: Callable[..., Tensor], *anchors: Tensor) -> Tensor:
         """Σ_P function(s, …)."""
         return self._each(lambda s, mask, *own: (function(s, *own) * mask).sum(2), 0.0, anchors)
+
+    def tally(self, condition: Callable[..., Tensor], *anchors: Tensor) -> Tensor:
+        """How many positives meet a condition; a constant of the gradient."""
+        with torch.no_grad():
+            return self.sum(condition, *anchors)
 
     def logsumexp(self, function: Callable[..., Tensor], *anchors: Tensor) -> Tensor:
         """log Σ_P e^{function(s, …)}, −∞ for an anchor without a positive."""

@@ -110,14 +110,15 @@ def _panel(pairing: Pairing, anchors: slice, distance: bool, anchor_values: Tens
     similarity = torch.mm(q, database.T)
     if type(relation) is ClassLabels and relation.database.device == q.device:
         own = relation.queries if whole else relation.queries[anchors]
-        positive = class_mask(own, relation.database, q.dtype)
-        negative = torch.rsub(positive, 1)
+        positive, negative = class_mask(own, relation.database, q.dtype), None
     else:
         positive, negative = (mask.to(q.device) for mask in relation.masks(anchors, slice(None)))
     if diagonal is not None:
         # By index, never by value: a duplicate of the anchor is a genuine positive.
         positive.diagonal(diagonal).fill_(0)
-        if not isinstance(relation, TableRelation):  # labels never set an item against itself
+        if negative is not None and not isinstance(
+            relation, TableRelation
+        ):  # labels never oppose an item to itself
             negative.diagonal(diagonal).fill_(0)
     return Panel(
         similarity,
@@ -129,6 +130,7 @@ def _panel(pairing: Pairing, anchors: slice, distance: bool, anchor_values: Tens
         bound=_UNIT if pairing.unit else math.inf,
         first=anchors.start if pairing.offset is None else anchors.start + pairing.offset,
         relation=relation,
+        diagonal=diagonal,
     )
 
 
@@ -144,35 +146,27 @@ def by_panels(
     """Value and gradient of a rule."""
     queries, database, n = pairing.queries, pairing.database, pairing.queries.shape[0]
     select = None if miner is None else miner.prepare(pairing)
-    # Sides that are counted in several processes are counted first.
-    whole = panel_rows(n, database.shape[0]) >= n > 0 and pairing.shards is None
-    if whole and pairing.shared:
+    if pairing.shared and pairing.shards is None and panel_rows(n, n) >= n > 0:
         return _small(rule, pairing, reduction, select, anchor_values, gradient)
+    sides = reduction == "sides"
     columns = [1.0, 1.0]  # what the positives and the negatives count, for a loss of two sides
+    totals = queries.new_zeros((2, 2 if sides else 1))  # values and counts
 
     def panels() -> Iterator[Panel]:
         return iterate_panels(pairing, distance=rule.distance, select=select, anchor_values=anchor_values)
 
-    if reduction == "sides" and not whole:
+    if sides:
         # The two denominators must be known before the first weight is used: one pass only to count.
-        counts = queries.new_zeros(2)
         for panel in panels():
-            counts += _counted(rule.value(panel))
-        counts = pairing.all_sum(counts)[None]
-        columns = shares(reduction, pairing.anchors, Terms(counts, counts))
-
-    total: Tensor | None = None
-    counted: Tensor | None = None
-    d_queries = torch.zeros_like(queries) if gradient and not whole else None
-    d_database = torch.zeros_like(database) if gradient else None
+            totals[1] += _counted(rule.value(panel)).sum(0)
+        columns = shares(reduction, pairing.anchors, Terms(totals[:1], pairing.all_sum(totals[1:])))
+    d_queries, d_database = torch.zeros_like(queries), torch.zeros_like(database)
     d_anchor = None if anchor_values is None else torch.zeros_like(anchor_values)
     for panel in panels():
         terms, weight = rule.weigh(panel)
-        if reduction == "sides" and whole:
-            columns = shares(reduction, pairing.anchors, terms)
-        total = terms.value.sum(0) if total is None else total + terms.value.sum(0)
-        if terms.count is not None and reduction not in ("sum", "mean"):
-            counted = _counted(terms) if counted is None else counted + _counted(terms)
+        totals[0] += terms.value.sum(0) if sides else terms.value.sum()
+        if reduction in ("active", "tuples"):
+            totals[1] += _counted(terms).sum()
         if d_anchor is not None and terms.by_anchor is not None:
             d_anchor[panel.anchors] = terms.by_anchor
         if not gradient:
@@ -180,14 +174,20 @@ def by_panels(
         if isinstance(weight, tuple):
             weight = torch.mul(weight[0], columns[0]).add_(weight[1], alpha=columns[1])
         q = queries[panel.anchors]
-        mine = _apply(weight, q, database, rule.distance)
-        if d_queries is None:
-            d_queries = mine
-        else:
-            d_queries[panel.anchors] = mine
-        assert d_database is not None
+        d_queries[panel.anchors] = _apply(weight, q, database, rule.distance)
         d_database += _apply(weight.T, database, q, rule.distance)
-    return _finish(pairing, reduction, columns, total, counted, (d_queries, d_database, d_anchor))
+    totals = pairing.all_sum(totals)
+    scale = 1.0
+    if not sides:
+        columns = shares(reduction, pairing.anchors, Terms(totals[:1], totals[1:]))
+        scale = columns[0]
+    value = joined(totals[0], columns)
+    d_anchor = None if d_anchor is None else d_anchor.mul_(scale)
+    if not gradient:
+        return Gradient(value, None, None, d_anchor)
+    if pairing.shared:
+        return Gradient(value, d_queries.add_(d_database).mul_(scale), None, d_anchor)
+    return Gradient(value, d_queries.mul_(scale), d_database.mul_(scale), d_anchor)
 
 
 def _small(
@@ -217,41 +217,10 @@ def _small(
     return Gradient(value, d_z if scale == 1 else d_z.mul_(scale), anchor_values=anchor)
 
 
-def _finish(
-    pairing: Pairing,
-    reduction: Reduction,
-    columns: list[float],
-    total: Tensor | None,
-    counted: Tensor | None,
-    gradients: tuple[Tensor | None, Tensor | None, Tensor | None],
-) -> Gradient:
-    """Apply the reduction, and add both roles of a batch against itself."""
-    if total is None:  # a process without anchors
-        total = pairing.queries.new_zeros(2 if reduction == "sides" else ())
-        counted = torch.zeros_like(total)
-    total = pairing.all_sum(total)
-    counted = None if counted is None else pairing.all_sum(counted)
-    d_queries, d_database, d_anchor = gradients
-    if reduction == "sides":
-        value, scale = joined(total, columns), 1.0
-    else:
-        scale = shares(reduction, pairing.anchors, Terms(total[None], None if counted is None else counted[None]))[
-            0
-        ]
-        value = total.sum() * scale
-    if d_queries is not None and d_database is not None and pairing.shared:
-        d_queries, d_database = d_queries.add_(d_database), None
-    if scale != 1:
-        for tensor in (d_queries, d_database, d_anchor):
-            if tensor is not None:
-                tensor.mul_(scale)
-    return Gradient(value, d_queries, d_database, d_anchor)
-
-
 def _counted(terms: Terms) -> Tensor:
     if terms.count is None:
         raise TypeError("a reduction that counts needs terms with a count")
-    return terms.count.sum(0)
+    return terms.count
 
 
 def _apply(weight: Tensor, own: Tensor, other: Tensor, distance: bool) -> Tensor:

@@ -10,7 +10,6 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -43,7 +42,7 @@ OUT_OF_THE_WAY = 1e4  # added to a similarity that must not be an extreme; what 
 LOG2E = math.log2(math.e)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Pairing:
     """Who meets whom: queries, database, their relation, and which database items the queries themselves are.
 
@@ -102,20 +101,21 @@ class Panel:
     Args:
         similarity: (r, n), up = closer.
         positive: (r, n), which pairs are positive.
-        negative: (r, n), which pairs are negative.
+        negative: (r, n), which pairs are negative; None for all that are not positive.
         anchors: which queries the rows are.
         squared: (r, n) squared distances, for a rule with `distance`.
         anchor_values: (r,) one number per anchor that the loss learns (margin's β).
         bound: no |similarity| exceeds it.
         first: the first anchor's number in the joint batch.
         relation: whose degrees a loss may ask for; the masks are all that most need.
+        diagonal: where the pairs of an item and itself are, if `negative` is None.
     """
 
     def __init__(
         self,
         similarity: Tensor,
         positive: Tensor,
-        negative: Tensor,
+        negative: Tensor | None,
         anchors: slice,
         squared: Tensor | None = None,
         anchor_values: Tensor | None = None,
@@ -123,6 +123,7 @@ class Panel:
         bound: float = math.inf,
         first: int = 0,
         relation: Relation | None = None,
+        diagonal: int | None = None,
     ) -> None:
         self.similarity = similarity
         self.anchors = anchors
@@ -131,47 +132,62 @@ class Panel:
         self.bound = bound
         self.first = first
         self.relation = relation
-        self._masks = positive, negative
+        self._positive, self._negative, self._diagonal = positive, negative, diagonal
 
-    @cached_property
+    @property
     def positive(self) -> Tensor:
         """(r, n): true for positives."""
-        return self._masks[0].bool()
+        return self._positive.bool()
 
-    @cached_property
+    @property
     def negative(self) -> Tensor:
         """(r, n): true for negatives."""
-        return self._masks[1].bool()
+        return (self.n if self._negative is None else self._negative).bool()
 
-    @cached_property
+    @property
     def p(self) -> Tensor:
         """(r, n): 1 for positives, 0 otherwise."""
-        mask = self._masks[0]
-        return mask if mask.dtype == self.similarity.dtype else mask.to(self.similarity.dtype)
+        if self._positive.dtype != self.similarity.dtype:
+            self._positive = self._positive.to(self.similarity.dtype)
+        return self._positive
 
-    @cached_property
+    @property
     def n(self) -> Tensor:
         """(r, n): 1 for negatives, 0 otherwise."""
-        mask = self._masks[1]
-        return mask if mask.dtype == self.similarity.dtype else mask.to(self.similarity.dtype)
+        if self._negative is None:
+            self._negative = self._on_diagonal(torch.rsub(self._positive, 1), 0.0)
+        elif self._negative.dtype != self.similarity.dtype:
+            self._negative = self._negative.to(self.similarity.dtype)
+        return self._negative
 
-    @cached_property
+    def _on_diagonal(self, values: Tensor, fill: float) -> Tensor:
+        """Write to the pairs of an item and itself."""
+        if self._diagonal is not None:
+            values.diagonal(self._diagonal).fill_(fill)
+        return values
+
+    def only_pairs(self, values: Tensor) -> Tensor:
+        """Set what is neither positive nor negative to zero, in place."""
+        return self._on_diagonal(values, 0.0) if self._negative is None else values.mul_(self.p + self.n)
+
+    @property
     def near(self) -> Tensor:
         """(r, n): the similarities to positives, everything else far above them; for minima."""
-        return self._moved(0, 1.0)
+        if self.bound > 2:
+            return self.similarity.masked_fill(~self.positive, math.inf)
+        return torch.add(self.similarity, torch.rsub(self.p, 1), alpha=OUT_OF_THE_WAY)
 
-    @cached_property
+    @property
     def far(self) -> Tensor:
         """(r, n): the similarities to negatives, everything else far below them; for maxima."""
-        return self._moved(1, -1.0)
+        if self.bound > 2:
+            return self.similarity.masked_fill(~self.negative, -math.inf)
+        if self._negative is None:  # what is not negative is positive, or is the item itself
+            moved = torch.add(self.similarity, self.p, alpha=-OUT_OF_THE_WAY)
+            return self._on_diagonal(moved, -OUT_OF_THE_WAY)
+        return torch.add(self.similarity, torch.rsub(self.n, 1), alpha=-OUT_OF_THE_WAY)
 
-    def _moved(self, side: int, sign: float) -> Tensor:
-        if self.bound <= 2:
-            out = torch.rsub(self.n if side else self.p, 1)
-            return torch.add(self.similarity, out, alpha=sign * OUT_OF_THE_WAY)
-        return self.similarity.masked_fill(~(self.negative if side else self.positive), sign * math.inf)
-
-    @cached_property
+    @property
     def numbers(self) -> Tensor:
         """(r,) the anchors' numbers in the joint batch, which random draws belong to."""
         return torch.arange(self.first, self.first + len(self.similarity), device=self.similarity.device)
@@ -192,7 +208,7 @@ class Panel:
 
     def is_empty(self) -> bool:
         """Whether there is no pair at all."""
-        return not bool(self._masks[1].any()) and not bool(self._masks[0].any())
+        return not bool(self.n.any()) and not bool(self._positive.any())
 
     def measured(self) -> Tensor:
         """The squared distances of a loss that has asked for them."""
@@ -201,7 +217,7 @@ class Panel:
         return self.squared
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Terms:
     """What a loss makes of each anchor, before the reduction.
 
@@ -230,7 +246,7 @@ class Rule:
         with torch.enable_grad():
             leaf = (panel.measured() if self.distance else panel.similarity).detach().requires_grad_()
             values = None if panel.anchor_values is None else panel.anchor_values.detach().requires_grad_()
-            copy = panel.chosen(*panel._masks)
+            copy = panel.chosen(panel.p, panel.n)
             copy.anchor_values = values
             if self.distance:
                 copy.squared = leaf
@@ -254,7 +270,7 @@ class Rule:
         return None
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Far:
     """What is known of each anchor's negatives."""
 
@@ -299,7 +315,7 @@ def exponential(exponent: float, head: Callable[[Far, Near], Terms]) -> Statisti
     return Statistic(tile, head, scale=exponent * LOG2E, slope=exponent, ordered=True)
 
 
-@dataclass
+@dataclass(slots=True)
 class Gradient:
     """A loss and its gradient by each input; `database` is None when the two sets are one tensor."""
 

@@ -262,7 +262,7 @@ class _Listed:
         if not self.i:
             return
         self.rows, self.columns, x, twice = (np.concatenate(part) for part in (self.i, self.j, self.x, self.twice))
-        values = torch.from_numpy(x).double()[None]
+        values = torch.from_numpy(x).to(torch.float64, copy=True)[None]
         e, w = statistic.tile(values, torch.empty_like(values))
         self.slope = w[0].numpy()
         limit = edge.numpy()

@@ -89,11 +89,8 @@ class DistanceContrastiveLoss(RowLoss):
             return near, torch.threshold_(inverse_d, 1 / margin, 0.0)  # D < margin, that is 1/D > 1/margin
 
         def head(far: Far, near: Near) -> Terms:
-            def excess(squared: Tensor) -> Tensor:
-                return root(squared) - self.positive_margin
-
-            pull = near.sum(lambda squared: self._cost(excess(squared)))
-            pulling = near.sum(lambda squared: (excess(squared) > 0).to(squared.dtype))
+            pull = near.sum(lambda squared: self._cost(root(squared) - self.positive_margin))
+            pulling = near.tally(lambda squared: squared.sqrt() > self.positive_margin)
             return Terms(torch.stack([pull, far.sum], 1), torch.stack([pulling, far.count], 1))
 
         def quiet(scaled: Tensor) -> bool:

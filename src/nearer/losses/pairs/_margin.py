@@ -119,7 +119,7 @@ class MarginLoss(RowLoss):
 
             # β is in every active term of a negative, once: the value is in the sum, the slope is their number.
             push = far.sum + (beta - beta.detach()) * far.count
-            pulling = near.sum(lambda squared, own: (excess(squared, own) > 0).to(own.dtype), beta)
+            pulling = near.tally(lambda squared, own: excess(squared, own) > 0, beta)
             value = m_p * near.sum(excess, beta) + m_n * push + self.nu * beta
             return Terms(value, m_p * pulling + m_n * far.count)
 

@@ -21,7 +21,7 @@ class RowLoss(PairLoss, Rule):
     """A pair loss that is a rule: `value` is the printed formula, `weigh` and `statistic` are there for speed."""
 
     rowwise = True
-    small: int = 512  # up to so many anchors a batch is one panel; above, its statistic is faster
+    small: int = 384  # up to so many anchors a batch is one panel; above, its statistic is faster
 
     @abstractmethod
     def value(self, panel: Panel) -> Terms:
@@ -64,6 +64,7 @@ class RowLoss(PairLoss, Rule):
 
 
 def _largest(pairing: Pairing) -> float:
-    """No similarity is larger than the product of the largest lengths."""
-    lengths = [torch.linalg.vector_norm(side, dim=1).amax() for side in (pairing.queries, pairing.database)]
+    """No similarity is larger than the product of the largest lengths; alike in all processes of a joint batch."""
+    queries = pairing.queries if pairing.offset is None else pairing.database
+    lengths = [torch.linalg.vector_norm(side, dim=1).amax() for side in (queries, pairing.database)]
     return float(lengths[0] * lengths[1])

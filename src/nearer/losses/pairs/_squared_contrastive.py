@@ -68,7 +68,7 @@ class SquaredContrastiveLoss(RowLoss):
                 return (2 - 2 * s > _tiny(s)).to(s.dtype)
 
             pull = near.sum(lambda s: (2 - 2 * s) * apart(s))
-            return Terms(torch.stack([pull, far.sum], 1), torch.stack([near.sum(apart), far.count], 1))
+            return Terms(torch.stack([pull, far.sum], 1), torch.stack([near.tally(apart), far.count], 1))
 
         def quiet(s: Tensor) -> bool:
             return float(s.amax()) <= threshold

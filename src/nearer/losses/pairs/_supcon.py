@@ -45,7 +45,7 @@ class SupConLoss(RowLoss):
         s, p, one = panel.similarity, panel.p, 1 / self.temperature
         if not exponent_is_safe(panel.bound * one):
             return super().weigh(panel)
-        e = torch.mul(s, one * LOG2E).exp2_().mul_(p + panel.n)
+        e = panel.only_pairs(torch.mul(s, one * LOG2E).exp2_())
         everyone = e.sum(1, keepdim=True).clamp_(min=torch.finfo(s.dtype).tiny)
         n_p = p.sum(1, keepdim=True)
         some = n_p.clamp(max=1)

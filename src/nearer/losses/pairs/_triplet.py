@@ -59,7 +59,7 @@ class _CountedTripletLoss(RowLoss):
     def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Counts by tiles for class labels, by panels otherwise."""
         counted = None
-        if self.miner is None and pairing.shards is None and sortable(pairing):
+        if self.miner is None and pairing.shards is None and sortable(pairing, small=256):
             counted = triplets_by_tiles(pairing, self.margin, self.semi_hard, self.reduction, gradient)
         return super().program(pairing, anchor_values, gradient) if counted is None else counted
 
