@@ -15,7 +15,7 @@ from nearer.losses import PairLoss
 from nearer.losses.pairs._pair_loss import PairLoss as Root
 from nearer.mining import ClassTree
 
-for _module in pkgutil.iter_modules(nearer.losses.__path__, "nearer.losses."):
+for _module in pkgutil.walk_packages(nearer.losses.__path__, "nearer.losses."):
     importlib.import_module(_module.name)
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearer import estimators as E
+from nearer import alternating as E
 from nearer.geometry import MLP, normalize
 from nearer.training._alternating import Plan, alternate
 

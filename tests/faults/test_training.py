@@ -44,7 +44,7 @@ WORDS = [
     "-l",
     "class",
     "--method",
-    "raw",
+    "raw-vthm",
     "--no-pictures",
     "-q",
     "--epochs",

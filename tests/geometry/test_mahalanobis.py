@@ -115,7 +115,7 @@ def test_the_projection_is_psd_and_no_psd_matrix_is_nearer(p: int, seed: int) ->
     ("build", "error", "message"),
     [
         (lambda: Mahalanobis(0), ParameterError, "`in_features` must be at least 1, got 0"),
-        (lambda: Mahalanobis(2, 0), ParameterError, "`out_features` must be at least 1"),
+        (lambda: Mahalanobis(2, 0), ParameterError, "`embedding_dim` must be at least 1"),
         (lambda: Mahalanobis.from_factor([1.0, 2.0]), ShapeError, r"`factor` must have shape"),
         (lambda: Mahalanobis(3).transform(torch.ones(2, 4)), ShapeError, "`x` must have 3 columns, got 4"),
         (lambda: Mahalanobis(1).distance([[math.inf]]), NotFiniteError, "`x` must be finite"),

@@ -183,7 +183,7 @@ def test_a_given_factor_is_copied_and_draws_no_random_number() -> None:
 @pytest.mark.parametrize(
     ("build", "error", "message"),
     [
-        (lambda: OrthogonalMap(3, 4), ParameterError, "`out_features` must be between 1 and 3, got 4"),
+        (lambda: OrthogonalMap(3, 4), ParameterError, "`embedding_dim` must be between 1 and 3, got 4"),
         (
             lambda: OrthogonalMap.from_factor([[1, 1], [0, 1]]),
             ParameterError,

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from nearer.exceptions import NearerError
-from nearer.neighbors import _exact, search
-from nearer.neighbors._cells import _search
+from nearer.neighbors import _exact, _search, search
 
 SIMILARITIES = ["euclidean", "cosine", "dot"]
 

@@ -15,8 +15,8 @@ import torch
 from nearer.evaluation import Evaluation
 from nearer.exceptions import NearerError
 from nearer.geometry import embed
-from nearer.recipes import DigitsResult, learn_digits
 from nearer.recipes.digits import _digits as digits
+from nearer.recipes.digits._digits import DigitsResult, learn_digits
 from nearer.recipes.digits._digits_report import nearest_others
 
 EPOCHS = 6

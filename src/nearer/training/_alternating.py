@@ -204,7 +204,7 @@ def alternate(
     moves the encoder only.
 
     >>> from nearer.geometry import MLP
-    >>> from nearer.training import NeighborhoodAngular
+    >>> from nearer.alternating import NeighborhoodAngular
     >>> encoder, items = MLP(4, 3), torch.rand(30, 4)
     >>> labels = torch.where(torch.arange(30) < 6, torch.arange(30) % 2, -1)
     >>> sgd = torch.optim.SGD(encoder.parameters(), lr=0.01)

@@ -24,7 +24,7 @@ class SoftTripleLoss(ProxyLoss):
     Args:
         n_classes: how many classes there are; labels are 0..n_classes − 1.
         embedding_dim: the width of the embeddings.
-        centres: K.
+        centers: K.
         scale: λ.
         temperature: γ.
         margin: δ.

@@ -130,7 +130,7 @@ def make_sampler(kind: str, data: UnseenClasses, seed: int) -> Sampler:
         return _Steps(UniformSampler(rows, batch_size=min(rows, size), drop_last=True, seed=seed), plan.steps)
     if kind == "pairs":
         return NPairSampler(data.labels, pairs=min(size // 2, data.classes), batches=plan.steps, seed=seed)
-    return ClassSampler(data.labels, classes=classes, per_class=plan.per_class, batches=plan.steps, seed=seed)
+    return ClassSampler(data.labels, n_classes=classes, per_class=plan.per_class, batches=plan.steps, seed=seed)
 
 
 def setting_of(data: UnseenClasses, network: Network, seed: int) -> Setting:
@@ -218,7 +218,7 @@ def _start_proxies(loss: nn.Module, network: Network, data: UnseenClasses) -> No
     means = embeddings.new_zeros(data.classes, embeddings.shape[1]).index_add_(0, data.labels, embeddings)
     unit = nn.functional.normalize(means, dim=1)
     for module in found:
-        if module.dimension == unit.shape[1]:
+        if module.embedding_dim == unit.shape[1]:
             start = unit.repeat_interleave(module.width, dim=0)
             if module.width > 1:
                 start = start + 0.02 * torch.randn(start.shape)
