@@ -191,8 +191,9 @@ class KernelAsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     as landmarks it is the exact kernel form, with `n_landmarks` the Nyström one.
 
     >>> X = np.array([[0.0], [0.1], [0.2], [2.0], [2.1], [-2.0], [-2.1]])
-    >>> KernelAsymmetricKNN(AsymmetricKNN(n_neighbors=1), gamma=1.0).fit(X, [0, 0, 0, 1, 1, 1, 1]).predict([[-0.1],
-    [2.2]]) array([0, 1])
+    >>> model = KernelAsymmetricKNN(AsymmetricKNN(n_neighbors=1), gamma=1.0)
+    >>> model.fit(X, [0, 0, 0, 1, 1, 1, 1]).predict([[-0.1], [2.2]])
+    array([0, 1])
     """
 
     def __init__(
