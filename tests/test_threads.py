@@ -31,7 +31,7 @@ def together(work: Callable[[int], Any], times: int = 24) -> list[Any]:
 
 @pytest.mark.parametrize("kind", [Exact(), HNSW(neighbors=8), IVF(probes=8)], ids=str)
 def test_one_index(kind: Exact | HNSW | IVF) -> None:
-    index = Index(8, kind=kind)
+    index = Index(8, kind=kind, similarity="cosine")
     index.add(
         np.random.default_rng(0).standard_normal((1500, 8)), metadata={"even": [n % 2 == 0 for n in range(1500)]}
     )

@@ -34,7 +34,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_the_default_scores_of_the_digits(digits: tuple[np.ndarray, np.ndarray]) -> None:
-    result = evaluate(*digits)
+    result = evaluate(*digits, similarity="cosine")
     assert tuple(result) == DEFAULT_SCORES
     assert result["recall@1"] > 0.95
     assert result["recall@1"] <= result["recall@2"] <= result["recall@4"] <= result["recall@8"] <= 1
@@ -62,8 +62,10 @@ def test_clustering_scores_are_those_of_k_means(digits: tuple[np.ndarray, np.nda
 
 def test_clusters_are_made_of_the_queries_when_there_is_a_database(digits: tuple[np.ndarray, np.ndarray]) -> None:
     points, labels = digits
-    alone = evaluate(points[:200], labels[:200], scores=["nmi"])
-    beside = evaluate(points[:200], labels[:200], points[200:], labels[200:], scores=["nmi", "recall@1"])
+    alone = evaluate(points[:200], labels[:200], scores=["nmi"], similarity="cosine")
+    beside = evaluate(
+        points[:200], labels[:200], points[200:], labels[200:], scores=["nmi", "recall@1"], similarity="cosine"
+    )
     assert beside["nmi"] == alone["nmi"]
     assert beside.settings["search"] == "database"
     assert beside.counts["database"] == 400
@@ -75,8 +77,11 @@ def test_nmi_needs_no_second_item_of_a_class() -> None:
 
 def test_a_repeated_name_counts_once_and_one_name_is_enough() -> None:
     points, labels = [[1.0], [1.1], [3.0]], [0, 0, 1]
-    assert list(evaluate(points, labels, scores=["mrr", "recall@1", "mrr"])) == ["mrr", "recall@1"]
-    assert list(evaluate(points, labels, scores="recall@3")) == ["recall@3"]
+    assert list(evaluate(points, labels, scores=["mrr", "recall@1", "mrr"], similarity="cosine")) == [
+        "mrr",
+        "recall@1",
+    ]
+    assert list(evaluate(points, labels, scores="recall@3", similarity="cosine")) == ["recall@3"]
 
 
 @pytest.mark.parametrize(
@@ -92,19 +97,22 @@ def test_a_repeated_name_counts_once_and_one_name_is_enough() -> None:
 )
 def test_unknown_scores_are_refused(scores: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        evaluate([[1.0], [1.1]], [0, 0], scores=scores)
+        evaluate([[1.0], [1.1]], [0, 0], scores=scores, similarity="cosine")
 
 
 def test_settings_are_checked_even_when_they_are_not_needed() -> None:
     with pytest.raises(ParameterError, match="`seed` must be at least 0"):
-        evaluate([[1.0], [1.1]], [0, 0], scores=["mrr"], seed=-1)
+        evaluate([[1.0], [1.1]], [0, 0], scores=["mrr"], seed=-1, similarity="cosine")
     with pytest.raises(ParameterError, match="`ties` must be one of"):
-        evaluate([[1.0], [1.1]], [0, 0], scores=["nmi"], ties="best")  # type: ignore[arg-type]
+        evaluate([[1.0], [1.1]], [0, 0], scores=["nmi"], ties="best", similarity="cosine")  # type: ignore[arg-type]
 
 
 def test_the_result_is_a_table_a_dict_and_json() -> None:
     result = evaluate(
-        [[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.5, 0.5]], [0, 0, 1, 2], scores=["recall@1", "precision@2"]
+        [[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.5, 0.5]],
+        [0, 0, 1, 2],
+        scores=["recall@1", "precision@2"],
+        similarity="cosine",
     )
     lines = str(result).splitlines()
     assert lines[0].split() == ["score", "value"]
@@ -128,7 +136,7 @@ def test_the_result_is_a_table_a_dict_and_json() -> None:
 
 def test_two_results_side_by_side(digits: tuple[np.ndarray, np.ndarray]) -> None:
     points, labels = digits
-    raw = evaluate(points, labels, scores=["recall@1", "map@r"])
+    raw = evaluate(points, labels, scores=["recall@1", "map@r"], similarity="cosine")
     learned = evaluate(points[:, ::2], labels, scores=["recall@1", "map@r"], similarity="euclidean")
     both = compare(raw, learned)
     assert both.gains["map@r"] == learned["map@r"] - raw["map@r"]

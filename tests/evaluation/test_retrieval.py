@@ -67,7 +67,7 @@ def test_separate_database(oracle: Any, engine: str, similarity: Any, ties: Any)
 
 def test_a_separate_database_does_not_lose_its_copy_of_the_query() -> None:
     points, labels = random_set()
-    assert recall_at_k(points, labels, points, labels) == 1.0
+    assert recall_at_k(points, labels, points, labels, similarity="cosine") == 1.0
 
 
 @pytest.mark.parametrize("ties", TIES)
@@ -126,16 +126,16 @@ def test_duplicates_tie_exactly_wherever_they_stand(oracle: Any, engine: str, si
 
 def test_a_query_does_not_find_itself_but_finds_its_duplicate() -> None:
     points = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
-    assert recall_at_k(points, [0, 0, 1, 1]) == 1.0
-    assert recall_at_k(points, [0, 1, 0, 1]) == 0.0
+    assert recall_at_k(points, [0, 0, 1, 1], similarity="cosine") == 1.0
+    assert recall_at_k(points, [0, 1, 0, 1], similarity="cosine") == 0.0
 
 
 def test_the_index_decides_between_equal_items() -> None:
     query, database = [[1.0, 0.0]], [[2.0, 0.0], [3.0, 0.0]]
-    assert recall_at_k(query, ["a"], database, ["a", "b"]) == 1.0
-    assert recall_at_k(query, ["a"], database, ["b", "a"]) == 0.0
-    assert recall_at_k(query, ["a"], database, ["b", "a"], ties="optimistic") == 1.0
-    assert recall_at_k(query, ["a"], database, ["a", "b"], ties="pessimistic") == 0.0
+    assert recall_at_k(query, ["a"], database, ["a", "b"], similarity="cosine") == 1.0
+    assert recall_at_k(query, ["a"], database, ["b", "a"], similarity="cosine") == 0.0
+    assert recall_at_k(query, ["a"], database, ["b", "a"], ties="optimistic", similarity="cosine") == 1.0
+    assert recall_at_k(query, ["a"], database, ["a", "b"], ties="pessimistic", similarity="cosine") == 0.0
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
@@ -163,10 +163,10 @@ def test_half_collapsed_embeddings_are_thinned_exactly(oracle: Any, engine: str,
 
 def test_rank_scores_are_unchanged_by_increasing_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     points, labels = random_set(200)
-    plain = evaluate(points, labels, scores=NAMES)
+    plain = evaluate(points, labels, scores=NAMES, similarity="cosine")
     unit = points / np.linalg.norm(points, axis=1, keepdims=True)
     assert dict(evaluate(unit, labels, scores=NAMES, similarity="euclidean")) == dict(plain)
-    assert dict(evaluate(points * 1e-3, labels, scores=NAMES)) == dict(plain)
+    assert dict(evaluate(points * 1e-3, labels, scores=NAMES, similarity="cosine")) == dict(plain)
     multiply = tiles.Products.multiply
     for increasing in (np.exp, lambda s: s**3 - 5, np.arctan, lambda s: s - 10):
         monkeypatch.setattr(
@@ -174,14 +174,14 @@ def test_rank_scores_are_unchanged_by_increasing_maps(monkeypatch: pytest.Monkey
             "multiply",
             lambda self, left, right, out, f=increasing: f(multiply(self, left, right, out)),
         )
-        assert dict(evaluate(points, labels, scores=NAMES)) == dict(plain)
+        assert dict(evaluate(points, labels, scores=NAMES, similarity="cosine")) == dict(plain)
 
 
 def test_the_order_of_the_items_does_not_matter_without_ties() -> None:
     points, labels = random_set(150)
     order = np.random.default_rng(1).permutation(150)
-    assert dict(evaluate(points[order], labels[order], scores=NAMES)) == pytest.approx(
-        dict(evaluate(points, labels, scores=NAMES)), abs=1e-14
+    assert dict(evaluate(points[order], labels[order], scores=NAMES, similarity="cosine")) == pytest.approx(
+        dict(evaluate(points, labels, scores=NAMES, similarity="cosine")), abs=1e-14
     )
 
 
@@ -189,11 +189,11 @@ def test_the_order_of_the_items_does_not_matter_without_ties() -> None:
 def test_threads_change_nothing(engine: str, threads: int) -> None:
     rng = np.random.default_rng(0)
     points, labels = rng.integers(-1, 2, size=(200, 4)).astype(np.float32), rng.integers(9, size=200)
-    alone = evaluate(points, labels, scores=NAMES)
+    alone = evaluate(points, labels, scores=NAMES, similarity="cosine")
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)
-        assert dict(evaluate(points, labels, scores=NAMES)) == dict(alone)
+        assert dict(evaluate(points, labels, scores=NAMES, similarity="cosine")) == dict(alone)
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
@@ -202,9 +202,15 @@ def test_threads_change_nothing(engine: str, threads: int) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_score_alone_is_the_score_in_company(engine: str, name: str) -> None:
     points, labels = random_set()
-    assert evaluate(points, labels, scores=[name])[name] == evaluate(points, labels, scores=NAMES)[name]
+    assert (
+        evaluate(points, labels, scores=[name], similarity="cosine")[name]
+        == evaluate(points, labels, scores=NAMES, similarity="cosine")[name]
+    )
     if name in FUNCTIONS:
-        assert FUNCTIONS[name](points, labels) == evaluate(points, labels, scores=[name])[name]
+        assert (
+            FUNCTIONS[name](points, labels, similarity="cosine")
+            == evaluate(points, labels, scores=[name], similarity="cosine")[name]
+        )
 
 
 def test_only_what_is_needed_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,13 +219,13 @@ def test_only_what_is_needed_is_computed(monkeypatch: pytest.MonkeyPatch) -> Non
 
     points, labels = random_set()
     monkeypatch.setattr(ranking, "FirstPlaces", None)
-    evaluate(points, labels, scores=["recall@1", "recall@100", "mrr"])
+    evaluate(points, labels, scores=["recall@1", "recall@100", "mrr"], similarity="cosine")
     monkeypatch.undo()
     monkeypatch.setattr(ranking, "FirstHit", None)
-    evaluate(points, labels, scores=["precision@3", "map@r", "r-precision", "recall@8"])
+    evaluate(points, labels, scores=["precision@3", "map@r", "r-precision", "recall@8"], similarity="cosine")
     monkeypatch.undo()
     monkeypatch.setattr(ranking, "sweep", None)
-    evaluate(points, labels, scores=["nmi", "f1"])
+    evaluate(points, labels, scores=["nmi", "f1"], similarity="cosine")
 
 
 def test_a_bound_that_is_too_high_costs_time_but_no_correctness(
@@ -231,7 +237,7 @@ def test_a_bound_that_is_too_high_costs_time_but_no_correctness(
     monkeypatch.setattr(
         nearest, "_sample_place", lambda depth, n, certain: place(depth, n, True) if certain else depth * 0 + 1
     )
-    found = evaluate(points, labels, scores=["map@r", "precision@8"])
+    found = evaluate(points, labels, scores=["map@r", "precision@8"], similarity="cosine")
     assert dict(found) == pytest.approx({name: expected[name] for name in found}, abs=1e-12)
 
 
@@ -244,9 +250,11 @@ def test_a_matrix_product_that_depends_on_the_place(
     points, labels = random_set(120)
     twice = np.concatenate([points, points]).astype(dtype)
     both = np.concatenate([labels, np.roll(labels, 1)])
-    expected = evaluate(twice, both, scores=NAMES, ties="index")
+    expected = evaluate(twice, both, scores=NAMES, ties="index", similarity="cosine")
     monkeypatch.undo()
-    assert dict(evaluate(twice, both, scores=NAMES)) == pytest.approx(dict(expected), abs=1e-12)
+    assert dict(evaluate(twice, both, scores=NAMES, similarity="cosine")) == pytest.approx(
+        dict(expected), abs=1e-12
+    )
 
 
 def test_uniform_products_are_recognized() -> None:
@@ -256,7 +264,7 @@ def test_uniform_products_are_recognized() -> None:
 def test_queries_without_a_positive_are_left_out_and_counted(oracle: Any) -> None:
     points, labels = random_set(40)
     labels[:5] = np.arange(100, 105)
-    result = evaluate(points, labels, scores=["recall@1"])
+    result = evaluate(points, labels, scores=["recall@1"], similarity="cosine")
     assert result.counts["excluded"] == 5
     assert result.counts["queries"] == 35
     assert result["recall@1"] == pytest.approx(oracle(points, labels)["recall@1"])
@@ -264,7 +272,7 @@ def test_queries_without_a_positive_are_left_out_and_counted(oracle: Any) -> Non
 
 def test_one_class_is_always_found() -> None:
     points, _ = random_set(30)
-    result = evaluate(points, [4] * 30, scores=NAMES)
+    result = evaluate(points, [4] * 30, scores=NAMES, similarity="cosine")
     assert all(result[name] == 1.0 for name in NAMES)
 
 
@@ -277,19 +285,19 @@ def test_all_singletons_have_no_score() -> None:
 
 def test_k_beyond_the_database() -> None:
     points, labels = random_set(20, classes=2)
-    assert recall_at_k(points, labels, k=500) == 1.0
+    assert recall_at_k(points, labels, k=500, similarity="cosine") == 1.0
     expected = np.mean([(labels == label).sum() - 1 for label in labels]) / 500
-    assert precision_at_k(points, labels, k=500) == pytest.approx(expected)
+    assert precision_at_k(points, labels, k=500, similarity="cosine") == pytest.approx(expected)
 
 
 def test_large_labels_are_not_confused() -> None:
     """As float32 these two are one class, and every query would find its own."""
     points = [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]]
     labels = np.array([2**24, 2**24 + 1, 2**24, 2**24 + 1])
-    assert recall_at_k(points, labels) == 0.0
-    assert recall_at_k(points, labels.astype(object)) == 0.0
-    assert recall_at_k(points, torch.from_numpy(labels)) == 0.0
-    assert recall_at_k(points, labels, points, labels.astype(np.uint64), k=2) == 1.0
+    assert recall_at_k(points, labels, similarity="cosine") == 0.0
+    assert recall_at_k(points, labels.astype(object), similarity="cosine") == 0.0
+    assert recall_at_k(points, torch.from_numpy(labels), similarity="cosine") == 0.0
+    assert recall_at_k(points, labels, points, labels.astype(np.uint64), k=2, similarity="cosine") == 1.0
 
 
 @pytest.mark.parametrize(
@@ -308,24 +316,30 @@ def test_large_labels_are_not_confused() -> None:
 )
 def test_labels_of_any_kind(labels: Any) -> None:
     points = [[1.0, 0.0], [0.0, 1.0], [1.0, 0.2], [0.1, 1.0]]
-    assert recall_at_k(points, labels) == 1.0
+    assert recall_at_k(points, labels, similarity="cosine") == 1.0
 
 
 def test_unlabeled_rows() -> None:
     points, labels = random_set(40)
     labels[3:9] = -1
     with pytest.raises(LabelError, match="got 6 rows marked -1"):
-        recall_at_k(points, labels)
+        recall_at_k(points, labels, similarity="cosine")
     keep = labels != -1
-    assert recall_at_k(points, labels, unlabeled="ignore") == recall_at_k(points[keep], labels[keep])
-    assert recall_at_k(points, labels, unlabeled="class") == recall_at_k(points, labels + 1)
-    assert evaluate(points, labels, scores=["mrr"], unlabeled="ignore").counts["unlabeled"] == 6
+    assert recall_at_k(points, labels, unlabeled="ignore", similarity="cosine") == recall_at_k(
+        points[keep], labels[keep], similarity="cosine"
+    )
+    assert recall_at_k(points, labels, unlabeled="class", similarity="cosine") == recall_at_k(
+        points, labels + 1, similarity="cosine"
+    )
+    assert (
+        evaluate(points, labels, scores=["mrr"], unlabeled="ignore", similarity="cosine").counts["unlabeled"] == 6
+    )
     with pytest.raises(LabelError, match="`database_labels` must be known"):
-        recall_at_k(points[keep], labels[keep], points, labels)
-    apart = recall_at_k(points[keep], labels[keep], points, labels, unlabeled="ignore")
-    assert apart == recall_at_k(points[keep], labels[keep], points[keep], labels[keep])
+        recall_at_k(points[keep], labels[keep], points, labels, similarity="cosine")
+    apart = recall_at_k(points[keep], labels[keep], points, labels, unlabeled="ignore", similarity="cosine")
+    assert apart == recall_at_k(points[keep], labels[keep], points[keep], labels[keep], similarity="cosine")
     with pytest.raises(LabelError, match="at least one known label"):
-        recall_at_k(points, [-1] * 40, unlabeled="ignore")
+        recall_at_k(points, [-1] * 40, unlabeled="ignore", similarity="cosine")
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
@@ -361,14 +375,14 @@ def test_input_of_any_kind_gives_one_answer_and_stays_as_it_was(similarity: Any)
 
 def test_zero_rows_have_cosine_zero_with_everything() -> None:
     points = [[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]]
-    assert recall_at_k(points, [0, 1, 1, 0]) == pytest.approx(1 / 4)
+    assert recall_at_k(points, [0, 1, 1, 0], similarity="cosine") == pytest.approx(1 / 4)
 
 
 def test_very_large_and_very_small_rows_have_a_direction() -> None:
     points, labels = random_set(60)
-    expected = recall_at_k(points, labels)
-    assert recall_at_k(points * 1e300, labels) == expected
-    assert recall_at_k(points * 1e-300, labels) == expected
+    expected = recall_at_k(points, labels, similarity="cosine")
+    assert recall_at_k(points * 1e300, labels, similarity="cosine") == expected
+    assert recall_at_k(points * 1e-300, labels, similarity="cosine") == expected
     assert recall_at_k((points * 1e30).astype(np.float32), labels, similarity="dot") == recall_at_k(
         points.astype(np.float32), labels, similarity="dot"
     )
@@ -420,9 +434,9 @@ def test_bad_input_is_refused_with_the_reason(change: dict[str, Any], error: typ
 def test_no_array_of_queries_times_database_is_made() -> None:
     points, labels = random_set(6000, classes=50, d=8)
     points = points.astype(np.float32)
-    evaluate(points[:50], labels[:50], scores=NAMES)
+    evaluate(points[:50], labels[:50], scores=NAMES, similarity="cosine")
     tracemalloc.start()
-    evaluate(points, labels, scores=NAMES)
+    evaluate(points, labels, scores=NAMES, similarity="cosine")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 6000 * 6000 * 4 / 3

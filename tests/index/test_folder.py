@@ -46,7 +46,7 @@ def test_a_loaded_index_answers_the_same(
 
 
 def test_removed_items_are_not_written(tmp_path: Path, easy: Floats) -> None:
-    index = Index(16, kind=HNSW(neighbors=8))
+    index = Index(16, kind=HNSW(neighbors=8), similarity="cosine")
     index.add(easy[:1500], metadata={"secret": [f"s{i}" for i in range(1500)]})
     index.remove([7])
     assert index._removed == 1
@@ -61,7 +61,7 @@ def test_removed_items_are_not_written(tmp_path: Path, easy: Floats) -> None:
 
 
 def test_an_empty_index_is_saved(tmp_path: Path) -> None:
-    index = Index(3, kind=IVF())
+    index = Index(3, kind=IVF(), similarity="cosine")
     index.add(np.ones((1, 3)))
     index.remove([0])
     again = Index.load(index.save(tmp_path / "index"))
@@ -91,7 +91,7 @@ def test_saving_replaces_the_older_index_whole(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("name", ["vectors.safetensors", "structure.safetensors", "items.json", "manifest.json"])
 @pytest.mark.parametrize("damage", ["cut", "flip", "delete"])
 def test_damage_is_named(tmp_path: Path, easy: Floats, name: str, damage: str) -> None:
-    index = Index(16, kind=IVF(probes=8))
+    index = Index(16, kind=IVF(probes=8), similarity="cosine")
     index.add(easy[:1200])
     file = index.save(tmp_path / "index") / name
     if damage == "delete":
@@ -145,7 +145,7 @@ FORGERIES: dict[str, Change] = {
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory, easy: Floats) -> Path:
-    index = Index(16, kind=HNSW(neighbors=8))
+    index = Index(16, kind=HNSW(neighbors=8), similarity="cosine")
     index.add(easy[:1200])
     return index.save(tmp_path_factory.mktemp("stored") / "index")
 
@@ -169,7 +169,7 @@ def test_a_forged_folder_with_right_checksums_is_refused(stored: Path, tmp_path:
 
 @pytest.mark.parametrize("centers", [torch.rand(3), torch.rand(3, 5), torch.full((3, 16), float("inf"))])
 def test_forged_centers_are_refused(tmp_path: Path, easy: Floats, centers: torch.Tensor) -> None:
-    index = Index(16, kind=IVF(probes=8))
+    index = Index(16, kind=IVF(probes=8), similarity="cosine")
     index.add(easy[:1200])
     content = read_folder(index.save(tmp_path / "index"), format="nearer.index", version=1)
     content.tensors["structure"]["centers"] = centers

@@ -26,7 +26,7 @@ KINDS = [Exact(), HNSW(), IVF(probes=8)]
 
 
 def filled(x: Any, **options: Any) -> Index:
-    index = Index(np.shape(x)[1], **options)
+    index = Index(np.shape(x)[1], **{"similarity": "cosine", **options})
     index.add(x)
     return index
 
@@ -98,7 +98,7 @@ def test_approximate_search_after_adding_and_removing(easy: Floats, new: Floats,
     assert index.remove(gone) == 600
     assert index._removed == 600  # marked, not yet built again
     kept = np.setdiff1d(np.arange(3000), gone)
-    exact = Index(16)
+    exact = Index(16, similarity="cosine")
     exact.add(easy[kept], ids=kept)
     expected = exact.search(new, k=10)
     got = index.search(new, k=10)
@@ -190,11 +190,11 @@ def test_cells_are_chosen_again_when_the_index_has_grown_fourfold() -> None:
 
 def test_metadata_comes_with_the_hits_and_filters_them(easy: Floats) -> None:
     for kind in KINDS:
-        index = Index(16, kind=kind)
+        index = Index(16, kind=kind, similarity="cosine")
         index.add(easy, metadata={"parity": ["even", "odd"] * 1500, "third": np.arange(3000) % 3 == 0})
         result = index.search(easy[:20], k=4, where={"parity": "odd"})
         assert all(hit.metadata["parity"] == "odd" for row in result for hit in row)
-        expected = Index(16)
+        expected = Index(16, similarity="cosine")
         expected.add(easy[1::2], ids=range(1, 3000, 2))
         assert result.ids.tolist() == expected.search(easy[:20], k=4).ids.tolist()
         both = index.search(easy[:3], k=4, where={"parity": "odd", "third": True})
@@ -208,7 +208,7 @@ def test_metadata_comes_with_the_hits_and_filters_them(easy: Floats) -> None:
 
 def test_changing_a_result_or_the_given_metadata_does_not_change_the_index() -> None:
     notes = [{"tags": ["a"]}]
-    index = Index(2)
+    index = Index(2, similarity="cosine")
     index.add([[1, 0]], metadata=notes)
     notes[0]["tags"] = ["b"]
     hit = index.search([[1, 0]])[0][0]
@@ -233,7 +233,7 @@ def test_hits_ids_and_distances() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_an_empty_index_finds_nothing(kind: Exact | HNSW | IVF) -> None:
-    index = Index(3, kind=kind)
+    index = Index(3, kind=kind, similarity="cosine")
     assert index.add(np.empty((0, 3))) == []
     result = index.search(np.ones((2, 3)), k=4)
     assert result.ids.shape == result.similarities.shape == (2, 0)
@@ -326,9 +326,13 @@ def test_the_number_of_threads_is_left_alone(easy: Floats, new: Floats) -> None:
 @pytest.mark.parametrize(
     ("act", "error", "message"),
     [
-        (lambda i: Index(0), ParameterError, "`dimension` must be at least 1"),
+        (lambda i: Index(0, similarity="cosine"), ParameterError, "`dimension` must be at least 1"),
         (lambda i: Index(2, similarity="cosin"), ParameterError, "Did you mean 'cosine'"),
-        (lambda i: Index(2, kind="hnsw"), ParameterError, r"`kind` must be Exact\(\), HNSW\(...\) or IVF\(...\)"),
+        (
+            lambda i: Index(2, kind="hnsw", similarity="cosine"),
+            ParameterError,
+            r"`kind` must be Exact\(\), HNSW\(...\) or IVF\(...\)",
+        ),
         (lambda i: HNSW(neighbors=1), ParameterError, "`neighbors` must be between 2"),
         (lambda i: HNSW(build_width=0), ParameterError, "`build_width` must be between 1 and 1048576"),
         (lambda i: HNSW(search_width=0), ParameterError, "`search_width` must be between 1 and 1048576"),
@@ -365,7 +369,11 @@ def test_the_number_of_threads_is_left_alone(easy: Floats, new: Floats) -> None:
         (lambda i: i.search([[math.nan, 0]]), NotFiniteError, "`queries` must be finite"),
         (lambda i: i.search([[1, 2]], where="x"), ParameterError, "`where` must be a dictionary"),
         (lambda i: i.search([[1, 2]], where={"a": object()}), ParameterError, r"`where\['a'\]` must be JSON"),
-        (lambda i: Index(2).recall_estimate([[1, 2]]), ParameterError, "must hold an item before"),
+        (
+            lambda i: Index(2, similarity="cosine").recall_estimate([[1, 2]]),
+            ParameterError,
+            "must hold an item before",
+        ),
         (lambda i: Index(1, similarity="dot").add([[1e19]]), NotFiniteError, r"lengths below 1e\+18.*Scale"),
     ],
 )

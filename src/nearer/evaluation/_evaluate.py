@@ -41,7 +41,7 @@ def evaluate(
     database_labels: Any = None,
     *,
     scores: Sequence[str] = DEFAULT_SCORES,
-    similarity: Similarity = "cosine",
+    similarity: Similarity = "euclidean",
     ties: Ties = "index",
     unlabeled: Unlabeled = "error",
     seed: int = 0,
@@ -58,7 +58,7 @@ def evaluate(
     rows out) or "class" (−1 is a class like any other).
 
     >>> points = [[1, 0], [2, 1], [0, 1], [1, 3], [9, 9]]
-    >>> print(evaluate(points, ["a", "a", "b", "b", "c"], scores=["recall@1", "map@r"]))
+    >>> print(evaluate(points, ["a", "a", "b", "b", "c"], scores=["recall@1", "map@r"], similarity="cosine"))
     score      value
     recall@1  0.7500
     map@r     0.7500

@@ -80,7 +80,7 @@ def prepare(
     database: Any = None,
     database_labels: Any = None,
     *,
-    similarity: Similarity = "cosine",
+    similarity: Similarity = "euclidean",
     unlabeled: Unlabeled = "error",
 ) -> Problem:
     """Check the input of a retrieval score and bring it into the form that is ranked.

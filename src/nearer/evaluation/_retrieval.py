@@ -40,7 +40,7 @@ def recall_at_k(
     database_labels: Any = None,
     *,
     k: int = 1,
-    similarity: Similarity = "cosine",
+    similarity: Similarity = "euclidean",
     ties: Ties = "index",
     unlabeled: Unlabeled = "error",
 ) -> float:
@@ -49,7 +49,7 @@ def recall_at_k(
     `embeddings` (q, d) are searched in `database` (n, d), or in themselves when there is none. With K ≥ n every
     query that has a right item finds it. Exact for every K, in blocks: no q × n array is made.
 
-    >>> recall_at_k([[1, 0], [2, 1], [0, 1], [1, 3]], ["a", "a", "b", "b"])
+    >>> recall_at_k([[1, 0], [2, 1], [0, 1], [1, 3]], ["a", "a", "b", "b"], similarity="cosine")
     1.0
     >>> recall_at_k([[1, 0], [1, 0], [1, 0], [1, 0]], ["a", "b", "a", "b"])  # collapsed: ties go by index
     0.25
@@ -65,7 +65,7 @@ def precision_at_k(
     database_labels: Any = None,
     *,
     k: int = 1,
-    similarity: Similarity = "cosine",
+    similarity: Similarity = "euclidean",
     ties: Ties = "index",
     unlabeled: Unlabeled = "error",
 ) -> float:
@@ -73,7 +73,7 @@ def precision_at_k(
 
     Places beyond the end of the database count as wrong, so K ≥ n gives (right items) / K.
 
-    >>> precision_at_k([[1, 0], [2, 1], [0, 1], [1, 3]], ["a", "a", "b", "b"], k=2)
+    >>> precision_at_k([[1, 0], [2, 1], [0, 1], [1, 3]], ["a", "a", "b", "b"], k=2, similarity="cosine")
     0.5
     """
     problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
@@ -86,7 +86,7 @@ def map_at_r(
     database: Any = None,
     database_labels: Any = None,
     *,
-    similarity: Similarity = "cosine",
+    similarity: Similarity = "euclidean",
     ties: Ties = "index",
     unlabeled: Unlabeled = "error",
 ) -> float:
@@ -109,7 +109,7 @@ def r_precision(
     database: Any = None,
     database_labels: Any = None,
     *,
-    similarity: Similarity = "cosine",
+    similarity: Similarity = "euclidean",
     ties: Ties = "index",
     unlabeled: Unlabeled = "error",
 ) -> float:
@@ -129,7 +129,7 @@ def mrr(
     database: Any = None,
     database_labels: Any = None,
     *,
-    similarity: Similarity = "cosine",
+    similarity: Similarity = "euclidean",
     ties: Ties = "index",
     unlabeled: Unlabeled = "error",
 ) -> float:

@@ -68,7 +68,7 @@ class SearchResult:
 class Index:
     """Embeddings (n, dimension) with ids and metadata, and the search over them.
 
-    `similarity` is "cosine" (rows are kept at length one), "dot" or "euclidean" (minus the distance). Vectors are
+    `similarity` is "euclidean" (minus the distance), "cosine" (rows are kept at length one) or "dot". Vectors are
     kept in single precision. Adding and removing is for one thread at a time; searching for any number of them.
 
     >>> index = Index(2)
@@ -79,7 +79,7 @@ class Index:
     """
 
     def __init__(
-        self, dimension: int, *, similarity: Similarity = "cosine", kind: Exact | HNSW | IVF | None = None
+        self, dimension: int, *, similarity: Similarity = "euclidean", kind: Exact | HNSW | IVF | None = None
     ) -> None:
         self.dimension = check_int(dimension, "dimension")
         check_choice(similarity, "similarity", ["cosine", "dot", "euclidean"])
@@ -234,7 +234,7 @@ class Index:
         >>> index = Index(2)
         >>> _ = index.add([[3, 4]], ids=["a"])
         >>> Index.load(index.save(tempfile.mkdtemp() + "/index"))
-        Index(1 × 2, cosine, Exact())
+        Index(1 × 2, euclidean, Exact())
         """
         return folder.load(cls, path)
 

@@ -63,7 +63,7 @@ def smart_mining(data: UnseenClasses, network: Network, seed: int) -> Learner:
     plan = data.protocol
 
     def build(embeddings: Tensor) -> Callable[[Tensor, int], Any]:
-        index = Index(embeddings.shape[1])
+        index = Index(embeddings.shape[1], similarity="cosine")
         index.add(embeddings)
         return lambda queries, k: index.search(queries, k).ids
 

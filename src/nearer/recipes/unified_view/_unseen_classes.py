@@ -206,7 +206,7 @@ def _fit(
 
 
 def _recall(network: nn.Module, part: Part) -> float:
-    return 100 * evaluate(part.embed(network), part.labels, scores=("recall@1",))["recall@1"]
+    return 100 * evaluate(part.embed(network), part.labels, scores=("recall@1",), similarity="cosine")["recall@1"]
 
 
 def _start_proxies(loss: nn.Module, network: Network, data: UnseenClasses) -> None:
@@ -231,10 +231,12 @@ def score(network: nn.Module, data: UnseenClasses) -> dict[str, float]:
     names = (*(f"recall@{k}" for k in depths), "map@r")
     unseen = data.test.embed(network)
     if data.database is None:
-        found = evaluate(unseen, data.test.labels, scores=names)
+        found = evaluate(unseen, data.test.labels, scores=names, similarity="cosine")
     else:
         there = data.database
-        found = evaluate(unseen, data.test.labels, there.embed(network), there.labels, scores=names)
+        found = evaluate(
+            unseen, data.test.labels, there.embed(network), there.labels, scores=names, similarity="cosine"
+        )
     scores = {name: 100 * found[name] for name in names}
     seen_rows, unseen_rows = _some(data.labels), _some(data.test.labels)
     seen = data.seen.embed(network, seen_rows)
