@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 from typing import Any
 
 import numpy as np
@@ -77,9 +79,16 @@ MINERS = sorted(
     for name, kind in public(nearer.mining).items()
     if inspect.isclass(kind) and hasattr(kind, "prepare") and set(required(kind)) <= set(MEANING)
 )
+# The pure functions below the miners are nobody's import, but everybody's numbers.
+MINING = {
+    name: function
+    for module in pkgutil.iter_modules(nearer.mining.__path__, "nearer.mining.")
+    for name, function in vars(importlib.import_module(module.name)).items()
+    if name.startswith("mine_")
+}
 CHOICES = sorted(
     name
-    for name, function in public(nearer.mining).items()
+    for name, function in MINING.items()
     if inspect.isfunction(function) and required(function) == ["similarity", "positive", "negative"]
 )
 LABELED = sorted(
@@ -143,7 +152,7 @@ def test_miners(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(["ContrastiveLoss", "BinomialDevianceLoss", "TripletLoss", "RAWLoss"]))
 
     def mined() -> Any:
-        return getattr(nearer.losses, kind)(miner=built(getattr(nearer.mining, name), 3))(x, y)
+        return getattr(nearer.losses, kind)(miner=built(MINING[name], 3))(x, y)
 
     value = outcome("miners", mined)
     assert value is None or is_finite(value.detach()), name
@@ -165,7 +174,7 @@ def test_functions_that_choose_pairs(data: st.DataObject) -> None:
     )
     kinds = torch.randint(0, 3, (q, n), generator=random)
     positive, negative = kinds == 0, kinds == 1
-    chosen = outcome("choices", lambda: getattr(nearer.mining, name)(similarity, positive, negative))
+    chosen = outcome("choices", lambda: MINING[name](similarity, positive, negative))
     if chosen is not None:
         for picked, allowed in zip(chosen, (positive, negative), strict=True):
             assert not bool((picked.bool() & ~allowed).any()), name
