@@ -88,7 +88,9 @@ class Inputs:
         )
         if given is None and named and not columns.label and y is not None:
             data[named[0]]
-        plan = self.cleaning or _by_name(self.names)
+        # A model of bare numbers takes the columns of a table in their order.
+        aside = {*columns.label, *columns.keep, *columns.ignore, columns.ids}
+        plan = self.cleaning or _by_name(self.names or tuple(one for one in data.names if one not in aside))
         return dataset_from_frame(data, given, columns, unlabeled=-1, cleaning=plan, name="table")
 
     def of(self, data: Dataset, part: str = "all") -> NDArray[np.float32]:
@@ -131,9 +133,9 @@ def _gray(images: NDArray[np.float32]) -> NDArray[np.float32]:
     return gray
 
 
-def _by_name(names: tuple[str, ...]) -> Cleaning | None:
+def _by_name(names: tuple[str, ...]) -> Cleaning:
     """Plain numbers under these names."""
-    return Cleaning(tuple(Cleaned(name, "number") for name in names)) if names else None
+    return Cleaning(tuple(Cleaned(name, "number") for name in names))
 
 
 @dataclass(eq=False)
