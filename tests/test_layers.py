@@ -14,6 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "nearer"
 LEVELS: list[set[str]] = [
     {"exceptions"},
     {"_limits"},
+    {"_checks"},
     {"_validation"},
     {"_storage"},
     {"relations"},

@@ -166,10 +166,11 @@ def test_several_label_columns_and_auto(here):
 
 
 def test_methods_and_recipes_are_listed(here):
-    listed = json.loads(run("methods", "--json"))
-    assert {"name", "needs", "cost", "about", "class"} == set(listed["fit"][0])
-    assert "RAWLoss" in listed["losses"]
-    assert "LMNN" in listed["estimators"]
+    listed = json.loads(run("methods", "--json"))["methods"]
+    assert "nearer.estimators.LRML" in run("methods", "lrml")
+    assert "[" in run("methods", "TripletLoss"), "formulas keep their brackets"
+    assert "Did you mean 'lmnn'" in run("methods", "lmn", code=1)
+    assert {"name", "needs", "cost", "about", "class"} == set(listed[0])
     assert "lmnn" in run("methods")
     names = [recipe["name"] for recipe in json.loads(run("reproduce", "--json"))["recipes"]]
     assert "asymmetric" in names

@@ -118,6 +118,7 @@ def fit(
     seed: Annotated[int | None, typer.Option(help="Chooses split, start and batches. [0]")] = None,
     budget: Annotated[float | None, typer.Option(help="Seconds for choosing and learning. [60]")] = None,
     pictures: Annotated[bool | None, typer.Option(help="Draw a map for the model card. [yes]")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write one HTML page about the model too.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Networks: passes over the data. [50]")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Networks: items in a batch. [128]")] = None,
     lr: Annotated[float | None, typer.Option(help="Networks: learning rate. [0.001]")] = None,
@@ -152,14 +153,16 @@ def fit(
     flags = {
         name.rstrip("_"): value
         for name, value in locals().items()
-        if name not in ("config", "resume", "quiet", "as_json") and value is not None
+        if name not in ("config", "resume", "quiet", "as_json", "report") and value is not None
     }
     with failures_reported(as_json):
         from nearer.cli._fit import run_fit
 
         if "data" in flags:
             flags["data"] = str(flags["data"])
-        run_fit(flags, config=config, resume=resume, quiet=quiet, as_json=as_json)
+        if report is not None:
+            check_new(report)
+        run_fit(flags, config=config, resume=resume, report=report, quiet=quiet, as_json=as_json)
 
 
 @app.command()
@@ -176,10 +179,10 @@ def init(
     """
     with failures_reported(as_json):
         check_new(path)
-        from nearer._storage import write_file
         from nearer.cli._config import commented_config
 
-        write_file(path, commented_config().encode())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(commented_config(), encoding="utf-8")
         if as_json:
             print_json({"config": str(path)})
         else:
@@ -369,18 +372,22 @@ def reproduce(
 
 
 @app.command()
-def methods(as_json: Json = False) -> None:
-    """List everything there is to learn with: what it needs, what it costs, what it does.
+def methods(
+    name: Annotated[str | None, typer.Argument(help="A method, estimator, loss or miner to show in full.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List what there is to learn with, or show one of them in full.
 
     \b
     Examples:
       nearer methods
-      nearer methods --json
+      nearer methods lmnn
+      nearer methods SupConLoss
     """
     with failures_reported(as_json):
-        from nearer.cli._reproduce import run_methods
+        from nearer.cli._methods import run_methods
 
-        run_methods(as_json)
+        run_methods(name, as_json)
 
 
 @app.command()

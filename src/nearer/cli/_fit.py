@@ -32,7 +32,15 @@ from nearer.training._processes import agree, rank
 __all__ = ["comparison_table", "run_fit"]
 
 
-def run_fit(flags: Mapping[str, Any], *, config: Path | None, resume: bool, quiet: bool, as_json: bool) -> None:
+def run_fit(
+    flags: Mapping[str, Any],
+    *,
+    config: Path | None,
+    resume: bool,
+    quiet: bool,
+    as_json: bool,
+    report: Path | None = None,
+) -> None:
     """Learn from the settings of the config file, overridden by the flags that were given."""
     values = read_config(config) if config is not None else {}
     values.update({name: value for name, value in flags.items() if value not in (None, [], ())})
@@ -89,6 +97,8 @@ def run_fit(flags: Mapping[str, Any], *, config: Path | None, resume: bool, quie
             logs = {file.name: file.read_bytes() for file in scratch.glob("log.*")} if scratch.is_dir() else {}
             place = save_fitted(fitted, out, logs=logs)
             shutil.rmtree(scratch, ignore_errors=True)
+            if report is not None:
+                fitted.model.report(report)
         if as_json:
             again = {"command": command_line(about, settings), "model": str(place), "skipped": list(data.skipped)}
             print_json({**fitted_record(fitted), **again})

@@ -1,8 +1,7 @@
-"""`nearer reproduce NAME` and `nearer methods`: the published experiments, and everything there is."""
+"""`nearer reproduce NAME`: the published experiments."""
 
 from __future__ import annotations
 
-import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,17 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from nearer import __version__, estimators, losses, mining
+from nearer import __version__
 from nearer._storage import write_file
 from nearer._validation import check_int
 from nearer.cli._output import print_json
 from nearer.exceptions import ParameterError
-from nearer.models._methods import METHODS
 from nearer.recipes._catalog import RECIPES, recipe_named
 from nearer.recipes._recipe import Request
 from nearer.recipes._runner import run_recipe
 from nearer.reports import html_report
 
-__all__ = ["run_methods", "run_reproduce"]
+__all__ = ["run_reproduce"]
 
 
 RESULTS = Path("benchmarks/results")
@@ -112,42 +110,3 @@ def _list_recipes(as_json: bool) -> None:
         table.add_row(recipe.name, recipe.about)
     Console().print(table)
     typer.echo("Run one: nearer reproduce NAME --quick")
-
-
-def run_methods(as_json: bool) -> None:
-    """Everything that can be learned with: the methods of `fit`, the estimators, the losses, the miners."""
-    parts = {"estimators": estimators, "losses": losses, "miners": mining}
-    found = {name: _classes(module) for name, module in parts.items()}
-    if as_json:
-        methods = [
-            {
-                "name": one.name,
-                "needs": list(one.supervision),
-                "cost": one.cost,
-                "about": one.about,
-                "class": one.target,
-            }
-            for one in METHODS
-        ]
-        print_json({"fit": methods, **{name: dict(rows) for name, rows in found.items()}})
-        return
-    table = Table(
-        "name", "learns from", "cost", "what it is", title="nearer fit --method NAME", title_justify="left"
-    )
-    for one in METHODS:
-        table.add_row(one.name, ", ".join(one.supervision), one.cost, one.about)
-    console = Console()
-    console.print(table)
-    console.print("n rows, p features, k neighbours. Losses learn from class labels, or from any relation.")
-    for name, rows in found.items():
-        table = Table(
-            "class", "what it is", title=f"nearer.{'mining' if name == 'miners' else name}", title_justify="left"
-        )
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
-
-
-def _classes(module: Any) -> list[tuple[str, str]]:
-    kinds = [(name, getattr(module, name)) for name in module.__all__ if inspect.isclass(getattr(module, name))]
-    return [(name, (inspect.getdoc(kind) or "").split("\n")[0]) for name, kind in kinds]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.exceptions import LabelError, ParameterError
 
 if TYPE_CHECKING:

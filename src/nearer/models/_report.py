@@ -34,7 +34,9 @@ def write_report(model: Model, path: str | os.PathLike[str]) -> Path:
     use = 'import nearer\n\nmodel = nearer.load("model")\nmodel.transform(new)\nmodel.neighbors(new, database=old)'
     sections.append(Section("Use", [Code(use)]))
     verdict = str(scores.get("verdict", "")) if scores else ""
-    return html_report(f"A metric for {model.data.get('name', 'your data')}", sections, path, summary=verdict)
+    name = model.data.get("name", "")
+    title = "A metric for your data" if name in ("", "table", "array") else f"A metric for {name}"
+    return html_report(title, sections, path, summary=verdict[:1].upper() + verdict[1:])
 
 
 def _scores(scores: Mapping[str, Any]) -> Section:

@@ -190,8 +190,6 @@ section > :last-child { margin-bottom: 0; }
 figure { margin: 0 0 1rem; }
 img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
 figcaption, caption { color: var(--muted); font-size: 0.92rem; padding: 0.4rem 0; text-align: left; }
-/* On a phone a broad picture is swiped rather than shrunk until nobody can read it. */
-@media (max-width: 40rem) { .broad { overflow-x: auto; } .broad img { max-width: none; width: 48rem; } }
 .wide { overflow-x: auto; margin: 0 0 1rem; }
 table { border-collapse: collapse; min-width: min(100%, 28rem); font-variant-numeric: tabular-nums; }
 th, td { padding: 0.42rem 0.9rem 0.42rem 0; text-align: left; border-bottom: 1px solid var(--faint); }
@@ -199,6 +197,12 @@ th { color: var(--muted); font-weight: 600; font-size: 0.92rem; white-space: now
 td:first-child { min-width: 7.5rem; }
 .number { text-align: right; padding-left: 0.9rem; }
 .strong td { font-weight: 700; }
+/* A phone shows the whole of a broad picture, both maps of a pair included; two fingers make it larger. */
+@media (max-width: 40rem) {
+  th, td { padding: 0.35rem 0.45rem 0.35rem 0; font-size: 0.85rem; }
+  table { min-width: 0; } td:first-child { min-width: 0; overflow-wrap: anywhere; } th { white-space: normal; }
+  .number { padding-left: 0.2rem; } th, td { white-space: normal; }
+}
 pre { background: var(--ground); border-radius: 8px; padding: 0.8rem 1rem; overflow-x: auto; font-size: 0.88rem;
       margin: 0 0 1rem; }
 footer { color: var(--muted); font-size: 0.88rem; padding-top: 0.4rem; padding-bottom: 2rem; }

@@ -1,0 +1,68 @@
+"""Settings within their range, checked without loading PyTorch: commands that only print must be quick."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from nearer.exceptions import ParameterError
+
+__all__ = ["check_choice", "check_int", "check_number"]
+
+
+def check_int(value: Any, name: str, *, minimum: int = 1, maximum: int | None = None) -> int:
+    """An integer setting within its range.
+
+    >>> check_int(3, "k", maximum=5)
+    3
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise ParameterError(f"`{name}` must be an integer, got {value!r}.")
+    if value < minimum or (maximum is not None and value > maximum):
+        bounds = f"at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
+        raise ParameterError(f"`{name}` must be {bounds}, got {value}.")
+    return int(value)
+
+
+def check_number(
+    value: Any,
+    name: str,
+    *,
+    above: float | None = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
+) -> float:
+    """A finite real setting within its range; `above` is an open bound, the other two are closed.
+
+    >>> check_number(0.1, "margin", minimum=0)
+    0.1
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ParameterError(f"`{name}` must be a number, got {value!r}.")
+    number = float(value)
+    if not np.isfinite(number):
+        raise ParameterError(f"`{name}` must be finite, got {number}.")
+    if above is not None and not number > above:
+        raise ParameterError(f"`{name}` must be greater than {above}, got {number}.")
+    if minimum is not None and number < minimum:
+        raise ParameterError(f"`{name}` must be at least {minimum}, got {number}.")
+    if maximum is not None and number > maximum:
+        raise ParameterError(f"`{name}` must be at most {maximum}, got {number}.")
+    return number
+
+
+def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
+    """One of a few names; a near miss is suggested.
+
+    >>> check_choice("mean", "reduction", ["mean", "sum"])
+    'mean'
+    """
+    options = list(choices)
+    if value in options:
+        return str(value)
+    close = difflib.get_close_matches(str(value), options, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise ParameterError(f"`{name}` must be one of {', '.join(map(repr, options))}, got {value!r}.{hint}")
