@@ -74,7 +74,9 @@ def named(learner: Any) -> str:
 
 
 def test_every_exported_estimator_is_checked() -> None:
-    """A new export comes under the checks or this fails; ML-kNN and AA-kNN are checked with labels of their kind."""
+    """A new export comes under the checks or this fails; ML-kNN and AA-kNN are checked with labels of their
+    kind.
+    """
     checked = {type(one).__name__ for one in [*LEARNERS, *KERNELS, *NETWORKS, *NEIGHBORS]} | {"MLKNN", "AAKNN"}
     exported = {name for name in E.__all__ if hasattr(getattr(E, name), "fit")}
     assert exported - checked == set()
