@@ -40,6 +40,8 @@ SPARSE = [
 SPARSE += [E.LMNN(max_iter=20), E.NCA(max_iter=10), E.MLKR(max_iter=10)]
 DENSE: list[Any] = [E.LFDA(), E.GerrymanderingMetric(max_iter=5)]
 DENSE += [E.RAMLKRR(), E.RAMLSVR()]
+# A network: its rows have length one and no matrix stands behind them.
+NETWORKS = [E.HRAML(epochs=2, networks=1, batch_size=20)]
 # For these −1 means that a row has no class.
 PARTLY = [
     E.LRML(),
@@ -71,7 +73,18 @@ def named(learner: Any) -> str:
     return type(learner).__name__
 
 
-@parametrize_with_checks(LEARNERS + KERNELS + NEIGHBORS)
+def test_every_exported_estimator_is_checked() -> None:
+    """A new export comes under the checks or this fails; ML-kNN and AA-kNN are checked with labels of their
+    kind.
+    """
+    checked = {type(one).__name__ for one in [*LEARNERS, *KERNELS, *NETWORKS, *NEIGHBORS]} | {"MLKNN", "AAKNN"}
+    exported = {name for name in E.__all__ if hasattr(getattr(E, name), "fit")}
+    assert exported - checked == set()
+    without = {name for name in E.__all__ if not hasattr(getattr(E, name), "fit")}
+    assert without <= {"MetricLearner"}, "estimators exports only things with fit"
+
+
+@parametrize_with_checks(LEARNERS + KERNELS + NETWORKS + NEIGHBORS)
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 

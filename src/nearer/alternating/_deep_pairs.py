@@ -224,6 +224,13 @@ class DeepAPIT(DeepPairMetric):
 
     >>> DeepAPIT(8).count(100)
     100
+
+    Args:
+        in_features: columns that come in.
+        k: how many neighbors.
+        gamma: probability of going on along an edge of the graph.
+        upper: distance up to which similar pairs cost nothing.
+        lower: distance from which dissimilar pairs cost nothing.
     """
 
     def __init__(

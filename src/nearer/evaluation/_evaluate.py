@@ -64,6 +64,17 @@ def evaluate(
     map@r     0.7500
     queries 4, excluded 1, unlabeled 0, database 5, classes 3, dimension 2
     similarity cosine, ties index, unlabeled error, search itself
+
+    Args:
+        embeddings: rows to score, (n, d).
+        labels: classes of the rows, (n,).
+        database: rows to search in, (m, d); None searches each row among the others.
+        database_labels: classes of the database, (m,).
+        scores: which scores, by name.
+        similarity: "euclidean", "cosine" or "dot".
+        ties: how equal similarities are ordered: "index", "optimistic" or "pessimistic".
+        unlabeled: what −1 means: "error", "ignore" or "class".
+        seed: of the clustering.
     """
     names = [scores] if isinstance(scores, str) else list(scores)
     if not names:
@@ -137,6 +148,13 @@ def evaluate_multilabel(
     average-precision  1.0000
     instances 2, left out 1, labels 3
     ties index
+
+    Args:
+        scores: predicted degrees, (n, q).
+        targets: 0/1 matrix, (n, q).
+        predictions: predicted 0/1 matrix; None takes the scores at the threshold.
+        threshold: from which score a label is predicted.
+        ties: how equal similarities are ordered: "index", "optimistic" or "pessimistic".
     """
     threshold = check_number(threshold, "threshold")
     if predictions is None:

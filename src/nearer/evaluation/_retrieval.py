@@ -53,6 +53,16 @@ def recall_at_k(
     1.0
     >>> recall_at_k([[1, 0], [1, 0], [1, 0], [1, 0]], ["a", "b", "a", "b"])  # collapsed: ties go by index
     0.25
+
+    Args:
+        embeddings: rows to score, (n, d).
+        labels: classes of the rows, (n,).
+        database: rows to search in, (m, d); None searches each row among the others.
+        database_labels: classes of the database, (m,).
+        k: how many of the nearest count.
+        similarity: "euclidean", "cosine" or "dot".
+        ties: how equal similarities are ordered: "index", "optimistic" or "pessimistic".
+        unlabeled: what −1 means: "error", "ignore" or "class".
     """
     problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
     return score_problem(problem, [f"recall@{check_int(k, 'k')}"], ties)[f"recall@{k}"]
@@ -75,6 +85,16 @@ def precision_at_k(
 
     >>> precision_at_k([[1, 0], [2, 1], [0, 1], [1, 3]], ["a", "a", "b", "b"], k=2, similarity="cosine")
     0.5
+
+    Args:
+        embeddings: rows to score, (n, d).
+        labels: classes of the rows, (n,).
+        database: rows to search in, (m, d); None searches each row among the others.
+        database_labels: classes of the database, (m,).
+        k: how many of the nearest count.
+        similarity: "euclidean", "cosine" or "dot".
+        ties: how equal similarities are ordered: "index", "optimistic" or "pessimistic".
+        unlabeled: what −1 means: "error", "ignore" or "class".
     """
     problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
     return score_problem(problem, [f"precision@{check_int(k, 'k')}"], ties)[f"precision@{k}"]
@@ -98,6 +118,15 @@ def map_at_r(
     >>> points = [[0.0], [1.0], [1.5], [5.0]]
     >>> round(map_at_r(points, ["a", "a", "b", "a"], similarity="euclidean"), 4)  # (1/2 + 1/4 + 1/4) / 3
     0.3333
+
+    Args:
+        embeddings: rows to score, (n, d).
+        labels: classes of the rows, (n,).
+        database: rows to search in, (m, d); None searches each row among the others.
+        database_labels: classes of the database, (m,).
+        similarity: "euclidean", "cosine" or "dot".
+        ties: how equal similarities are ordered: "index", "optimistic" or "pessimistic".
+        unlabeled: what −1 means: "error", "ignore" or "class".
     """
     problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
     return score_problem(problem, ["map@r"], ties)["map@r"]
@@ -118,6 +147,15 @@ def r_precision(
     >>> points = [[0.0], [1.0], [1.5], [5.0]]
     >>> r_precision(points, ["a", "a", "b", "a"], similarity="euclidean")
     0.5
+
+    Args:
+        embeddings: rows to score, (n, d).
+        labels: classes of the rows, (n,).
+        database: rows to search in, (m, d); None searches each row among the others.
+        database_labels: classes of the database, (m,).
+        similarity: "euclidean", "cosine" or "dot".
+        ties: how equal similarities are ordered: "index", "optimistic" or "pessimistic".
+        unlabeled: what −1 means: "error", "ignore" or "class".
     """
     problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
     return score_problem(problem, ["r-precision"], ties)["r-precision"]
@@ -138,6 +176,15 @@ def mrr(
     >>> points = [[0.0], [1.0], [1.5], [5.0]]
     >>> round(mrr(points, ["a", "a", "b", "a"], similarity="euclidean"), 4)  # (1 + 1/2 + 1/2) / 3
     0.6667
+
+    Args:
+        embeddings: rows to score, (n, d).
+        labels: classes of the rows, (n,).
+        database: rows to search in, (m, d); None searches each row among the others.
+        database_labels: classes of the database, (m,).
+        similarity: "euclidean", "cosine" or "dot".
+        ties: how equal similarities are ordered: "index", "optimistic" or "pessimistic".
+        unlabeled: what −1 means: "error", "ignore" or "class".
     """
     problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
     return score_problem(problem, ["mrr"], ties)["mrr"]

@@ -75,6 +75,15 @@ class DecoupledEncoder(nn.Module):
     (torch.Size([2, 20]), (4, 4, 3, 3, 3, 3))
 
     Reference: Chen and Deng 2019 (DeML), figure 3; 3 scales, 3 branches, 512 dimensions.
+
+    Args:
+        trunk: the convolutional network.
+        channels: channels of its feature map.
+        embedding_dim: dimensions of the embedding.
+        scales: how often it looks again at the object.
+        branches: attention heads at each scale.
+        hidden: width of the attention.
+        generator: draws the first weights; torch's own if None.
     """
 
     def __init__(

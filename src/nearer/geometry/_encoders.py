@@ -31,6 +31,14 @@ class MLP(nn.Module):
 
     >>> MLP(64, 16, hidden=(128,))(torch.rand(5, 64)).shape
     torch.Size([5, 16])
+
+    Args:
+        in_features: columns that come in.
+        embedding_dim: dimensions of the embedding.
+        hidden: widths of the hidden layers.
+        activation: "relu", "tanh" or "gelu".
+        normalized: end in rows of length one.
+        generator: draws the first weights; torch's own if None.
     """
 
     def __init__(

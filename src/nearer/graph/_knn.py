@@ -31,6 +31,14 @@ def nearest_neighbors(
 
     >>> nearest_neighbors([[0.0], [1.0], [1.0], [5.0]], k=2, normalized=False).indices.tolist()
     [[1, 2], [2, 0], [1, 0], [1, 2]]
+
+    Args:
+        embeddings: rows of the graph, (n, d).
+        k: how many neighbors.
+        method: "exact", "approximate" or "auto" by size.
+        normalized: compare rows of length one.
+        recall: share of true neighbors that the approximate search must find.
+        seed: of everything that is drawn.
     """
     x = as_matrix(embeddings, "embeddings", minimum_rows=2).detach()
     wanted = min(check_int(k, "k"), len(x) - 1)

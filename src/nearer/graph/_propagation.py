@@ -108,6 +108,16 @@ def propagate(
     >>> near = Neighbors(torch.tensor([[1], [0], [3], [2]]), torch.ones(4, 1))
     >>> propagate(near, [5, -1, 7, -1], gamma=0.5).edges.round(decimals=2).ravel().tolist()
     [0.33, 0.33, 0.33, 0.33]
+
+    Args:
+        neighbors: the graph of nearest neighbors.
+        labels: classes (n,), −1 for unlabelled.
+        gamma: probability of going on along an edge of the graph.
+        negative_weight: ν, the weight of labels of other classes; None is 1/(c − 1), the paper has 1.
+        two_sided: take F K Fᵀ, what both ends belong to, instead of W.
+        mode: which solver; "auto" by size.
+        tolerance: largest relative error of the sampled columns that is accepted.
+        seed: of everything that is drawn.
     """
     check_gamma(gamma)
     given = as_labels(labels, "labels", n=neighbors.n)

@@ -38,6 +38,13 @@ class Pairs(Relation):
     >>> positive, negative = Pairs(3, positive=[[0, 1]], negative=[[1, 2]]).masks()
     >>> positive.int().tolist()
     [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+
+    Args:
+        n: how many queries.
+        n_database: how many database items; None relates the queries to themselves.
+        positive: listed pairs (m, 2) that are near.
+        negative: listed pairs (m, 2) that are not.
+        both_ways: whether (i, j) also stands for (j, i).
     """
 
     def __init__(

@@ -38,6 +38,15 @@ def retrieval_grid(
     `database`, or of `images` without one; `correct` (q, k) is true where a neighbour is right. `captions` (n,) are
     written under the images of `images`. Each image is scaled to its own range if it is not within [0, 1] or, for
     whole numbers, [0, 255].
+
+    Args:
+        images: all images, (n, c, h, w) between 0 and 1.
+        queries: rows that are asked for, (q,).
+        neighbors: rows that were found, (q, k).
+        correct: which of them are right, (q, k).
+        database: rows to search in, (m, d); None searches each row among the others.
+        captions: text under each query.
+        title: over the picture.
     """
     pictures = _as_pictures(images, "images")
     others = pictures if database is None else _as_pictures(database, "database")

@@ -66,6 +66,15 @@ def embedding_map(
     `before` (n, p), `after` (n, d), `labels` (n,) of any type; the label −1 means unlabelled and is drawn grey.
     `class_names` are the names of the sorted classes without −1. More than `max_points` items are sampled. The
     right map is turned so that it resembles the left one. Takes about 5 seconds for 1,000 items.
+
+    Args:
+        before: raw rows, (n, p).
+        after: learned rows, (n, d).
+        labels: classes of the rows, (n,).
+        titles: of the two maps.
+        class_names: names of the classes, in the order of their codes.
+        max_points: the most items that are drawn.
+        seed: of everything that is drawn.
     """
     check_int(seed, "seed", minimum=0)
     first = as_matrix(before, "before")

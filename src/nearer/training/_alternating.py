@@ -212,6 +212,19 @@ def alternate(
     >>> history = alternate(encoder, NeighborhoodAngular(3, 2, k=4), sgd, items, labels, plan=plan)
     >>> len(history.epochs)
     2
+
+    Args:
+        encoder: the network that moves.
+        learner: what learns on the graph of a partition.
+        optimizer: the torch optimizer of the network.
+        items: all items, (n, ...).
+        labels: classes (n,), −1 for unlabelled.
+        plan: partitions, epochs and batches.
+        transform: changes images at random while training.
+        schedule: factor on the learning rate by step; None keeps it.
+        validate: called after an epoch, gives scores by name.
+        callbacks: called as callback(moment) at steps and epochs.
+        checkpoints: where to keep what is needed to go on.
     """
     chosen = plan or Plan()
     owned = {id(one) for group in optimizer.param_groups for one in group["params"]}

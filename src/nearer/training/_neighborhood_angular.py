@@ -36,6 +36,18 @@ class NeighborhoodAngular:
 
     Reference: Dutta, Harandi, Sekhar (2021). Two unlabelled neighbours are ordered by the graph alone, and all that
     is compared lies in one neighbourhood: where neighbours are of one class already, friends are pushed apart.
+
+    Args:
+        in_features: columns that come in.
+        embedding_dim: dimensions of the embedding.
+        k: how many neighbors.
+        gamma: probability of going on along an edge of the graph.
+        alpha: the angle of the loss, in degrees.
+        metric_steps: steps on the map for each batch.
+        literal: the setting of the paper, to the letter.
+        orthogonal: keep the columns of the map orthonormal.
+        modes_only: take anchors at the peaks of the graph only.
+        generator: draws the first weights; torch's own if None.
     """
 
     def __init__(
@@ -125,6 +137,17 @@ class BelievedAngular:
 
     >>> BelievedAngular(8, 4).count(100)
     100
+
+    Args:
+        in_features: columns that come in.
+        embedding_dim: dimensions of the embedding.
+        k: how many neighbors.
+        gamma: probability of going on along an edge of the graph.
+        alpha: the angle of the loss, in degrees.
+        believed: share of the unlabelled items, the surest first, whose pseudo-label is used.
+        metric_rate: learning rate of the map.
+        orthogonal: keep the columns of the map orthonormal.
+        generator: draws the first weights; torch's own if None.
     """
 
     def __init__(
