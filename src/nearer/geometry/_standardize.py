@@ -51,6 +51,10 @@ class Standardize(nn.Module):
         rows = as_matrix(x, "x", columns=self.settings["features"], minimum_rows=0)
         return (rows - self.mean.to(rows.dtype)) / self.scale.to(rows.dtype)
 
+    def extra_repr(self) -> str:
+        """How many features."""
+        return str(self.settings["features"])
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a folder that `nearer.geometry.load` reads."""
         return save_module(self, path)

@@ -127,6 +127,8 @@ class NeighborhoodLoss(nn.Module):
             excluded = _same_items(ids, database_ids, len(queries), len(items))
         dtype = torch.promote_types(queries.dtype, items.dtype)
         queries, items = queries.to(dtype), items.to(dtype)
+        if not len(queries) or not len(items):
+            return queries.sum() * 0 + items.sum() * 0
         with torch.no_grad():
             sets = self._infer(queries, classes, items, item_classes, excluded)
         rows, columns, weights = set_weights(sets)
