@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,16 @@ from nearer.datasets._dataset import Array
 from nearer.datasets._table import Columns, Table, label_text
 from nearer.exceptions import CorruptFileError, NearerError, NotFiniteError, ParameterError, ShapeError
 
-__all__ = ["read_parquet"]
+__all__ = ["open_parquet", "read_parquet"]
 
 
-def read_parquet(path: Path, columns: Columns) -> Table:
-    """Features, labels and column names of a Parquet file."""
+# pandas stores its row index under such names.
+INDEX = re.compile(r"__index_level_\d+__")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
+    """pyarrow's module for Parquet and the open file; whatever pyarrow refuses inside becomes an error of ours."""
     try:
         import pyarrow as pa
         from pyarrow import parquet
@@ -27,10 +34,28 @@ def read_parquet(path: Path, columns: Columns) -> Table:
         ) from error
     try:
         # Not read_table(path): that looks for a partitioned folder and infers more than this one file says.
-        file = parquet.ParquetFile(path)
+        yield parquet, parquet.ParquetFile(path)
+    except NearerError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        raise CorruptFileError(
+            f"`{path.name}` must be a Parquet file, and cannot be read as one: {error}."
+        ) from error
+
+
+def open_parquet(path: Path) -> Any:
+    """The whole file as an Arrow table, whatever its columns hold; the row index of pandas is left out."""
+    with _opened(path) as (_, file):
+        names = [str(name) for name in file.schema_arrow.names if not INDEX.fullmatch(str(name))]
+        check_expansion(_asked(file.metadata, set(names)), path.stat().st_size, f"`{path.name}`")
+        return file.read(columns=names)
+
+
+def read_parquet(path: Path, columns: Columns) -> Table:
+    """Features, labels and column names of a Parquet file."""
+    with _opened(path) as (parquet, file):
         names = [str(name) for name in file.schema_arrow.names]
-        # pandas stores its row index under such names.
-        index = [place for place, name in enumerate(names) if re.fullmatch(r"__index_level_\d+__", name)]
+        index = [place for place, name in enumerate(names) if INDEX.fullmatch(name)]
         columns = Columns(columns.label, columns.features, (*columns.ignore, *index), columns.header)
         label, chosen = columns.choose(names, path)
         wanted = [names[place] for place in [*chosen, *([] if label is None else [label])]]
@@ -38,12 +63,6 @@ def read_parquet(path: Path, columns: Columns) -> Table:
         # Repeated label text stays one text while it is read.
         texts = [] if label is None or not _is_text(file.schema_arrow.field(label).type) else [names[label]]
         table = parquet.ParquetFile(path, read_dictionary=texts).read(columns=wanted)
-    except NearerError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise CorruptFileError(
-            f"`{path.name}` must be a Parquet file, and cannot be read as one: {error}."
-        ) from error
     if table.num_rows == 0:
         raise ShapeError(f"`{path.name}` must hold at least one row, and has none.")
     schema = file.schema_arrow
@@ -147,27 +166,3 @@ def _block(column: Any, name: str, path: Path) -> Array:
         array = array.cast(pa.float64())
     values = array.to_numpy(zero_copy_only=False).astype(np.float64)
     return np.asarray(values).reshape(rows, -1)
-
-
-def open_parquet(path: Path) -> Any:
-    """The whole file as an Arrow table, whatever its columns hold; the row index of pandas is left out."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise NearerError(
-            "Reading Parquet needs pyarrow, which is not installed. Run: pip install 'nearer[tables]'"
-        ) from error
-    try:
-        file = parquet.ParquetFile(path)
-        names = [
-            str(name) for name in file.schema_arrow.names if not re.fullmatch(r"__index_level_\d+__", str(name))
-        ]
-        check_expansion(_asked(file.metadata, set(names)), path.stat().st_size, f"`{path.name}`")
-        return file.read(columns=names)
-    except NearerError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise CorruptFileError(
-            f"`{path.name}` must be a Parquet file, and cannot be read as one: {error}."
-        ) from error

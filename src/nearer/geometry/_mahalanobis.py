@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,8 +9,7 @@ from torch import Tensor, nn
 
 from nearer._validation import as_matrix, check_int
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.geometry._saving import save_module
-from nearer.geometry._similarity import euclidean_distance
+from nearer.geometry._linear_map import LinearMap
 
 __all__ = ["Mahalanobis", "factor_of", "project_psd"]
 
@@ -65,7 +62,7 @@ def factor_of(matrix: Any) -> Tensor:
     return factor.to(m.dtype).contiguous()
 
 
-class Mahalanobis(nn.Module):
+class Mahalanobis(LinearMap):
     """A learnable Mahalanobis distance with the factor `L` of shape (p, d), the identity at first.
 
     `transform` maps rows x to `Lᵀx`, shape (n, p) -> (n, d); distances are Euclidean after it. With d < p it
@@ -107,25 +104,6 @@ class Mahalanobis(nn.Module):
     def matrix(self) -> Tensor:
         """The matrix `M = LLᵀ` (p, p)."""
         return self.factor @ self.factor.T
-
-    def transform(self, x: Any) -> Tensor:
-        """Rows in the space where the distance is Euclidean, `Lᵀx`: (n, p) -> (n, d)."""
-        rows = as_matrix(x, "x", columns=self.factor.shape[0], minimum_rows=0)
-        return rows.to(self.factor.dtype) @ self.factor
-
-    def forward(self, x: Any) -> Tensor:
-        return self.transform(x)
-
-    def distance(self, queries: Any, database: Any = None) -> Tensor:
-        """The distances `‖Lᵀ(q − x)‖`, not squared: (q, p) and (n, p) -> (q, n)."""
-        return euclidean_distance(self.transform(queries), None if database is None else self.transform(database))
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `nearer.geometry.load` reads."""
-        return save_module(self, path)
-
-    def extra_repr(self) -> str:
-        return f"{self.factor.shape[0]} -> {self.factor.shape[1]}"
 
 
 def _square(matrix: Any) -> Tensor:

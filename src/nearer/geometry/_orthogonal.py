@@ -8,9 +8,7 @@ the cheapest, the polar one is the nearest point, Cayley follows a curve and dri
 
 from __future__ import annotations
 
-import os
 import warnings
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,8 +16,7 @@ from torch import Tensor, nn
 
 from nearer._validation import as_matrix, check_int
 from nearer.exceptions import NearerWarning, ParameterError, ShapeError
-from nearer.geometry._saving import save_module
-from nearer.geometry._similarity import euclidean_distance
+from nearer.geometry._linear_map import LinearMap
 
 __all__ = [
     "OrthogonalMap",
@@ -113,7 +110,7 @@ def cayley_retraction(point: Any, step: Any) -> Tensor:
     return L + U @ moved
 
 
-class OrthogonalMap(nn.Module):
+class OrthogonalMap(LinearMap):
     """A projection by `L` (p, d) with orthonormal columns, `x ↦ Lᵀx`; random at first.
 
     A distance sees only `LLᵀ`. With d = p that is the identity, so `L` would have no effect: a warning says so.
@@ -161,25 +158,6 @@ class OrthogonalMap(nn.Module):
     def deviation(self) -> float:
         """How far the columns are from orthonormal: the largest entry of `|LᵀL − I|`."""
         return _deviation(self.factor.detach())
-
-    def transform(self, x: Any) -> Tensor:
-        """The projected rows `Lᵀx`: (n, p) -> (n, d)."""
-        rows = as_matrix(x, "x", columns=self.factor.shape[0], minimum_rows=0)
-        return rows.to(self.factor.dtype) @ self.factor
-
-    def forward(self, x: Any) -> Tensor:
-        return self.transform(x)
-
-    def distance(self, queries: Any, database: Any = None) -> Tensor:
-        """The distances `‖Lᵀ(q − x)‖`, not squared: (q, p) and (n, p) -> (q, n)."""
-        return euclidean_distance(self.transform(queries), None if database is None else self.transform(database))
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `nearer.geometry.load` reads."""
-        return save_module(self, path)
-
-    def extra_repr(self) -> str:
-        return f"{self.factor.shape[0]} -> {self.factor.shape[1]}"
 
 
 def _warn_if_square(p: int, d: int) -> None:
