@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -172,6 +173,15 @@ class AngularTripletLoss(_PositivePairLoss):
         else:
             value, slope = m.clamp(min=0), (m > 0).to(m.dtype)
         return (value * negative).sum(1), slope.mul_(negative), negative.sum(1)
+
+    def of_triplets(self, queries: Tensor, database: Tensor | None, triplets: Tensor) -> Tensor:
+        """Exactly these, as with `relations.Triplets`."""
+        if database is not None:
+            raise ParameterError(_NO_DATABASE)
+        twin = copy(self)
+        twin.miner = None
+        value: Tensor = twin(queries, Triplets(len(queries), triplets.cpu()))
+        return value
 
     def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Listed triplets are gathered; labels go by positive pairs."""

@@ -41,6 +41,7 @@ class NPairsLoss(PairLoss):
         miner: None: the loss chooses its own pairs.
     """
 
+    mineable = False
     reductions = ("mean", "sum")
 
     def __init__(
