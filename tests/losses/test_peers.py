@@ -109,7 +109,7 @@ def test_same_formula_same_value_same_gradient(name: str) -> None:
 
 
 def test_smooth_ap_that_counts_the_query_itself() -> None:
-    """As many classes as items per class, in class order: there theirs is right, but an item is its own positive."""
+    """As many classes as items per class, in order: there theirs is right, but an item is its own positive."""
     x, _ = batch(16, 4, spread=0.6)
     y = torch.arange(4).repeat_interleave(4)
     ours = SmoothAPLoss()(x, y, database=x, database_labels=y)

@@ -18,6 +18,7 @@ from .pairs._binomial import BinomialDevianceLoss as BinomialDevianceLoss
 from .pairs._circle import CircleLoss as CircleLoss
 from .pairs._contrastive import ContrastiveLoss as ContrastiveLoss
 from .pairs._distance_contrastive import DistanceContrastiveLoss as DistanceContrastiveLoss
+from .pairs._dynamic_margin import DynamicSoftMarginLoss as DynamicSoftMarginLoss
 from .pairs._energy_confusion import EnergyConfusionLoss as EnergyConfusionLoss
 from .pairs._equal import EqualWeightLoss as EqualWeightLoss
 from .pairs._facility_location import FacilityLocationLoss as FacilityLocationLoss
@@ -53,6 +54,7 @@ from .pairs._triplet import RandomTripletLoss as RandomTripletLoss
 from .pairs._triplet import SemiHardTripletLoss as SemiHardTripletLoss
 from .pairs._triplet import TripletLoss as TripletLoss
 from .pairs._tuplet_margin import TupletMarginLoss as TupletMarginLoss
+from .proxies._manifold import ManifoldLoss as ManifoldLoss
 from .proxies._margin_softmax import AMSoftmaxLoss as AMSoftmaxLoss
 from .proxies._margin_softmax import ArcFaceLoss as ArcFaceLoss
 from .proxies._margin_softmax import NormalizedSoftmaxLoss as NormalizedSoftmaxLoss
@@ -83,6 +85,7 @@ __all__ = [
     "DatabaseMemory",
     "DeMLLoss",
     "DistanceContrastiveLoss",
+    "DynamicSoftMarginLoss",
     "EnergyConfusionLoss",
     "EqualWeightLoss",
     "FacilityLocationLoss",
@@ -102,6 +105,7 @@ __all__ = [
     "JRSLoss",
     "Laplace",
     "LiftedStructureLoss",
+    "ManifoldLoss",
     "MarginLoss",
     "MomentGenerating",
     "MultiSimilarityLoss",

@@ -18,8 +18,8 @@ __all__ = ["RankedListLoss"]
 class RankedListLoss(RowLoss):
     """Of each anchor (1 − λ) Σ_P w_p [D − (α − m)]₊ / Σ w_p + λ Σ_N w_n [α − D]₊ / Σ w_n.
 
-    D is Euclidean on unit vectors. Only pairs with a positive hinge count, with w = e^{T · hinge}; T is `sharpness` for negatives and
-    `positive_sharpness` for positives. A side without a violated pair is 0.
+    D is Euclidean on unit vectors. Only pairs with a positive hinge count, with w = e^{T · hinge}; T is
+    `sharpness` for negatives and `positive_sharpness` for positives. A side without a violated pair is 0.
 
     >>> z = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> round(RankedListLoss(balance=0.0)(z, torch.tensor([0, 0])).item(), 4)  # √2 − (1.2 − 0.4)
