@@ -115,7 +115,7 @@ class AngularLoss(_PositivePairLoss):
     >>> round(AngularLoss(angle=45)(z, torch.tensor([0, 0, 1])).item(), 4)  # log(1 + e^-4)
     0.0181
 
-    Often added to `NPairsLoss` with weight 2. pytorch-metric-learning's number is that of `AngularLoss(angle=40)` on
+    Often added to `NPairsLoss` with weight 2. `AngularLoss(angle=40)` gives pytorch-metric-learning's number for
     embeddings of length one; that library leaves the negatives at their length. Reference: Wang et al. 2017.
     """
 
