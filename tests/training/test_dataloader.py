@@ -83,6 +83,14 @@ def test_the_loop_of_the_migration_page() -> None:
     assert counts.tolist() == [4] * 10
 
 
+def test_a_batch_smaller_than_the_processes_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr("nearer.training._samplers.world_size", lambda: 2)
+    batches = iter(UniformSampler(5, batch_size=2))
+    assert len([next(batches), next(batches)]) == 2
+    with pytest.raises(ParameterError, match=r"each of the 2 processes, got 1\. .*drop_last=True"):
+        next(batches)
+
+
 def _encoder() -> torch.nn.Linear:
     torch.manual_seed(0)
     return torch.nn.Linear(5, 3)

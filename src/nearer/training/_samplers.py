@@ -20,7 +20,7 @@ from torch import Tensor
 
 from nearer._validation import as_labels, check_int
 from nearer.exceptions import LabelError, ParameterError, ShapeError
-from nearer.training._processes import share
+from nearer.training._processes import share, world_size
 
 __all__ = ["ClassSampler", "HierarchicalSampler", "NPairSampler", "Sampler", "UniformSampler"]
 
@@ -62,6 +62,12 @@ class BatchSampler(ABC):
         # Counted when the first batch is taken: a DataLoader with workers makes iterators that it never starts.
         number, self._next = self._next, self._next + 1
         for rows in self.epoch(number):
+            if len(rows) < world_size():
+                # A process without rows would leave the others waiting.
+                raise ParameterError(
+                    f"A batch must have a row for each of the {world_size()} processes, got {len(rows)}. Leave out the "
+                    f"smaller last batch (`drop_last=True`) or take a larger batch."
+                )
             yield share(rows).tolist()
 
 
