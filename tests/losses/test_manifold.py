@@ -16,7 +16,7 @@ Y = torch.tensor([0, 1, 2, 2, 1, 0, 2, 1])
 
 
 def make(**settings):
-    return ManifoldLoss(8, proxies=3, generator=torch.Generator().manual_seed(4), **settings).double()
+    return ManifoldLoss(8, n_proxies=3, generator=torch.Generator().manual_seed(4), **settings).double()
 
 
 def printed(x, proxies, y, context, alpha, margin):

@@ -65,8 +65,8 @@ class BatchSampler(ABC):
             if len(rows) < world_size():
                 # A process without rows would leave the others waiting.
                 raise ParameterError(
-                    f"A batch must have a row for each of the {world_size()} processes, got {len(rows)}. Leave out the "
-                    f"smaller last batch (`drop_last=True`) or take a larger batch."
+                    f"A batch must have a row for each of the {world_size()} processes, got {len(rows)}. Leave out "
+                    f"the smaller last batch (`drop_last=True`) or take a larger batch."
                 )
             yield share(rows).tolist()
 

@@ -28,17 +28,17 @@ class ManifoldLoss(nn.Module):
     `labels` name the proxy of each item; None draws a random one, each proxy at least once (the ensembles of the
     paper split classes at random). No item gives 0. O((n + proxies)³): a linear system is solved.
 
-    >>> loss = ManifoldLoss(2, proxies=2, context=0.0, margin=0.0)
+    >>> loss = ManifoldLoss(2, n_proxies=2, context=0.0, margin=0.0)
     >>> _ = loss.proxies.data.copy_(torch.eye(2))
     >>> loss(torch.eye(2), torch.tensor([0, 1])).item()   # both at their own proxy
     0.0
 
-    pytorch-metric-learning's `ManifoldLoss(l, K)` is `ManifoldLoss(l, proxies=K)`, and its `indices_tuple` our
+    pytorch-metric-learning's `ManifoldLoss(l, K)` is `ManifoldLoss(l, n_proxies=K)`, and its `indices_tuple` our
     `labels`: the same number. Reference: Aziere and Todorovic 2019, eqs. 2 to 7.
 
     Args:
         embedding_dim: the width of the embeddings.
-        proxies: how many proxies there are.
+        n_proxies: how many proxies there are.
         context: the weight of the context similarity.
         alpha: α, how much of the walk goes on at each step; below 1.
         margin: m.
@@ -51,7 +51,7 @@ class ManifoldLoss(nn.Module):
         self,
         embedding_dim: int,
         *,
-        proxies: int = 50,
+        n_proxies: int = 50,
         context: float = 1.0,
         alpha: float = 0.8,
         margin: float = 5e-4,
@@ -59,12 +59,12 @@ class ManifoldLoss(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding_dim = check_int(embedding_dim, "embedding_dim")
-        n_proxies = check_int(proxies, "proxies")
+        self.n_proxies = check_int(n_proxies, "n_proxies")
         self.context = check_number(context, "context", minimum=0.0)
         self.alpha = check_number(alpha, "alpha", above=0.0, maximum=0.999)
         self.margin = check_number(margin, "margin", minimum=0.0)
         self.generator = generator
-        self.proxies = nn.Parameter(torch.randn(n_proxies, self.embedding_dim, generator=generator))
+        self.proxies = nn.Parameter(torch.randn(self.n_proxies, self.embedding_dim, generator=generator))
 
     def forward(self, embeddings: Tensor, labels: Any = None) -> Tensor:
         """The loss of embeddings (n, d) whose proxies are `labels` (n,), numbers in 0..proxies−1."""

@@ -48,7 +48,9 @@ class SubCenterArcFaceLoss(ProxyLoss):
         margin: float = 28.6,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(n_classes, embedding_dim, width=check_int(centers, "centers"), generator=generator)
+        count = check_int(centers, "centers")
+        super().__init__(n_classes, embedding_dim, width=count, generator=generator)
+        self.centers = count
         self.scale = check_number(scale, "scale", above=0.0)
         self.margin = check_number(margin, "margin", minimum=0.0, maximum=90.0)
 
