@@ -12,55 +12,17 @@ import torch
 from torch import nn
 
 from nearer.datasets._banking77 import load_banking77
-from nearer.exceptions import MissingDataError, ParameterError, ShapeError
+from nearer.exceptions import MissingDataError, ParameterError
 from nearer.geometry import MLP
 from nearer.losses import (
     ContrastiveLoss,
-    MultiSimilarityLoss,
-    RAWLoss,
     SentenceTransformersLoss,
     SupConLoss,
     for_transformers,
 )
-from nearer.losses._adapters import mined_indices, relation_from_indices
-from nearer.mining import VTHM
 
 X = torch.randn(24, 8, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(6).repeat(4)
-
-
-def test_a_miner_of_pytorch_metric_learning_in_front_of_our_loss():
-    peers = pytest.importorskip("pytorch_metric_learning.miners")
-    loss = MultiSimilarityLoss()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = peers.MultiSimilarityMiner(epsilon=0.1)(X, Y)
-    theirs = loss(X, relation_from_indices(found, len(X)))
-    ours = MultiSimilarityLoss(miner=VTHM(margin=0.1))(X, Y)
-    torch.testing.assert_close(theirs, ours)
-
-
-def test_our_miner_in_front_of_a_loss_of_pytorch_metric_learning():
-    peers = pytest.importorskip("pytorch_metric_learning")
-    from pytorch_metric_learning import losses, miners
-
-    assert peers is not None
-    indices = mined_indices(VTHM(margin=0.1), X, Y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        expected = miners.MultiSimilarityMiner(epsilon=0.1)(X, Y)
-        for mine, theirs in zip((indices[:2], indices[2:]), (expected[:2], expected[2:]), strict=True):
-            assert set(zip(*(one.tolist() for one in mine), strict=True)) == set(
-                zip(*(one.tolist() for one in theirs), strict=True)
-            )
-        assert losses.ContrastiveLoss()(X, Y, indices).isfinite()
-
-
-def test_triplet_indices():
-    relation = relation_from_indices(([0, 1], [1, 0], [2, 3]), 4)
-    assert RAWLoss()(X[:4], relation).isfinite()
-    with pytest.raises(ShapeError, match="three or four rows of item numbers, got 2"):
-        relation_from_indices(([0], [1]), 2)
 
 
 def test_the_call_of_transformers():

@@ -13,6 +13,7 @@ from every_loss import batch
 from nearer.losses import (
     AngularLoss,
     CircleLoss,
+    ContrastiveLoss,
     DistanceContrastiveLoss,
     FastAPLoss,
     GeneralizedLiftedLoss,
@@ -28,6 +29,7 @@ from nearer.losses import (
     SmoothAPLoss,
     SupConLoss,
     TripletLoss,
+    TupletMarginLoss,
 )
 from nearer.mining import VTHM
 
@@ -51,6 +53,12 @@ def unit(loss: Peer) -> Peer:
 
 PAIRS: dict[str, tuple[PairLoss, Callable[[], Peer]]] = {
     "contrastive": (DistanceContrastiveLoss(), losses.ContrastiveLoss),
+    "contrastive, cosine": (
+        ContrastiveLoss(threshold=0.3),
+        lambda: losses.ContrastiveLoss(pos_margin=1, neg_margin=0.3, distance=distances.CosineSimilarity()),
+    ),
+    "tuplet margin": (TupletMarginLoss(), losses.TupletMarginLoss),
+    "N-pairs, as it comes": (NPairsLoss(l2=0.0, normalize=True), losses.NPairsLoss),
     "triplet, active": (
         TripletLoss(margin=0.1),
         lambda: losses.TripletMarginLoss(margin=0.1, distance=distances.CosineSimilarity()),
@@ -98,6 +106,14 @@ def test_same_formula_same_value_same_gradient(name: str) -> None:
     mine.backward()
     torch.testing.assert_close(mine, theirs, rtol=2e-5, atol=1e-6)
     torch.testing.assert_close(a.grad, b.grad, rtol=2e-3, atol=2e-6)
+
+
+def test_smooth_ap_that_counts_the_query_itself() -> None:
+    """As many classes as items per class, in order: there theirs is right, but an item is its own positive."""
+    x, _ = batch(16, 4, spread=0.6)
+    y = torch.arange(4).repeat_interleave(4)
+    ours = SmoothAPLoss()(x, y, database=x, database_labels=y)
+    torch.testing.assert_close(ours, losses.SmoothAPLoss()(x.float(), y).double(), rtol=1e-4, atol=1e-5)
 
 
 def test_our_smooth_ap_is_right_for_any_number_and_order_of_classes() -> None:

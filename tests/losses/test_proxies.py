@@ -17,9 +17,11 @@ from nearer.losses import (
     AMSoftmaxLoss,
     ArcFaceLoss,
     NormalizedSoftmaxLoss,
+    P2SGradLoss,
     ProxyAnchorLoss,
     ProxyNCALoss,
     SoftTripleLoss,
+    SubCenterArcFaceLoss,
 )
 from nearer.pairwise import _classes as classes
 
@@ -37,6 +39,8 @@ CASES = {
     "proxy-nca": lambda c=C: ProxyNCALoss(c, D, generator=random()),
     "proxy-nca, own in": lambda c=C: ProxyNCALoss(c, D, own_in_denominator=True, generator=random()),
     "proxy-anchor": lambda c=C: ProxyAnchorLoss(c, D, generator=random()),
+    "sub-center arcface": lambda c=C: SubCenterArcFaceLoss(c, D, centers=3, scale=10.0, generator=random()),
+    "p2s-grad": lambda c=C: P2SGradLoss(c, D, generator=random()),
     "soft-triple": lambda c=C: SoftTripleLoss(c, D, centers=3, generator=random()),
 }
 
@@ -51,13 +55,17 @@ def printed(name, loss, x, y):
     x = torch.nn.functional.normalize(x, dim=1)
     w = torch.nn.functional.normalize(loss.proxies, dim=1)
     cosine = x @ w.t()
+    if name == "sub-center arcface":
+        cosine = cosine.reshape(len(x), loss.n_classes, loss.width).amax(2)
     one_hot = torch.nn.functional.one_hot(y, loss.n_classes).to(x.dtype)
     entropy = torch.nn.functional.cross_entropy
     if name == "am-softmax":
         return entropy(loss.scale * (cosine - loss.margin * one_hot), y)
     if name == "normalized softmax":
         return entropy(cosine / 0.05, y)
-    if name == "arcface":
+    if name == "p2s-grad":
+        return (cosine - one_hot).square().mean()
+    if name in ("arcface", "sub-center arcface"):
         m = math.radians(loss.margin)
         turned = torch.cos(torch.arccos(cosine) + m)
         turned = torch.where(torch.arccos(cosine) > math.pi - m, cosine - m * math.sin(m), turned)
@@ -169,6 +177,8 @@ def test_related_losses():
     one = SoftTripleLoss(C, D, centers=1, margin=0.1, merging=0.0, generator=random()).double()
     am = AMSoftmaxLoss(C, D, generator=random()).double()
     torch.testing.assert_close(one(x, y), am(x, y))
+    arc, sub = ArcFaceLoss(C, D, generator=random()), SubCenterArcFaceLoss(C, D, centers=1, generator=random())
+    torch.testing.assert_close(sub.double()(x, y), arc.double()(x, y))
     plain = AMSoftmaxLoss(C, D, scale=20.0, margin=0.0, generator=random()).double()
     torch.testing.assert_close(plain(x, y), NormalizedSoftmaxLoss(C, D, generator=random()).double()(x, y))
 
@@ -183,9 +193,13 @@ def test_against_pytorch_metric_learning():
             (AMSoftmaxLoss(C, D, scale=30.0, margin=0.35), peers.CosFaceLoss(C, D, margin=0.35, scale=30)),
             (ArcFaceLoss(C, D, scale=30.0, margin=20.0), peers.ArcFaceLoss(C, D, margin=20.0, scale=30)),
             (ProxyAnchorLoss(C, D), peers.ProxyAnchorLoss(C, D, margin=0.1, alpha=32)),
+            (SubCenterArcFaceLoss(C, D), peers.SubCenterArcFaceLoss(num_classes=C, embedding_size=D)),
+            (P2SGradLoss(C, D), peers.P2SGradLoss(D, C)),
         ]
         for ours, theirs in pairs:
-            weight = theirs.W.t() if hasattr(theirs, "W") else theirs.proxies
+            names = ("W", "proxies", "weight")
+            weight = next(getattr(theirs, one) for one in names if hasattr(theirs, one))
+            weight = weight if weight.shape == ours.proxies.shape else weight.t()
             ours.proxies.data.copy_(weight)
             assert ours(x, y).item() == pytest.approx(theirs(x, y).item(), rel=2e-4), type(ours).__name__
 

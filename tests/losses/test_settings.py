@@ -48,13 +48,16 @@ MADE = {
     "HDMLLoss": (nn.Linear(6, 4), 6, 4, 3),
     "HardestFraction": (0.5,),
     "JRDLoss": (nearer.losses.AMSoftmaxLoss(3, 4),),
+    "ManifoldLoss": (4,),
     "NormalizedSoftmaxLoss": (3, 4),
+    "P2SGradLoss": (3, 4),
     "PDDMLoss": (4,),
     "PairScore": (4,),
     "ProxyAnchorLoss": (3, 4),
     "ProxyNCALoss": (3, 4),
     "RankRange": (lambda embeddings: None,),
     "SoftTripleLoss": (3, 4),
+    "SubCenterArcFaceLoss": (3, 4),
     "SyntheticLoss": (4, 2),
 }
 KEYS = {

@@ -2,6 +2,7 @@ from ._adapters import SentenceTransformersLoss as SentenceTransformersLoss
 from ._adapters import for_transformers as for_transformers
 from ._memory import CrossBatchMemory as CrossBatchMemory
 from ._memory import DatabaseMemory as DatabaseMemory
+from ._vicreg import VICRegLoss as VICRegLoss
 from .layers._jrs import IntraClassPenalty as IntraClassPenalty
 from .layers._jrs import JMMDLoss as JMMDLoss
 from .layers._jrs import JRDLoss as JRDLoss
@@ -17,6 +18,7 @@ from .pairs._binomial import BinomialDevianceLoss as BinomialDevianceLoss
 from .pairs._circle import CircleLoss as CircleLoss
 from .pairs._contrastive import ContrastiveLoss as ContrastiveLoss
 from .pairs._distance_contrastive import DistanceContrastiveLoss as DistanceContrastiveLoss
+from .pairs._dynamic_margin import DynamicSoftMarginLoss as DynamicSoftMarginLoss
 from .pairs._energy_confusion import EnergyConfusionLoss as EnergyConfusionLoss
 from .pairs._equal import EqualWeightLoss as EqualWeightLoss
 from .pairs._facility_location import FacilityLocationLoss as FacilityLocationLoss
@@ -25,6 +27,7 @@ from .pairs._global_loss import GlobalLoss as GlobalLoss
 from .pairs._global_loss import SmartMiningLoss as SmartMiningLoss
 from .pairs._hierarchical_triplet import HierarchicalTripletLoss as HierarchicalTripletLoss
 from .pairs._histogram import HistogramLoss as HistogramLoss
+from .pairs._instance import InstanceLoss as InstanceLoss
 from .pairs._lifted import LiftedStructureLoss as LiftedStructureLoss
 from .pairs._margin import MarginLoss as MarginLoss
 from .pairs._n_pairs import NPairsLoss as NPairsLoss
@@ -33,6 +36,7 @@ from .pairs._pair_loss import PairLoss as PairLoss
 from .pairs._pair_loss import ShardedLoss as ShardedLoss
 from .pairs._quadruplet import QuadrupletLoss as QuadrupletLoss
 from .pairs._quadruplet import TwoTermQuadrupletLoss as TwoTermQuadrupletLoss
+from .pairs._ranked_list import RankedListLoss as RankedListLoss
 from .pairs._ranking import FastAPLoss as FastAPLoss
 from .pairs._ranking import SmoothAPLoss as SmoothAPLoss
 from .pairs._raw import MultiSimilarityLoss as MultiSimilarityLoss
@@ -49,12 +53,16 @@ from .pairs._triplet import PairSemiHardTripletLoss as PairSemiHardTripletLoss
 from .pairs._triplet import RandomTripletLoss as RandomTripletLoss
 from .pairs._triplet import SemiHardTripletLoss as SemiHardTripletLoss
 from .pairs._triplet import TripletLoss as TripletLoss
+from .pairs._tuplet_margin import TupletMarginLoss as TupletMarginLoss
+from .proxies._manifold import ManifoldLoss as ManifoldLoss
 from .proxies._margin_softmax import AMSoftmaxLoss as AMSoftmaxLoss
 from .proxies._margin_softmax import ArcFaceLoss as ArcFaceLoss
 from .proxies._margin_softmax import NormalizedSoftmaxLoss as NormalizedSoftmaxLoss
+from .proxies._p2s_grad import P2SGradLoss as P2SGradLoss
 from .proxies._proxy_anchor import ProxyAnchorLoss as ProxyAnchorLoss
 from .proxies._proxy_nca import ProxyNCALoss as ProxyNCALoss
 from .proxies._soft_triple import SoftTripleLoss as SoftTripleLoss
+from .proxies._sub_center import SubCenterArcFaceLoss as SubCenterArcFaceLoss
 from .systems._bier import ABIERLoss as ABIERLoss
 from .systems._bier import BIERLoss as BIERLoss
 from .systems._deml import DeMLLoss as DeMLLoss
@@ -77,6 +85,7 @@ __all__ = [
     "DatabaseMemory",
     "DeMLLoss",
     "DistanceContrastiveLoss",
+    "DynamicSoftMarginLoss",
     "EnergyConfusionLoss",
     "EqualWeightLoss",
     "FacilityLocationLoss",
@@ -89,12 +98,14 @@ __all__ = [
     "HierarchicalTripletLoss",
     "HistogramLoss",
     "InfoNCELoss",
+    "InstanceLoss",
     "IntraClassPenalty",
     "JMMDLoss",
     "JRDLoss",
     "JRSLoss",
     "Laplace",
     "LiftedStructureLoss",
+    "ManifoldLoss",
     "MarginLoss",
     "MomentGenerating",
     "MultiSimilarityLoss",
@@ -103,6 +114,7 @@ __all__ = [
     "NTXentLoss",
     "NeighborhoodLoss",
     "NormalizedSoftmaxLoss",
+    "P2SGradLoss",
     "PDDMLoss",
     "PairLoss",
     "PairSemiHardTripletLoss",
@@ -112,6 +124,7 @@ __all__ = [
     "QuadrupletLoss",
     "RAWLoss",
     "RandomTripletLoss",
+    "RankedListLoss",
     "RelationAlignmentLoss",
     "RowLoss",
     "SemiHardTripletLoss",
@@ -121,9 +134,12 @@ __all__ = [
     "SmoothAPLoss",
     "SoftTripleLoss",
     "SquaredContrastiveLoss",
+    "SubCenterArcFaceLoss",
     "SupConLoss",
     "TripletLoss",
+    "TupletMarginLoss",
     "TwoTermQuadrupletLoss",
+    "VICRegLoss",
     "for_transformers",
     "tapped",
 ]

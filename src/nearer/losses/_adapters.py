@@ -1,4 +1,4 @@
-"""Losses inside the training loops of others, and miners shared with pytorch-metric-learning.
+"""Losses inside the training loops of others.
 
 A loss of nearer is a torch module called as loss(embeddings, labels): Lightning, accelerate and plain loops take it
 as it is. Two loops call a loss in another way; for them there are a few lines here. None of those libraries is
@@ -13,14 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearer.exceptions import ParameterError, ShapeError
-from nearer.geometry import cosine_similarity
-from nearer.losses.pairs._equal import EqualWeightLoss
-from nearer.losses.pairs._pair_loss import check_embeddings
-from nearer.pairwise import Miner
-from nearer.relations import Pairs, Triplets
+from nearer.exceptions import ParameterError
 
-__all__ = ["SentenceTransformersLoss", "for_transformers", "mined_indices", "relation_from_indices"]
+__all__ = ["SentenceTransformersLoss", "for_transformers"]
 
 
 def for_transformers(loss: nn.Module, *, field: str = "embeddings") -> Callable[..., Tensor]:
@@ -63,37 +58,3 @@ class SentenceTransformersLoss(nn.Module):
             raise ParameterError("`labels` must be given when every example has one text, got none.")
         value: Tensor = self.loss(torch.cat(list(columns)), labels)
         return value
-
-
-def relation_from_indices(indices: Sequence[Any], n: int) -> Pairs | Triplets:
-    """What a miner of pytorch-metric-learning found, as a relation that any loss here takes in place of labels.
-
-    `indices` is (anchors, positives, anchors, negatives) for pairs, or (anchors, positives, negatives).
-
-    >>> relation = relation_from_indices(([0], [1], [0], [2]), 3)
-    >>> relation.masks()[1].int().tolist()
-    [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
-    """
-    columns = [torch.as_tensor(one, dtype=torch.int64).cpu() for one in indices]
-    if len(columns) == 3:
-        return Triplets(n, torch.stack(columns, dim=1))
-    if len(columns) != 4:
-        raise ShapeError(f"`indices` must be three or four rows of item numbers, got {len(columns)}.")
-    positive, negative = torch.stack(columns[:2], dim=1), torch.stack(columns[2:], dim=1)
-    return Pairs(n, positive=positive, negative=negative, both_ways=False)
-
-
-def mined_indices(miner: Miner, embeddings: Any, labels: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What a miner here keeps, as the four index tensors that losses of pytorch-metric-learning take.
-
-    Needs the whole matrix of similarities: for batches, not for data sets.
-
-    >>> from nearer.mining import VTHM
-    >>> [one.tolist() for one in mined_indices(VTHM(), [[1.0, 0.0], [0.0, 1.0], [1.0, 0.1]], [0, 0, 1])]
-    [[0, 1], [1, 0], [0, 1], [2, 2]]
-    """
-    rows = check_embeddings(torch.as_tensor(embeddings), "embeddings").detach()
-    weights = EqualWeightLoss(miner=miner).weights(cosine_similarity(rows), labels)
-    anchors, positives = (weights < 0).nonzero(as_tuple=True)
-    others, negatives = (weights > 0).nonzero(as_tuple=True)
-    return anchors, positives, others, negatives

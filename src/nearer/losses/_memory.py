@@ -89,11 +89,14 @@ class CrossBatchMemory(_Ring):
         self.weight = weight
         self.warm_up = check_int(warm_up, "warm_up", minimum=0)
 
-    def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
-        """The loss of a batch (n, d) with class labels (n,), which is then remembered."""
+    def forward(self, embeddings: Tensor, labels: Any, indices_tuple: Any = None) -> Tensor:
+        """The loss of a batch (n, d) with class labels (n,), which is then remembered.
+
+        `indices_tuple` (of any miner, for this batch) chooses pairs inside the batch; the memory takes part whole.
+        """
         batch = self._check(embeddings, "embeddings")
         classes = as_labels(labels, "labels", n=len(batch))
-        loss: Tensor = self.loss(batch, classes)
+        loss: Tensor = self.loss(batch, classes, indices_tuple)
         filled = int(self.filled)
         if filled and int(self.seen) >= self.warm_up:
             database = self.embeddings[:filled].to(batch.dtype)

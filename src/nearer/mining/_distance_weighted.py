@@ -51,8 +51,8 @@ class DistanceWeighted(Miner):
 
     def __init__(
         self,
-        *,
         cutoff: float = 0.5,
+        *,
         far: float = 1.4,
         per_positive: int = 1,
         embedding_dim: int | None = None,

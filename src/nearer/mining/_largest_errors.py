@@ -22,7 +22,7 @@ class LargestErrors(Miner):
     Pairs that tie with the last one kept are kept too.
 
     >>> LargestErrors(0.25)
-    LargestErrors(0.25)
+    LargestErrors(fraction=0.25)
 
     Reference: the difficult pairs that HRAML names; OHEM (Shrivastava et al. 2016).
     """

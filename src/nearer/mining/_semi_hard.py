@@ -66,7 +66,7 @@ class SemiHardTriplets(Miner):
     SemiHardTriplets(margin=0.2)
     """
 
-    def __init__(self, *, margin: float = 0.1) -> None:
+    def __init__(self, margin: float = 0.1) -> None:
         self.margin = check_number(margin, "margin", above=0.0)
 
     def prepare(self, pairing: Pairing) -> Select:

@@ -47,7 +47,7 @@ class VTHM(Miner):
     0.1
     """
 
-    def __init__(self, *, margin: float = 0.1) -> None:
+    def __init__(self, margin: float = 0.1) -> None:
         self.margin = check_number(margin, "margin")
 
     def prepare(self, pairing: Pairing) -> Select:

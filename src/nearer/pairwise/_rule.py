@@ -349,6 +349,22 @@ class Miner:
         """The choice as one threshold per anchor, if it is one: then it works in tiles with every statistic."""
         return None
 
+    def __call__(
+        self, embeddings: Any, labels: Any, ref_emb: Any = None, ref_labels: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The chosen pairs as a miner of pytorch-metric-learning gives them: (a1, p, a2, n), row numbers (m,) each.
+
+        By cosine similarity; with `ref_emb` (m, d) the positives and negatives are rows of it. For losses of that
+        library, or to look at; a loss of nearer takes the miner itself (`miner=`) and never lists pairs.
+
+        >>> from nearer.mining import VTHM
+        >>> [one.tolist() for one in VTHM()([[1.0, 0.0], [0.0, 1.0], [1.0, 0.1]], [0, 0, 1])]
+        [[0, 1], [1, 0], [0, 1], [2, 2]]
+        """
+        from nearer.pairwise._mined import mined_pairs
+
+        return mined_pairs(self, embeddings, labels, ref_emb, ref_labels)
+
     def __repr__(self) -> str:
         return settings_of(self)
 
@@ -379,7 +395,9 @@ def settings_of(thing: Any, *, named: bool = False) -> str:
             value = value.item() if value.numel() == 1 else _UNSHOWN
         if value is _UNSHOWN or name == "generator" or (callable(value) and not isinstance(value, Miner)):
             continue
-        bare = parameter.kind is parameter.POSITIONAL_OR_KEYWORD and not named
+        bare = (
+            parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is parameter.empty and not named
+        )
         shown.append(f"{value!r}" if bare else f"{name}={value!r}")
     return f"{type(thing).__name__}({', '.join(shown)})"
 

@@ -17,12 +17,12 @@ from nearer._validation import as_labels, check_int
 from nearer.exceptions import LabelError, ParameterError
 from nearer.mining._class_tree import ClassTree
 from nearer.mining._rank_range import RankRange
-from nearer.training._samplers import Queue, Rows, batch_count, epoch_random, members_of, take_turns
+from nearer.training._samplers import BatchSampler, Queue, Rows, batch_count, epoch_random, members_of, take_turns
 
 __all__ = ["AnchorNeighborSampler", "RankRangeSampler"]
 
 
-class AnchorNeighborSampler:
+class AnchorNeighborSampler(BatchSampler):
     """`anchors` random classes, each with the `neighbors` classes nearest to it, `per_class` items of every class.
 
     No class comes twice in a batch: one that is there already is replaced by the next nearest. Anchor classes take
@@ -97,7 +97,7 @@ class AnchorNeighborSampler:
         return torch.searchsorted(self.names, near).numpy()
 
 
-class RankRangeSampler:
+class RankRangeSampler(BatchSampler):
     """`anchors` items, each with another item of its class and with `negatives` mined ones.
 
     Items take turns as anchors; those without another item of their class are only ever negatives. A row comes

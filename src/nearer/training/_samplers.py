@@ -3,10 +3,13 @@
 `sampler.epoch(number)` gives the batches of an epoch as tensors of row numbers, the same ones each time it is
 asked. That is all a resumed run needs, and all that many processes need: each computes the joint batch and takes
 its own share. Items without a label (−1) are in no class, so samplers by class leave them out.
+
+They iterate as well, one epoch after the other, so each is a `batch_sampler` of torch's DataLoader.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -17,6 +20,7 @@ from torch import Tensor
 
 from nearer._validation import as_labels, check_int
 from nearer.exceptions import LabelError, ParameterError, ShapeError
+from nearer.training._processes import share, world_size
 
 __all__ = ["ClassSampler", "HierarchicalSampler", "NPairSampler", "Sampler", "UniformSampler"]
 
@@ -33,7 +37,41 @@ class Sampler(Protocol):
         """The row numbers of every batch of one epoch."""
 
 
-class UniformSampler:
+class BatchSampler(ABC):
+    """Iterating over `epoch`: every pass is the next epoch, as a `batch_sampler` of a DataLoader wants it.
+
+    With `torch.distributed` running, a pass gives this process's share of each joint batch, so that the processes
+    see different rows and together the batches of one process alone.
+    """
+
+    _next = 0
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many batches an epoch has."""
+
+    @abstractmethod
+    def epoch(self, number: int) -> Sequence[Tensor]:
+        """The row numbers of every joint batch of one epoch."""
+
+    def set_epoch(self, number: int) -> None:
+        """Let the next pass be this epoch, as a resumed run needs; the ones after it count on from there."""
+        self._next = check_int(number, "number", minimum=0)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        # Counted when the first batch is taken: a DataLoader with workers makes iterators that it never starts.
+        number, self._next = self._next, self._next + 1
+        for rows in self.epoch(number):
+            if len(rows) < world_size():
+                # A process without rows would leave the others waiting.
+                raise ParameterError(
+                    f"A batch must have a row for each of the {world_size()} processes, got {len(rows)}. Leave out "
+                    f"the smaller last batch (`drop_last=True`) or take a larger batch."
+                )
+            yield share(rows).tolist()
+
+
+class UniformSampler(BatchSampler):
     """Every item once per epoch, in random order.
 
     The last batch may be smaller; with `drop_last` it is left out (a pair loss of two items says little).
@@ -62,12 +100,13 @@ class UniformSampler:
         return torch.split(order, self.batch_size)[: len(self)]
 
 
-class ClassSampler:
-    """`classes` random classes with `per_class` items each, the batch that pair losses want.
+class ClassSampler(BatchSampler):
+    """`n_classes` random classes with `per_class` items each, the batch that pair losses want.
 
     Classes take turns: none comes again before all others of its round have come. The items of a class take turns
     likewise; a class with fewer items than `per_class` repeats some. An epoch has as many batches as the labelled
-    items fill, or `batches`.
+    items fill, or `batches`. `DataLoader(data, batch_sampler=ClassSampler(labels, n_classes=10, per_class=4))`
+    works.
 
     >>> labels = [0, 0, 0, 1, 1, 1, 2, 2, 2, -1]
     >>> sampler = ClassSampler(labels, n_classes=2, per_class=2)
@@ -83,7 +122,7 @@ class ClassSampler:
         self.per_class = check_int(per_class, "per_class")
         if n_classes > len(self.members):
             raise ParameterError(
-                f"`classes` must be at most the {len(self.members)} classes there are, got {n_classes}."
+                f"`n_classes` must be at most the {len(self.members)} classes there are, got {n_classes}."
             )
         labeled = sum(map(len, self.members))
         self.batches = batch_count(batches, labeled, n_classes * per_class)
@@ -103,7 +142,7 @@ class ClassSampler:
         ]
 
 
-class NPairSampler:
+class NPairSampler(BatchSampler):
     """One pair of items from each of `pairs` classes: anchors first, then their positives in the same order.
 
     >>> labels = [0, 0, 1, 1, 2, 2]
@@ -127,7 +166,7 @@ class NPairSampler:
         return [rows.reshape(-1, 2).t().reshape(-1) for rows in self._by_class.epoch(number)]
 
 
-class HierarchicalSampler:
+class HierarchicalSampler(BatchSampler):
     """Batches from few groups of classes, so that the classes of a batch are hard to tell apart.
 
     `groups` names the group of every item (a super-class, an alphabet, a branch of a class tree). A batch takes

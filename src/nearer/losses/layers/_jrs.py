@@ -70,6 +70,9 @@ class JMMDLoss(JRSLoss):
     0.0
     """
 
+    def __init__(self, *, kernels: Sequence[Any] | None = None, combine: Combine = "product") -> None:
+        super().__init__(kernels=kernels, combine=combine)
+
     def forward(self, layers: Sequence[Tensor], labels: Any) -> Tensor:
         """Minus the mean discrepancy of `layers`, each (n, d_l), for class labels (n,)."""
         rows, y = checked_layers(layers, labels)

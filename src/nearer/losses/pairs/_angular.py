@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -114,7 +115,8 @@ class AngularLoss(_PositivePairLoss):
     >>> round(AngularLoss(angle=45)(z, torch.tensor([0, 0, 1])).item(), 4)  # log(1 + e^-4)
     0.0181
 
-    Often added to `NPairsLoss` with weight 2. Reference: Wang et al. 2017.
+    Often added to `NPairsLoss` with weight 2. `AngularLoss(angle=40)` gives pytorch-metric-learning's number for
+    embeddings of length one; that library leaves the negatives at their length. Reference: Wang et al. 2017.
     """
 
     def __init__(self, *, angle: float = 45.0, reduction: str = "tuples", miner: Miner | None = None) -> None:
@@ -172,6 +174,15 @@ class AngularTripletLoss(_PositivePairLoss):
         else:
             value, slope = m.clamp(min=0), (m > 0).to(m.dtype)
         return (value * negative).sum(1), slope.mul_(negative), negative.sum(1)
+
+    def of_triplets(self, queries: Tensor, database: Tensor | None, triplets: Tensor) -> Tensor:
+        """Exactly these, as with `relations.Triplets`."""
+        if database is not None:
+            raise ParameterError(_NO_DATABASE)
+        twin = copy(self)
+        twin.miner = None
+        value: Tensor = twin(queries, Triplets(len(queries), triplets.cpu()))
+        return value
 
     def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Listed triplets are gathered; labels go by positive pairs."""

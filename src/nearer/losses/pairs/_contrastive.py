@@ -22,6 +22,9 @@ class ContrastiveLoss(RowLoss):
     >>> round(ContrastiveLoss(reduction="sum")(z, torch.tensor([0, 0, 1])).item(), 4)  # 2·1 + 2·(0.1 + 0.3)
     2.8
 
+    pytorch-metric-learning's `ContrastiveLoss()` is `DistanceContrastiveLoss()`; this one is its
+    `ContrastiveLoss(pos_margin=1, neg_margin=0.5, distance=CosineSimilarity())`.
+
     Related: `DistanceContrastiveLoss`; RAW with a hard threshold. Reference: eq 5 of the pair-weighting paper,
     with 1 added per positive pair so that the value is never negative.
     """

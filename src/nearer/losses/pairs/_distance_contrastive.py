@@ -16,7 +16,8 @@ __all__ = ["DistanceContrastiveLoss"]
 class DistanceContrastiveLoss(RowLoss):
     """Contrastive loss on Euclidean distances D: Σ_P [D − m⁺]₊ + Σ_N [m⁻ − D]₊, or half their squares.
 
-    Coincident points get no gradient. No pair: 0.
+    Coincident points get no gradient. No pair: 0. At the defaults the number of pytorch-metric-learning's
+    `ContrastiveLoss`.
 
     >>> z = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> round(DistanceContrastiveLoss(reduction="sum")(z, torch.tensor([0, 0])).item(), 4)  # 2·√2

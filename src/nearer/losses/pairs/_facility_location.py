@@ -47,6 +47,7 @@ class FacilityLocationLoss(PairLoss):
     """
 
     distance = True
+    mineable = False
     reductions = ("sum", "mean")
 
     def __init__(self, *, gamma: float = 1.0, sweeps: int = 5, reduction: str = "sum") -> None:

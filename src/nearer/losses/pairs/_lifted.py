@@ -32,6 +32,8 @@ class LiftedStructureLoss(PairLoss):
     >>> round(LiftedStructureLoss()(z, torch.tensor([0, 0, 1])).item(), 4)  # −7.3 + 1 < 0
     0.0
 
+    `normalize=True` gives the number of pytorch-metric-learning's defaults.
+
     Related: `GeneralizedLiftedLoss`. Reference: Oh Song et al. 2016, eq 4.
     """
 

@@ -26,7 +26,8 @@ class MarginLoss(RowLoss):
     >>> round(MarginLoss(beta=1.0)(z, torch.tensor([0, 0])).item(), 4)  # 0.2 + √2 − 1
     0.6142
 
-    Usually with the miner `DistanceWeighted`. Reference: Wu et al. 2017.
+    Usually with the miner `DistanceWeighted`. `over="triplets"` gives the number of pytorch-metric-learning's
+    defaults. Reference: Wu et al. 2017.
 
     Args:
         alpha: half the width of the band around the boundary.

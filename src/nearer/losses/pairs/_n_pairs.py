@@ -31,7 +31,7 @@ class NPairsLoss(PairLoss):
     >>> round(NPairsLoss(l2=0)(z, torch.tensor([0, 0, 1, 1])).item(), 4)  # log(1 + e^-1)
     0.3133
 
-    Reference: Sohn 2016.
+    `NPairsLoss(l2=0, normalize=True)` gives the number of pytorch-metric-learning's defaults. Reference: Sohn 2016.
 
     Args:
         scale: c.
@@ -41,6 +41,7 @@ class NPairsLoss(PairLoss):
         miner: None: the loss chooses its own pairs.
     """
 
+    mineable = False
     reductions = ("mean", "sum")
 
     def __init__(

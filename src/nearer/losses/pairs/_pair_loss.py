@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from typing import Any, cast
 
 import torch
@@ -13,6 +14,7 @@ from nearer._validation import as_tensor, check_choice, check_finite
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.pairwise._distributed import Shards
 from nearer.pairwise._function import check_untransformed, differentiate, normalize_rows
+from nearer.pairwise._indices import ListedPairs, PeerMiner, as_columns, pairs_of
 from nearer.pairwise._panels import nothing
 from nearer.pairwise._reduce import Reduction
 from nearer.pairwise._rule import Gradient, Miner, Pairing, Panel, Select, settings_of
@@ -27,16 +29,25 @@ class PairLoss(nn.Module, ABC):
 
     `labels` are integers (classes) or any relation of `nearer.relations`. The result is a scalar on the graph;
     a batch without a valid pair gives 0 with a zero gradient.
+
+    The calls of pytorch-metric-learning work too: the tuple of a miner as third argument (`indices_tuple`; only its
+    pairs count, whatever the labels say of them), `ref_emb` and `ref_labels` for a database, and its miners as
+    `miner=`.
     """
 
+    mineable: bool = True  # the loss is made of pairs that can be chosen, one by one
     distance: bool = False  # panels must hold squared distances
     rowwise: bool = False  # each anchor's part needs only its own row, so the work can be sharded by anchors
     reductions: tuple[Reduction, ...] = ("mean", "sum")
 
     def __init__(self, *, reduction: str, miner: Miner | None = None, normalize: bool = True) -> None:
         super().__init__()
-        if miner is not None and not callable(getattr(miner, "prepare", None)):
-            raise ParameterError(f"`miner` must be a miner of nearer.mining, got {miner!r}.")
+        if miner is not None and (isinstance(miner, type) or not callable(getattr(miner, "prepare", None))):
+            if not callable(miner) or isinstance(miner, type):
+                raise ParameterError(
+                    f"`miner` must be a miner of nearer.mining or of pytorch-metric-learning, got {miner!r}."
+                )
+            miner = PeerMiner(miner)
         self.reduction = cast(Reduction, check_choice(reduction, "reduction", self.reductions))
         self.miner = miner
         self.normalize = normalize
@@ -61,14 +72,36 @@ class PairLoss(nn.Module, ABC):
         """What is added to the loss and does not come from pairs."""
         return None
 
+    def of_triplets(self, queries: Tensor, database: Tensor | None, triplets: Tensor) -> Tensor | None:
+        """The loss of exactly the listed triplets (m, 3), for the losses that are made of triplets."""
+        return None
+
     def forward(
-        self, embeddings: Tensor, labels: Any, *, database: Tensor | None = None, database_labels: Any = None
+        self,
+        embeddings: Tensor,
+        labels: Any = None,
+        indices_tuple: Any = None,
+        ref_emb: Tensor | None = None,
+        ref_labels: Any = None,
+        *,
+        database: Tensor | None = None,
+        database_labels: Any = None,
     ) -> Tensor:
-        """The loss of `embeddings` (n, d) among themselves, or as queries against `database` (m, d)."""
+        """The loss of `embeddings` (n, d) among themselves, or as queries against `database` (m, d).
+
+        `indices_tuple` is (a, p, n) or (a1, p, a2, n), row numbers (m,) each; with it `labels` may be left out.
+        `ref_emb` and `ref_labels` are other names of `database` and `database_labels`.
+        """
+        if ref_emb is not None or ref_labels is not None:
+            database, database_labels = other_set(database, database_labels, ref_emb, ref_labels)
+        if indices_tuple is not None or labels is None or isinstance(self.miner, PeerMiner):
+            return self._of_indices(False, embeddings, labels, indices_tuple, database, database_labels)
         queries, database, relation = check_call(
             embeddings, labels, database, database_labels, finite=not self.normalize
         )
+        return self._stream(queries, database, relation)
 
+    def _stream(self, queries: Tensor, database: Tensor | None, relation: Relation) -> Tensor:
         def program(
             q: Tensor, d: Tensor | None, values: Tensor | None, layer: Relation, gradient: bool
         ) -> Gradient:
@@ -80,10 +113,24 @@ class PairLoss(nn.Module, ABC):
         return run(self, program, queries, database, relation)
 
     def dense(
-        self, embeddings: Tensor, labels: Any, *, database: Tensor | None = None, database_labels: Any = None
+        self,
+        embeddings: Tensor,
+        labels: Any = None,
+        indices_tuple: Any = None,
+        ref_emb: Tensor | None = None,
+        ref_labels: Any = None,
+        *,
+        database: Tensor | None = None,
+        database_labels: Any = None,
     ) -> Tensor:
         """The same loss by the printed formula and plain autograd, with the whole matrix in memory."""
-        queries, database, relation = check_call(embeddings, labels, database, database_labels)
+        if ref_emb is not None or ref_labels is not None:
+            database, database_labels = other_set(database, database_labels, ref_emb, ref_labels)
+        if indices_tuple is not None or labels is None or isinstance(self.miner, PeerMiner):
+            return self._of_indices(True, embeddings, labels, indices_tuple, database, database_labels)
+        return self._dense(*check_call(embeddings, labels, database, database_labels))
+
+    def _dense(self, queries: Tensor, database: Tensor | None, relation: Relation) -> Tensor:
         q = normalize_rows(queries)[0] if self.normalize else queries
         d = None if database is None else normalize_rows(database, "database")[0] if self.normalize else database
         total = q.sum() * 0 if d is None else q.sum() * 0 + d.sum() * 0
@@ -97,6 +144,43 @@ class PairLoss(nn.Module, ABC):
             total = total + (value if share == 1 else share * value)
         extra = self.penalty()
         return total if extra is None else total + extra
+
+    def _of_indices(
+        self, dense: bool, embeddings: Any, labels: Any, indices: Any, database: Any, database_labels: Any
+    ) -> Tensor:
+        """The loss of the pairs that a tuple lists, given or found by a miner of another library."""
+        name = type(self).__name__
+        peer = self.miner if isinstance(self.miner, PeerMiner) else None
+        if labels is None and (indices is None or database_labels is not None):
+            raise ParameterError(
+                "`labels` must be given unless `indices_tuple` is, which then stands for all labels."
+            )
+        if indices is not None and self.miner is not None:
+            raise ParameterError(f"`indices_tuple` must not be given to a loss with its own miner, {self.miner!r}.")
+        if indices is not None and not self.mineable:
+            raise ParameterError(f"`indices_tuple` must be left out: {name} is not made of single pairs.")
+        queries = check_embeddings(embeddings, "embeddings")
+        relation: Relation | None = None
+        if labels is not None:
+            queries, database, relation = check_call(queries, labels, database, database_labels)
+        elif database is not None:
+            database = check_embeddings(database, "database")
+        if peer is not None and relation is not None:
+            indices = peer.indices(queries, database, relation)
+        n, m = len(queries), None if database is None else len(database)
+        columns = as_columns(indices, n, m)
+        if len(columns) == 3 and len(columns[0]):
+            exact = self.of_triplets(queries, database, torch.stack(columns, dim=1).to(queries.device))
+            if exact is not None:
+                return exact
+        twin = copy(self)  # the same parameters and state, with the pairs as its miner
+        pairs = None if n == 0 or m == 0 else pairs_of(columns, n, m)
+        twin.miner = None if pairs is None else ListedPairs(pairs)
+        if relation is None:
+            if pairs is None:
+                return queries.sum() * 0
+            relation = pairs
+        return twin._dense(queries, database, relation) if dense else twin._stream(queries, database, relation)
 
     def weights(self, similarity: Any, relation: Any) -> Tensor:
         """The weight G = ∂L/∂S that each pair gets, (q, n) like `similarity`; what is not mined gets 0.
@@ -153,8 +237,13 @@ class ShardedLoss(nn.Module):
         self.loss = loss
         self.averaged = averaged
 
-    def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
+    def forward(self, embeddings: Tensor, labels: Any, indices_tuple: None = None) -> Tensor:
         """The loss of the joint batch; `embeddings` (n, d) and `labels` are this process's shard."""
+        if indices_tuple is not None:
+            raise ParameterError(
+                "`indices_tuple` must be left out: it knows one process's rows. Give the loss a miner of "
+                "nearer.mining, which chooses from the joint batch."
+            )
         queries, _, relation = check_call(embeddings, labels, None, None)
         loss = self.loss
 
@@ -194,6 +283,15 @@ def run(
         raise TypeError(f"{type(relation).__name__} has no layers.")
     extra = loss.penalty()
     return total if extra is None else total + extra
+
+
+def other_set(database: Any, database_labels: Any, ref_emb: Any, ref_labels: Any) -> tuple[Any, Any]:
+    """The database under either of its names."""
+    if database is not None or database_labels is not None:
+        raise ParameterError(
+            "`ref_emb`, `ref_labels` and `database`, `database_labels` are the same: give one pair."
+        )
+    return ref_emb, ref_labels
 
 
 def check_call(

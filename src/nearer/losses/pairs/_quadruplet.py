@@ -119,6 +119,7 @@ class TwoTermQuadrupletLoss(PairLoss):
     with negatives that share an item with it. Reference: Chen et al. 2017.
     """
 
+    mineable = False
     reductions = ("tuples", "active")
 
     def __init__(

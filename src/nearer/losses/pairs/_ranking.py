@@ -88,7 +88,9 @@ class SmoothAPLoss(RowLoss):
     >>> SmoothAPLoss()(z, torch.tensor([0, 0, 1])).item() < 1e-6
     True
 
-    Classes may have any sizes and any order. Reference: Brown et al. 2020.
+    Classes may have any sizes and any order. pytorch-metric-learning counts a query as its own positive and is
+    right only for k classes of k items in order; there `loss(z, y, database=z, database_labels=y)` gives its
+    number. Reference: Brown et al. 2020.
     """
 
     reductions = ("active", "mean", "sum")

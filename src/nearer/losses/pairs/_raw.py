@@ -80,6 +80,8 @@ class RAWLoss(RowLoss):
 class MultiSimilarityLoss(RAWLoss):
     """The multi-similarity loss, which is RAW: one implementation, two names.
 
+    The same number as pytorch-metric-learning's at the defaults; its `base` is `gamma`.
+
     Args:
         alpha: as in `RAWLoss`.
         beta: as in `RAWLoss`.
@@ -87,3 +89,14 @@ class MultiSimilarityLoss(RAWLoss):
         reduction: as in `RAWLoss`.
         miner: as in `RAWLoss`.
     """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 2.0,
+        beta: float = 50.0,
+        gamma: float = 0.5,
+        reduction: str = "mean",
+        miner: Miner | None = None,
+    ) -> None:
+        super().__init__(alpha=alpha, beta=beta, gamma=gamma, reduction=reduction, miner=miner)

@@ -14,8 +14,10 @@ from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Miner, Panel, Rule, Terms
 from nearer.pairwise._counting import count_row_triplets, equal_within, triplets_by_tiles
 from nearer.pairwise._draws import fresh_seed, uniform
+from nearer.pairwise._function import normalize_rows
 from nearer.pairwise._masked import hardest, softplus
 from nearer.pairwise._panels import by_panels
+from nearer.pairwise._reduce import divisor
 from nearer.pairwise._rule import Gradient, Pairing
 from nearer.pairwise._walk import sortable
 
@@ -55,6 +57,19 @@ class _CountedTripletLoss(RowLoss):
         counts, value, violated = count_row_triplets(panel, self.margin, self.semi_hard)
         valid = panel.p.sum(1) * panel.n.sum(1)
         return Terms(value, violated if self.reduction == "active" else valid), counts
+
+    def of_triplets(self, queries: Tensor, database: Tensor | None, triplets: Tensor) -> Tensor:
+        """O(triplets·d): each listed triplet as often as it is listed, no crossing of positives and negatives."""
+        work = torch.float64 if queries.dtype == torch.float64 else torch.float32
+        q = normalize_rows(queries.to(work))[0]
+        d = q if database is None else normalize_rows(database.to(work), "database")[0]
+        a, p, n = triplets.T
+        near, far = (q[a] * d[p]).sum(1), (q[a] * d[n]).sum(1)
+        hinge = (far - near + self.margin).clamp(min=0)
+        if self.semi_hard:
+            hinge = hinge * (far < near - equal_within(near.dtype))
+        counted = hinge > 0 if self.reduction == "active" else torch.ones_like(hinge)
+        return hinge.sum() / divisor(self.reduction, len(q), int(counted.sum()))
 
     def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Counts by tiles for class labels, by panels otherwise."""

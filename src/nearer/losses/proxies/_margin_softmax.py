@@ -11,7 +11,7 @@ from nearer._validation import check_number
 from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.pairwise._classes import VectorSimilarity, class_softmax
 
-__all__ = ["AMSoftmaxLoss", "ArcFaceLoss", "NormalizedSoftmaxLoss"]
+__all__ = ["AMSoftmaxLoss", "ArcFaceLoss", "NormalizedSoftmaxLoss", "turned"]
 
 
 class _MarginSoftmax(ProxyLoss):
@@ -121,7 +121,7 @@ class ArcFaceLoss(_MarginSoftmax):
         n_classes: how many classes there are; labels are 0..n_classes − 1.
         embedding_dim: the width of the embeddings.
         scale: what cosines are multiplied by.
-        margin: what is added to the angle of the own class, in radians.
+        margin: what is added to the angle of the own class, in degrees.
         generator: draws the first proxies; torch's own if None.
     """
 
@@ -138,12 +138,21 @@ class ArcFaceLoss(_MarginSoftmax):
         check_number(margin, "margin", minimum=0.0, maximum=90.0)
 
     def target(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
-        m = math.radians(self.margin)
-        c = cosine.clamp(-1, 1)
-        # At θ = 0 the sine has no slope; a floor keeps the derivative finite.
-        sine = (1 - c * c).clamp_min(1e-12).sqrt()
-        turned = c * math.cos(m) - sine * math.sin(m)
-        slope = math.cos(m) + math.sin(m) * c / sine.clamp_min(1e-4)
-        beyond = c < -math.cos(m)
-        value = torch.where(beyond, c - m * math.sin(m), turned)
-        return self.scale * value, self.scale * torch.where(beyond, torch.ones_like(slope), slope)
+        return turned(cosine, self.scale, self.margin)
+
+
+def turned(cosine: Tensor, scale: float, degrees: float) -> tuple[Tensor, Tensor]:
+    """scale · cos(θ + m) and its derivative by cos θ; beyond θ = π − m the line scale · (cos θ − m sin m).
+
+    >>> [round(part.item(), 4) for part in turned(torch.tensor([0.0]), 1.0, 90.0)]   # cos 180°
+    [-1.0, 0.0]
+    """
+    m = math.radians(degrees)
+    c = cosine.clamp(-1, 1)
+    # At θ = 0 the sine has no slope; a floor keeps the derivative finite.
+    sine = (1 - c * c).clamp_min(1e-12).sqrt()
+    value = c * math.cos(m) - sine * math.sin(m)
+    slope = math.cos(m) + math.sin(m) * c / sine.clamp_min(1e-4)
+    beyond = c < -math.cos(m)
+    value = torch.where(beyond, c - m * math.sin(m), value)
+    return scale * value, scale * torch.where(beyond, torch.ones_like(slope), slope)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nearer._validation import as_labels, check_int
-from nearer.exceptions import LabelError, ShapeError
+from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.geometry import normalize
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._rule import inner_settings
@@ -37,8 +37,23 @@ class ProxyLoss(nn.Module):
         start = torch.randn(self.n_classes * self.width, self.embedding_dim, generator=generator)
         self.proxies = nn.Parameter(nn.functional.normalize(start, dim=1))
 
-    def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
-        """The loss of embeddings (n, d) with classes (n,) in 0..classes−1; no item gives 0."""
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Any,
+        indices_tuple: None = None,
+        ref_emb: None = None,
+        ref_labels: None = None,
+    ) -> Tensor:
+        """The loss of embeddings (n, d) with classes (n,) in 0..classes−1; no item gives 0.
+
+        Items meet class vectors and not each other, so a loop that mines must not hand its tuple to a proxy loss.
+        """
+        if indices_tuple is not None or ref_emb is not None or ref_labels is not None:
+            raise ParameterError(
+                f"`indices_tuple`, `ref_emb` and `ref_labels` must be left out: {type(self).__name__} compares "
+                f"items with class vectors. Use a pair loss, or drop the miner."
+            )
         return self.compute(*self.checked(embeddings, labels), sharded=False)
 
     def compute(self, x: Tensor, labels: Tensor, *, sharded: bool) -> Tensor:

@@ -1,0 +1,113 @@
+"""Pairs as index tuples, the currency of pytorch-metric-learning: (a, p, n) or (a1, p, a2, n).
+
+Anchors are rows of the embeddings, positives and negatives rows of the database (the embeddings themselves when
+there is none). That library is never imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nearer._validation import as_tensor
+from nearer.exceptions import ParameterError, ShapeError
+from nearer.pairwise._rule import Miner, Pairing, Panel, Select
+from nearer.relations import ClassLabels, Pairs, Relation
+
+__all__ = ["ListedPairs", "PeerMiner", "as_columns", "pairs_of"]
+
+_SHAPE = "`indices_tuple` must be (anchors, positives, negatives) or (anchors, positives, anchors, negatives)"
+
+
+@dataclass(frozen=True, repr=False)
+class ListedPairs(Miner):
+    """The pairs that a tuple lists, whatever the labels say of them."""
+
+    pairs: Pairs
+
+    def prepare(self, pairing: Pairing) -> Select:
+        """Row by row; nothing to know in advance."""
+
+        def select(panel: Panel) -> tuple[Tensor, Tensor]:
+            rows = slice(panel.first, panel.first + len(panel.similarity))
+            positive, negative = self.pairs.masks(rows)
+            return positive.to(panel.similarity.device), negative.to(panel.similarity.device)
+
+        return select
+
+
+class PeerMiner(Miner):
+    """A miner of pytorch-metric-learning, or any function (embeddings, labels, …) -> index tuple."""
+
+    def __init__(self, mine: Callable[..., Any]) -> None:
+        self.mine = mine
+
+    def prepare(self, pairing: Pairing) -> Select:
+        """Refused: such a miner wants the embeddings themselves, so the loss calls it before anything else."""
+        raise ParameterError(
+            f"`miner` must be a miner of nearer.mining for the joint batch of many processes and for "
+            f"`weights`, got {type(self.mine).__name__}."
+        )
+
+    def indices(self, embeddings: Tensor, database: Tensor | None, relation: Relation) -> Any:
+        """What it finds in a batch, with the gradient switched off."""
+        if type(relation) is not ClassLabels:
+            raise ParameterError(
+                f"`miner` must be a miner of nearer.mining for {type(relation).__name__}, got "
+                f"{type(self.mine).__name__}, which knows class labels only."
+            )
+        labels = relation.queries.to(embeddings.device)
+        with torch.no_grad():
+            if database is None:
+                return self.mine(embeddings.detach(), labels)
+            return self.mine(embeddings.detach(), labels, database.detach(), relation.database.to(database.device))
+
+    def __repr__(self) -> str:
+        return type(self.mine).__name__
+
+
+def as_columns(indices: Any, n: int, n_database: int | None) -> list[Tensor]:
+    """Three or four columns of row numbers on the CPU, checked against the sizes of the batch."""
+    if isinstance(indices, Tensor) or not isinstance(indices, Sequence) or len(indices) not in (3, 4):
+        came = f"{len(indices)} columns" if isinstance(indices, Sequence) else type(indices).__name__
+        raise ShapeError(f"{_SHAPE}, got {came}.")
+    names = "apn" if len(indices) == 3 else ("a1", "p", "a2", "n")
+    columns = []
+    for name, one in zip(names, indices, strict=True):
+        column = as_tensor(one, f"{name} of indices_tuple").detach().cpu()
+        if column.ndim != 1 or (column.numel() and (column.is_floating_point() or column.dtype == torch.bool)):
+            raise ShapeError(
+                f"{_SHAPE}, whole numbers of shape (m,), got `{name}` of shape {tuple(column.shape)} and type "
+                f"{str(column.dtype).removeprefix('torch.')}."
+            )
+        column = column.to(torch.int64)
+        rows = n if name.startswith("a") or n_database is None else n_database
+        if len(column) and (int(column.min()) < 0 or int(column.max()) >= rows):
+            raise ParameterError(
+                f"`{name}` of `indices_tuple` must lie in 0..{rows - 1}, got {int(column.min())} to "
+                f"{int(column.max())}. Was it mined from another batch?"
+            )
+        columns.append(column)
+    sides = [columns] if len(columns) == 3 else [columns[:2], columns[2:]]
+    for side in sides:
+        if len({len(column) for column in side}) > 1:
+            raise ShapeError(f"{_SHAPE} of equal lengths, got {', '.join(str(len(one)) for one in side)}.")
+        if n_database is None and any(bool((side[0] == other).any()) for other in side[1:]):
+            raise ParameterError("`indices_tuple` must not pair an item with itself, and does.")
+    return columns
+
+
+def pairs_of(columns: Sequence[Tensor], n: int, n_database: int | None) -> Pairs:
+    """The pairs of a checked tuple; one that is listed twice counts once."""
+    anchors, positives, others, negatives = columns if len(columns) == 4 else (*columns[:2], columns[0], columns[2])
+    return Pairs(
+        n,
+        n_database,
+        positive=torch.stack([anchors, positives], dim=1),
+        negative=torch.stack([others, negatives], dim=1),
+        both_ways=False,
+    )
