@@ -128,9 +128,9 @@ class MLKR(MetricLearner):
         if n > 5000:
             chosen = rng.permutation(n)[: n // 4]
             A = self._descend(A, start, rows[chosen], target[chosen], max_iter, tol)[0]
-        A, value, self.n_iter_, converged = self._descend(A, start, rows, target, max_iter, tol)
+        A, value, self.n_iter_, self.converged_ = self._descend(A, start, rows, target, max_iter, tol)
         self.objective_ = value / n
-        if not converged:
+        if not self.converged_:
             warn_stopped_early("MLKR", self.n_iter_)
         self.components_ = A.astype(X.dtype, copy=False)
         return self

@@ -131,9 +131,9 @@ class NCA(MetricLearner):
         A = bring_neighbors_near(A, rows, rng)
         if rows.shape[0] > _WARM_UP_ABOVE:
             A = self._warm_up(A, rows, codes[order], rng, max_iter, tol)
-        A, value, self.n_iter_, converged = self._descend(A, rows, starts, max_iter, tol)
+        A, value, self.n_iter_, self.converged_ = self._descend(A, rows, starts, max_iter, tol)
         self.objective_ = -value / rows.shape[0]
-        if not converged:
+        if not self.converged_:
             warn_stopped_early("NCA", self.n_iter_)
         self.components_ = A.astype(X.dtype, copy=False)
         return self

@@ -109,9 +109,9 @@ class TripletSVM(TripletSupervision, MatrixLearner):
         far = take_differences(X, triplets[:, 0], triplets[:, 2])
         kept = nonzero_pairs(np.concatenate([near, far]), "TripletSVM")
         unit = float(np.sqrt(np.square(np.concatenate([near, far])[kept]).sum(axis=1).mean()))
-        matrix, self.n_iter_, converged = triplet_svm(
+        matrix, self.n_iter_, self.converged_ = triplet_svm(
             near / unit, far / unit, C=C, max_iter=max_iter, tol=tol, verbose=self.verbose
         )
-        if not converged:
+        if not self.converged_:
             warn_stopped_early("TripletSVM", self.n_iter_)
         return project_psd(matrix) / unit**2
