@@ -260,7 +260,7 @@ def test_triplet_svm_meets_its_optimality_conditions() -> None:
     rng = np.random.RandomState(6)
     near, far = rng.standard_normal((20, 3)), 1.5 * rng.standard_normal((20, 3))
     C = 0.05
-    M, _, converged = triplet_svm(near, far, C=C, tol=1e-12, max_iter=2000)
+    M, _, converged = triplet_svm(near, far, C=C, tol=1e-7, max_iter=2000)
     assert converged
 
     def primal(matrix: np.ndarray) -> float:
@@ -269,7 +269,7 @@ def test_triplet_svm_meets_its_optimality_conditions() -> None:
 
     for _ in range(100):
         step = rng.standard_normal((3, 3)) * 10 ** rng.uniform(-5, -1)
-        assert primal(M) <= primal(M + step + step.T) + 1e-9
+        assert primal(M) * (1 - 1e-7) <= primal(M + step + step.T)
 
 
 # stopping early -------------------------------------------------------------------------------------------------
