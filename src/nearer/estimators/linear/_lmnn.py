@@ -21,7 +21,7 @@ from nearer._validation import check_int, check_number
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import follow_iterations, minimize, report, warn_stopped_early
-from nearer.estimators._starts import Init, centered, start_components
+from nearer.estimators._starts import Init, centered, start_components, working_unit
 from nearer.estimators.neighbors._near import nearest_hits
 from nearer.exceptions import LabelError
 
@@ -224,7 +224,8 @@ class LMNN(MetricLearner):
                 "the same class."
             )
         start = start_components(self.init, rows, codes[order], d, check_random_state(self.random_state))
-        A = self._solve(start, rows, targets, starts, push, most, max_iter, tol)
+        unit = working_unit(rows)
+        A = self._solve(start * unit, rows / unit, targets, starts, push, most, max_iter, tol) / unit
         self.components_ = A.astype(X.dtype, copy=False)
         return self
 
