@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nearer import alternating as E
+from nearer.exceptions import NearerWarning, StoppedEarlyWarning
 from nearer.geometry import MLP, normalize
 from nearer.training._alternating import Plan, alternate
 
@@ -70,8 +71,20 @@ def test_the_cost_is_that_of_the_pairs_and_edges_of_the_batch() -> None:
 def test_without_labels_or_edges_a_batch_is_a_zero_on_the_graph() -> None:
     x = torch.randn(20, 4, requires_grad=True)
     learner = E.DeepSERAPH(4, mu=0.0)
-    learner.prepare(x.detach(), torch.full((20,), -1))
+    with pytest.warns(NearerWarning, match="should name the class"):
+        learner.prepare(x.detach(), torch.full((20,), -1))
     places, content = learner.batch(torch.arange(10))
     value = learner.loss(x[places], content)
     value.backward()
     assert value.item() == 0
+
+
+def test_a_metric_that_stopped_early_is_not_hidden() -> None:
+    x, labels = data()
+    learner = E.DeepAPIT(6)
+    learner.prepare(x, labels)
+    assert learner.learner.converged_
+    learner.learner.set_params(max_iter=1)
+    with pytest.warns(StoppedEarlyWarning, match="ITML stopped before it converged"):
+        learner.prepare(x, labels)
+    assert not learner.learner.converged_

@@ -23,7 +23,7 @@ from nearer.estimators.neighbors._neighborhood_training import (
     find_candidates,
     held_out_loss,
 )
-from nearer.exceptions import NearerWarning, ParameterError, ShapeError
+from nearer.exceptions import NearerWarning, NotFiniteError, ParameterError, ShapeError
 from nearer.index import Index
 from nearer.losses import NeighborhoodLoss
 from nearer.neighbors import vote
@@ -102,7 +102,7 @@ def test_batches_on_candidate_lists_have_the_exact_loss() -> None:
         rows = Rows(x, x, codes)
         lists = find_candidates((x @ U).detach(), (x @ V).detach(), codes, 3)
         batch = torch.randperm(n, generator=g)[:40]
-        found = batch_loss(U, V, rows, lists, batch, 3)
+        found = batch_loss(U, V, rows, lists, batch, Schedule(3, 1, 0.1, 0.0))
         loss = NeighborhoodLoss(k=3)
         ids = {"ids": batch, "database_ids": range(n)}
         expected = loss(x[batch] @ U, codes[batch], database=x @ V, database_labels=codes, **ids)
@@ -134,7 +134,7 @@ def test_held_out_rows_are_judged_by_the_vote_and_by_the_loss() -> None:
     rows = Rows(x, x, codes)
     queries, database = Rows(*(one[~inside] for one in rows)), Rows(*(one[inside] for one in rows))
     eye = torch.eye(12, dtype=torch.float64)
-    error, value = held_out_loss(eye, eye, queries, database, 3)
+    error, value = held_out_loss(eye, eye, queries, database, Schedule(3, 1, 0.1, 0.0))
     expected = NeighborhoodLoss(k=3)(
         queries.queries, queries.codes, database=database.database, database_labels=database.codes
     )
@@ -261,3 +261,97 @@ def test_digits_are_not_worse_than_under_lmnn() -> None:
         errors["lmnn"].append(1 - MetricKNN(LMNN(), n_neighbors=3).fit(train, a).score(test, b))
         errors["ours"].append(1 - AsymmetricKNN(random_state=seed).fit(train, a).score(test, b))
     assert np.mean(errors["ours"]) <= np.mean(errors["lmnn"]) + 0.002
+
+
+@pytest.mark.parametrize("regularizer", ["squared_w", "w", "grams", "factors"])
+def test_the_norms_of_both_sides_hold_both_maps(regularizer: str) -> None:
+    X, y = noisy(120)
+
+    def sizes(strength: float) -> np.ndarray:
+        model = AsymmetricKNN(
+            regularization=strength, regularizer=regularizer, validation=0.0, max_iter=20, random_state=0
+        ).fit(X, y)
+        return np.array([np.linalg.norm(model.query_components_), np.linalg.norm(model.database_components_)])
+
+    free, strong = sizes(0.0), sizes(3.0)
+    assert (strong < 0.9 * free).all()
+    if regularizer == "squared_w":  # the default is no ornament either
+        assert (sizes(AsymmetricKNN().regularization) < 0.99 * free).all()
+
+
+def test_a_norm_of_one_side_holds_that_side_only() -> None:
+    X, y = noisy(120)
+    settings = {"validation": 0.0, "max_iter": 20, "random_state": 0}
+    free = AsymmetricKNN(regularization=0.0, **settings).fit(X, y)
+    held = AsymmetricKNN(regularization=3.0, regularizer="query", **settings).fit(X, y)
+    shrunk = [
+        np.linalg.norm(getattr(held, name)) / np.linalg.norm(getattr(free, name))
+        for name in ("query_components_", "database_components_")
+    ]
+    assert shrunk[0] < 0.8 * shrunk[1]
+
+
+@pytest.mark.parametrize("inference", ["exact", "greedy"])
+def test_a_batch_with_a_task_loss_is_the_plain_loss(inference: str) -> None:
+    rng = np.random.default_rng(0)
+    codes = torch.from_numpy(np.sort(rng.integers(0, 4, 60)))
+    X = torch.from_numpy(rng.standard_normal((60, 3)).astype(np.float32))
+    table = rng.uniform(0.5, 3.0, (4, 4))
+    np.fill_diagonal(table, 0)
+    schedule = Schedule(3, 1, 0.1, 0.0, task_loss=torch.from_numpy(table), inference=inference)  # type: ignore[arg-type]
+    eye = torch.eye(3)
+    rows = Rows(X, X, codes)
+    found = batch_loss(eye, eye, rows, find_candidates(X, X, codes, 3), torch.arange(60), schedule)
+    plain = NeighborhoodLoss(k=3, task_loss=table, inference=inference)(X, codes)  # type: ignore[arg-type]
+    assert float(found) == pytest.approx(float(plain), rel=1e-4)
+    assert float(plain) != pytest.approx(float(NeighborhoodLoss(k=3)(X, codes)), rel=0.1)
+    held = held_out_loss(eye, eye, Rows(X[::2], X[::2], codes[::2]), Rows(X[1::2], X[1::2], codes[1::2]), schedule)
+    apart = NeighborhoodLoss(
+        k=3, task_loss=table, inference=inference
+    )(  # type: ignore[arg-type]
+        X[::2], codes[::2], database=X[1::2], database_labels=codes[1::2]
+    )
+    assert held[1] == pytest.approx(float(apart), rel=1e-4)
+
+
+def test_without_a_task_loss_it_is_the_loss_of_one_for_every_mistake() -> None:
+    X, y = noisy(90)
+    same = [
+        AsymmetricKNN(task_loss=table, max_iter=5, validation=0.0, random_state=0).fit(X, y).query_components_
+        for table in (None, 1 - np.eye(3))
+    ]
+    np.testing.assert_allclose(*same)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"task_loss": 1 - np.eye(2)}, "`task_loss` must have a row and a column for each of the 3 classes"),
+        ({"inference": "fast"}, "`inference` must be one of"),
+        ({"inference": "greedy", "task_loss": np.zeros((3, 3))}, "`task_loss` must be above 0 off the diagonal"),
+    ],
+)
+def test_bad_task_losses_and_inferences(settings: dict[str, Any], message: str) -> None:
+    X, y = noisy(60)
+    for kind in (AsymmetricKNN, GerrymanderingMetric):
+        with pytest.raises((ParameterError, ShapeError), match=message):
+            kind(**settings).fit(X, y)
+
+
+def test_greedy_inference_learns_too() -> None:
+    X, y = noisy(150)
+    exact, greedy = (
+        GerrymanderingMetric(inference=one, max_iter=20, random_state=0).fit(X, y) for one in ("exact", "greedy")
+    )
+    assert greedy.validation_error_ <= 0.35
+    assert abs(greedy.validation_error_ - exact.validation_error_) < 0.1
+
+
+def test_a_kernel_of_rows_whose_squares_leave_single_precision() -> None:
+    rows = np.array([[1.3e29], [-1.3e29], [1.2e29], [-1.2e29]], dtype=np.float32)
+    model = KernelAsymmetricKNN(AsymmetricKNN(n_neighbors=1)).fit(rows, [3, 2, 3, 2])
+    assert model.predict(rows).tolist() == [3, 2, 3, 2]
+    with pytest.raises(NotFiniteError, match="the rbf kernel must have finite entries"):
+        KernelAsymmetricKNN(AsymmetricKNN(n_neighbors=1), gamma=1.0).fit(
+            rows.astype(np.float64) * 1e150, [3, 2, 3, 2]
+        )

@@ -159,3 +159,22 @@ def test_blending_never_gets_far_below_euclidean() -> None:
 def test_the_default_ridge_is_not_needed_twice() -> None:
     with pytest.raises(ParameterError, match="must be invertible"):
         E.RCA(ridge=0.0).fit([[0.0, 0], [1, 1], [2, 2], [3, 3]], [0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("kind", [E.NCA, E.LMNN, E.MLKR], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_a_huge_unit_give_the_metric_of_the_same_rows_in_a_small_one(kind: Any, dtype: Any) -> None:
+    rng = np.random.RandomState(0)
+    y = np.arange(60) % 3
+    X = rng.standard_normal((60, 3)) + 3 * y[:, None] * [1, 0, 0]
+    found = []
+    for unit in (2.0**100, 2.0**40):
+        M = kind(random_state=0).fit((X * unit).astype(dtype), y).components_.astype(np.float64) * unit
+        found.append(M.T @ M)
+    assert np.isfinite(found[0]).all()
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-3, atol=1e-3 * np.abs(found[1]).max())
+
+
+def test_mlkr_refuses_text() -> None:
+    with pytest.raises(LabelError, match="`y` must hold numbers, got text such as '3'"):
+        E.MLKR().fit(np.eye(4), np.array(["3", "2", "0", "1"]))

@@ -182,6 +182,19 @@ def test_on_a_plane_the_certificate_refuses_the_low_rank_and_another_mode_takes_
         assert propagate(near, labels, mode="local_lowrank").mode == "local_lowrank"
 
 
+def test_the_certificate_accepts_by_its_99th_percentile() -> None:
+    near = nearest_neighbors(clusters(800, spread=3.0)[0], k=10)
+    labels = torch.full((near.n,), -1)
+    labels[0] = 0
+    found = certify(Transition(near.indices), 0.99, local_lowrank_entries(Transition(near.indices), 0.99))
+    between = (found.mean + found.percentile_99) / 2
+    # The mean alone would have been let through.
+    assert found.mean < between < found.percentile_99
+    refused = propagate(near, labels, mode="local_lowrank", tolerance=between)
+    assert "at the 99th percentile" in refused.notes[0]
+    assert propagate(near, labels, mode="local_lowrank", tolerance=1.01 * found.percentile_99).notes == ()
+
+
 def test_a_higher_rank_helps_and_the_certificate_sees_it() -> None:
     walk = Transition(nearest_neighbors(clusters(800, spread=3.0)[0], k=10).indices)
     means = [certify(walk, 0.99, local_lowrank_entries(walk, 0.99, rank=r)).mean for r in (2, 64)]

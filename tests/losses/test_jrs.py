@@ -77,17 +77,21 @@ def test_the_printed_sums(side, combine, monkeypatch):
 
 KERNELS = {
     "laplace": (lambda: Laplace(bandwidth=3.0), lambda x: torch.exp(-(x[:, None] - x[None]).abs().sum(2) / 3)),
-    "polynomial": (lambda: Polynomial(degree=2), lambda x: (x @ x.t() + 1).clamp_min(0) ** 2),
+    "polynomial": (lambda: Polynomial(degree=2), lambda x: (x @ x.t() + 1) ** 2),
+    "odd polynomial": (lambda: Polynomial(degree=5), lambda x: (x @ x.t() + 1) ** 5),
+    "clamped": (lambda: Polynomial(degree=2, clamped=True), lambda x: (x @ x.t() + 1).clamp_min(0) ** 2),
     "moments": (MomentGenerating, lambda x: torch.exp(x @ x.t())),
     "gaussian": (lambda: Gaussian(components=2, bandwidth=1.5), None),
 }
 
 
-@pytest.mark.parametrize("name", ["laplace", "polynomial", "moments"])
+@pytest.mark.parametrize("name", ["laplace", "polynomial", "odd polynomial", "clamped", "moments"])
 def test_kernels(name):
     make, formula = KERNELS[name]
-    x = (random_layers()[1] * 0.5).requires_grad_()
+    # Wide enough that many products lie below −1, where the clamped kernel is another one.
+    x = (random_layers()[1] * (0.5 if name == "moments" else 1.5)).requires_grad_()
     expected = different(formula(x))
+    assert name == "moments" or float((x @ x.t() < -1).double().mean()) > 0.05
     (wanted,) = torch.autograd.grad(expected, [x])
     found = JRSLoss(kernels=[make()])([x], LABELS)
     torch.testing.assert_close(found, expected)
@@ -115,6 +119,49 @@ def test_jmmd_is_the_mean_discrepancy():
     wanted = torch.autograd.grad(expected, layers)
     for a, b in zip(torch.autograd.grad(found, layers), wanted, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize("combine", ["product", "sum"])
+def test_jmmd_with_kernels_below_zero_and_kernels_given_as_logarithms(combine):
+    layers = [
+        (layer * scale).requires_grad_() for layer, scale in zip(random_layers(), (1.5, 0.5, 1.0), strict=True)
+    ]
+    tables = [(layers[0] @ layers[0].t() + 1) ** 3, torch.exp(layers[1] @ layers[1].t()), mixture(layers[2], 1)]
+    k = tables[0] * tables[1] * tables[2] if combine == "product" else sum(tables)
+    expected = 0.0
+    for a in range(4):
+        for b in range(4):
+            if a != b:
+                block = lambda p, q: k[p == LABELS][:, q == LABELS].mean()  # noqa: E731
+                expected = expected - (block(a, a) + block(b, b) - 2 * block(a, b)) / 12
+    kernels = [Polynomial(degree=3), MomentGenerating(), Gaussian(components=1)]
+    found = JMMDLoss(kernels=kernels, combine=combine)(layers, LABELS)
+    torch.testing.assert_close(found, expected)
+    wanted = torch.autograd.grad(expected, layers)
+    for a, b in zip(torch.autograd.grad(found, layers), wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-10)
+
+
+def test_a_polynomial_that_would_overflow_is_refused():
+    with pytest.raises(NotFiniteError, match="The polynomial kernel of degree 5 must have rows of squared length"):
+        JRSLoss(kernels=[Polynomial(degree=5)])([torch.full((2, 4), 1e4)], torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize("rank", [1, 4])
+def test_class_vectors_of_low_rank_in_single_precision(rank):
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randn(600, rank, generator=generator) @ torch.randn(rank, 128, generator=generator)
+    vectors = torch.nn.functional.normalize(vectors, dim=1).requires_grad_()
+    x = torch.nn.functional.normalize(torch.randn(30, 128, generator=generator), dim=1)
+    near = class_layer(x, vectors)
+    cosines = x @ vectors.t()
+    exact = {"compute_mode": "donot_use_mm_for_euclid_dist"}
+    torch.testing.assert_close(
+        torch.cdist(near, near, **exact), torch.cdist(cosines, cosines, **exact), rtol=1e-3, atol=1e-2
+    )
+    # A loss of the distances alone has the same slope by the class vectors as through the cosines.
+    slopes = [torch.autograd.grad((rows[:15] - rows[15:]).square().sum(), vectors)[0] for rows in (near, cosines)]
+    torch.testing.assert_close(*slopes, rtol=1e-2, atol=1e-2)
 
 
 def test_intra_class_penalty():

@@ -72,7 +72,7 @@ def test_what_is_done_is_left_out() -> None:
 def test_test_rows_do_not_touch_the_choice() -> None:
     """Scrambled test labels change the scores and nothing that was chosen."""
     (part,) = labeled("sets", "published").parts()
-    found = candidates("sets", "RAML-KRR", rows=80)
+    found = candidates("sets", "RAML-KRR", rows=80, columns=6)
     chosen = recipe._choose("sets", part, found, 0, False)
     scrambled = type(part)(part.fold, part.X, part.y, part.X_test * 0, 1 - part.y_test)
     again = recipe._choose("sets", scrambled, found, 0, False)
@@ -112,7 +112,7 @@ def test_the_summary_says_who_is_not_better() -> None:
 def test_every_method_has_candidates_and_learners() -> None:
     for kind, methods in recipe.METHODS.items():
         for method in methods:
-            found = candidates(kind, method, rows=500)
+            found = candidates(kind, method, rows=500, columns=6)
             assert len({one.name for one in found}) == len(found)
             for one in found:
                 learner = one.learner(3, final=True)
@@ -120,6 +120,9 @@ def test_every_method_has_candidates_and_learners() -> None:
                 if learner is not None:
                     seeds = [value for name, value in learner.get_params().items() if name.endswith("random_state")]
                     assert set(seeds) == {3}
+                blends = {} if learner is None else learner.get_params()
+                if "blend" in blends:
+                    assert blends["blend"] == (0.0 if method.endswith(", as published") else "auto")
 
 
 def test_an_outcome_in_the_house_form(monkeypatch: pytest.MonkeyPatch) -> None:

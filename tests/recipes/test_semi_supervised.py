@@ -50,6 +50,15 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(semi_supervised, "ANGLES", (40.0, 50.0))
 
 
+def test_views_of_exemplars_are_on_the_scale_of_what_is_scored() -> None:
+    data = load_few_label_images("mnist", 0)
+    torch.manual_seed(0)
+    views = data.exemplars(data.pixels)
+    torch.testing.assert_close(data.standard(data.pixels), data.items)
+    assert abs(float(views.mean() - data.items.mean())) < 0.3
+    assert 0.5 < float(views.std() / data.items.std()) < 1.5
+
+
 def test_every_table_of_one_data_set(tmp_path: Any) -> None:
     calls: list[float] = []
     request = Request(quick=True, only=("mnist",), progress=lambda text, done: calls.append(done))

@@ -105,6 +105,9 @@ def test_label_sets_on_the_sphere(q: int) -> None:
 def test_numbers_and_classes_are_attainable() -> None:
     numbers = Numbers(np.random.default_rng(0).normal(size=60))
     assert smallest_eigenvalue(numbers.farthest * (1 - numbers.degrees()[0])) > -1e-9
+    # 4/range: f(u) = sign(y − u) over all thresholds; no larger factor is possible.
+    assert numbers.farthest == 4.0
+    assert smallest_eigenvalue(4.1 * (1 - numbers.degrees()[0])) < -0.01
     classes = ClassLabels(torch.arange(12) % 5)
     assert smallest_eigenvalue(classes.farthest * (1 - classes.degrees()[0])) > -1e-6
     # c = C/(C − 1) is the simplex, the largest that is possible.

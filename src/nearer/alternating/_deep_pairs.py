@@ -7,7 +7,6 @@ have length one and M has trace d, so that distances stay in one range. Edge ter
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ from nearer.estimators.partial._isdml import ISDML, density_edges
 from nearer.estimators.partial._lrml import LRML
 from nearer.estimators.partial._partly_labeled import Edges, PartlyLabeledLearner, neighbor_edges
 from nearer.estimators.partial._seraph import SERAPH
-from nearer.exceptions import NearerWarning
 from nearer.geometry import Mahalanobis, normalize
 
 __all__ = ["DeepAPIT", "DeepAPLLR", "DeepISDML", "DeepLRML", "DeepPairMetric", "DeepSERAPH"]
@@ -78,11 +76,8 @@ class DeepPairMetric:
         """M by the linear form on all embeddings, and the graph."""
         z = normalize(embeddings).double().numpy()
         codes = labels.numpy()
-        with warnings.catch_warnings():
-            # A metric that stopped early is taken as it is: the next partition starts again.
-            warnings.simplefilter("ignore", NearerWarning)
-            matrix = self.learner.fit(z, codes).mahalanobis_matrix()
-            edges = self.edges(z, codes)
+        matrix = self.learner.fit(z, codes).mahalanobis_matrix()
+        edges = self.edges(z, codes)
         factor = factor_psd(matrix * (len(matrix) / max(float(np.trace(matrix)), 1e-300))).T
         self.module.factor.data.copy_(torch.from_numpy(factor.copy()))
         self._labeled = (labels != -1).nonzero()[:, 0]
@@ -177,9 +172,7 @@ class DeepSERAPH(DeepPairMetric):
     """
 
     def __init__(self, in_features: int, *, mu: float = 0.5, eta: float = 1.0) -> None:
-        super().__init__(
-            in_features, SERAPH(mu=mu, eta=eta, max_iter=60, blend=0.0, random_state=0), edge_weight=mu
-        )
+        super().__init__(in_features, SERAPH(mu=mu, eta=eta, blend=0.0, random_state=0), edge_weight=mu)
         self.eta = eta
 
     def edges(self, embeddings: Array, codes: Array) -> Edges:
@@ -242,7 +235,7 @@ class DeepAPIT(DeepPairMetric):
         upper: float = 0.5,
         lower: float = 1.5,
     ) -> None:
-        super().__init__(in_features, APIT(n_neighbors=k, gamma=gamma, max_iter=3, blend=0.0, random_state=0))
+        super().__init__(in_features, APIT(n_neighbors=k, gamma=gamma, blend=0.0, random_state=0))
         self.k, self.gamma, self.upper, self.lower = k, gamma, upper, lower
 
     def edges(self, embeddings: Array, codes: Array) -> Edges:

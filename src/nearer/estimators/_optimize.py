@@ -69,11 +69,13 @@ def minimize(
     tol: float,
     verbose: int = 0,
     name: str = "L-BFGS",
+    solved: Callable[[Array, float, Array], bool] | None = None,
 ) -> tuple[Array, float, int, bool]:
     """Minimise from `start` (any shape) by L-BFGS: the point, its value, the iterations, and whether it converged.
 
     Converged means that an iteration lowered the value by less than `tol` of itself, or that the largest entry
-    of the gradient fell below `tol`.
+    of the gradient fell below `tol`, or that `solved`, asked after every iteration with the point, its value and
+    its gradient, said so.
 
     >>> point, value, _, converged = minimize(
     ...     lambda x: (float((x**2).sum()), 2 * x), np.ones(2), max_iter=9, tol=1e-9)
@@ -81,17 +83,25 @@ def minimize(
     (True, True)
     """
     count = 0
-    latest = [np.inf]
+    certified = False
+    latest: tuple[Array, float, Array] = (start, np.inf, start)
 
     def flat(x: Array) -> tuple[float, Array]:
+        nonlocal latest
         value, gradient = loss_and_gradient(x.reshape(start.shape))
-        latest[0] = value
+        latest = x.copy().reshape(start.shape), value, gradient
         return value, np.asarray(gradient, dtype=np.float64).ravel()
 
-    def step(_: Array) -> None:
-        nonlocal count
+    def step(x: Array) -> None:
+        nonlocal count, certified
         count += 1
-        report(verbose, name, count, latest[0], most=max_iter)
+        report(verbose, name, count, latest[1], most=max_iter)
+        if solved is not None:
+            if not np.array_equal(x, latest[0].ravel()):
+                flat(x)
+            certified = solved(*latest)
+            if certified:
+                raise StopIteration
 
     result = optimize.minimize(
         flat,
@@ -102,4 +112,5 @@ def minimize(
         options={"maxiter": max_iter, "ftol": tol, "gtol": tol, "maxfun": 20 * max_iter + 20},
     )
     # Status 2 is a line search that found nothing lower: at a kink of a hinge that is where descent ends.
-    return result.x.reshape(start.shape), float(result.fun), max(int(result.nit), 1), result.status in (0, 2)
+    converged = certified or result.status in (0, 2)
+    return result.x.reshape(start.shape), float(result.fun), max(int(result.nit), 1), converged

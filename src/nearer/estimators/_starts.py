@@ -14,7 +14,7 @@ from nearer.estimators._matrices import Array
 from nearer.estimators.neighbors._near import nearest_rows
 from nearer.exceptions import ParameterError, ShapeError
 
-__all__ = ["Init", "bring_neighbors_near", "centered", "start_components"]
+__all__ = ["Init", "bring_neighbors_near", "centered", "start_components", "working_unit"]
 
 Init = Literal["auto", "identity", "pca", "lda", "random"]
 
@@ -68,6 +68,19 @@ def centered(X: Any) -> Any:
            [ 1.]])
     """
     return X if sparse.issparse(X) else X - X.mean(axis=0)
+
+
+def working_unit(X: Any) -> float:
+    """What rows are divided by before a descent: 1, or a power of two for entries whose squares leave float32.
+
+    A descent takes its first step in the units of the map; where rows are of 1e30 and the map is of 1e−30, that
+    step is out of reach of any line search.
+
+    >>> working_unit(np.array([[3.0, -200.0]])), working_unit(np.array([[1e30]])) > 1e29
+    (1.0, True)
+    """
+    largest = float(abs(X).max()) if min(X.shape) else 0.0
+    return 1.0 if largest <= 1e8 else float(2.0 ** np.ceil(np.log2(largest)))
 
 
 def bring_neighbors_near(components: Array, X: Any, rng: np.random.RandomState, *, most: float = 200.0) -> Array:

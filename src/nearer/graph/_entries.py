@@ -23,7 +23,10 @@ class Entries:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Relative errors of R on the edges into sampled items, against columns solved to 1e-8."""
+    """Relative errors of R on the edges into sampled items, against columns solved to 1e-8.
+
+    It is a sample: `mean` and `percentile_99` estimate the errors of all edges and bound none of them.
+    """
 
     mean: float
     percentile_99: float

@@ -41,7 +41,7 @@ class VTHM(Miner):
     """Keep the pairs that occur in at least one violated triplet of the batch: P̃ = {s_ip < max_N s + λ},
     Ñ = {s_in > min_P s − λ}.
 
-    Related: with RAW this is the multi-similarity miner. Reference: section 3.3 of the pair-weighting paper.
+    Related: with RAW this is the multi-similarity miner. Reference: section 5.1 of the pair-weighting paper.
 
     >>> VTHM(margin=0.1).margin
     0.1

@@ -12,7 +12,7 @@ semi-definite. For each pairing of labels and function the largest such factor c
     distributions   Jensen–Shannon        c = 2/ln 2  ln 2 − JS is a kernel
     distributions   1 − cosine            c = 2       f = p/‖p‖
     distributions   Chebyshev, bounded KL none        brought to [0, 2]: in range, but not met by all at once
-    numbers         |y − y'|              c = 2/span  the triangle kernel
+    numbers         |y − y'|              c = 4/span  f(u) = sign(y − u) over all thresholds u of the span
 
 Reference: section B2 of the specification; Fuglede, Topsoe (2004) for Jensen–Shannon.
 """

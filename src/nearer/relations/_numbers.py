@@ -44,7 +44,7 @@ class Numbers(GradedRelation):
             both = torch.cat([self.queries, self.database])
             span = float(both.max() - both.min()) if both.numel() else 1.0
             span = span if span > 0 else 1.0  # all equal: every degree is 1
-        set_difference(self, Difference(l1, check_number(span, "span", above=0.0), 2.0))
+        set_difference(self, Difference(l1, check_number(span, "span", above=0.0), 4.0))
 
     def between(self, queries: Tensor, database: Tensor) -> Numbers:
         return Numbers(queries, database, span=self.largest, positive_from=self.positive_from)

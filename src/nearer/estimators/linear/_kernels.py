@@ -23,9 +23,12 @@ from nearer.estimators._matrices import Array, symmetric
 from nearer.estimators.linear._gmml import GMML
 from nearer.estimators.linear._lmnn import LMNN
 from nearer.estimators.linear._nca import NCA
-from nearer.exceptions import ShapeError
+from nearer.exceptions import NotFiniteError, ShapeError
 
 __all__ = ["KernelGMML", "KernelLMNN", "KernelLearner", "KernelNCA", "kernel_map"]
+
+# Squares of larger entries do not fit into float32.
+_WIDE = 1e15
 
 Kernel = Literal["rbf", "poly", "linear", "precomputed"]
 
@@ -109,7 +112,8 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
         rows = np.arange(n) if m == n else np.sort(check_random_state(self.random_state).permutation(n)[:m])
         self.landmark_rows_ = rows
         if kernel != "precomputed":
-            variance = float(X.var(dtype=np.float64))
+            with np.errstate(over="ignore"):
+                variance = float(X.var(dtype=np.float64))
             default = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
             self.gamma_ = default if self.gamma is None else check_number(self.gamma, "gamma", above=0)
             self.landmarks_ = X[rows]
@@ -124,10 +128,25 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
         options: dict[str, Any] = {} if self.kernel == "linear" else {"gamma": self.gamma_}
         if self.kernel == "poly":
             options |= {"degree": check_int(self.degree, "degree"), "coef0": 1.0}
-        return np.asarray(pairwise_kernels(X, self.landmarks_, metric=self.kernel, **options))
+        landmarks = self.landmarks_
+        if X.dtype == np.float32 and max(float(abs(X).max()), float(abs(landmarks).max())) > _WIDE:
+            X, landmarks = X.astype(np.float64), landmarks.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            try:
+                kernel = np.asarray(pairwise_kernels(X, landmarks, metric=self.kernel, **options))
+            except ValueError:  # scikit-learn refuses some of what it makes itself
+                kernel = np.array(np.nan)
+        if not np.isfinite(kernel).all():
+            raise NotFiniteError(
+                f"the {self.kernel} kernel must have finite entries, got NaN or infinity. Standardise the features."
+            )
+        return kernel
 
     def _embed(self, X: Array) -> Array:
         kernel = X[:, self.landmark_rows_] if self.kernel == "precomputed" else self._kernel(X)
+        if kernel.dtype != X.dtype and self.kernel != "precomputed":
+            kernel = kernel @ self.map_.astype(kernel.dtype)
+            return np.asarray(kernel.astype(X.dtype))
         result: Array = kernel.astype(X.dtype, copy=False) @ self.map_
         return result
 

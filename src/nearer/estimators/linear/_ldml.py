@@ -102,10 +102,10 @@ class LDML(PairSupervision, MatrixLearner):
             return value, np.append(gradient.ravel(), slope)
 
         start = np.append(np.eye(p).ravel(), 1.0)
-        point, _, self.n_iter_, converged = minimize(
+        point, _, self.n_iter_, self.converged_ = minimize(
             loss, start, max_iter=max_iter, tol=tol, verbose=self.verbose, name="LDML"
         )
-        if not converged:
+        if not self.converged_:
             warn_stopped_early("LDML", self.n_iter_)
         self.bias_ = float(point[-1])
         components = point[:-1].reshape(p, p) / unit

@@ -8,6 +8,7 @@ formed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
@@ -20,11 +21,11 @@ from nearer._validation import check_int, check_number
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import follow_iterations, minimize, report, warn_stopped_early
-from nearer.estimators._starts import Init, centered, start_components
+from nearer.estimators._starts import Init, centered, start_components, working_unit
 from nearer.estimators.neighbors._near import nearest_hits
 from nearer.exceptions import LabelError
 
-__all__ = ["LMNN", "Margins", "find_impostors", "lmnn_loss_and_gradient"]
+__all__ = ["LMNN", "Margins", "find_impostors", "lmnn_loss_and_gradient", "lmnn_objective"]
 
 _START = 2.0
 # Rows of a chunk of pairs: both sides of it stay in cache.
@@ -72,6 +73,11 @@ def find_impostors(Z: Array, starts: Array, radii: Array, most: int | None) -> t
     >>> find_impostors(np.array([[0.0], [1.0], [5.0]]), np.array([0, 1, 3]), np.array([2.0, 0.0, 0.0]), None)
     (array([0]), array([1]))
     """
+    left, right = zip(*_impostor_blocks(Z, starts, radii, most), strict=True)
+    return np.concatenate(left), np.concatenate(right)
+
+
+def _impostor_blocks(Z: Array, starts: Array, radii: Array, most: int | None) -> Iterator[tuple[Array, Array]]:
     n = len(Z)
     small = Z.astype(np.float32)
     # |z_l|² − 2 z_i·z_l < radius_i − |z_i|²: the terms of row i stay on the right, so one product does it.
@@ -80,7 +86,6 @@ def find_impostors(Z: Array, starts: Array, radii: Array, most: int | None) -> t
     bar = (radii - np.square(small).sum(axis=1)).astype(np.float32)
     step = max(1, _BLOCK_ENTRIES // n)
     buffer = np.empty((step, n), dtype=np.float32)
-    left, right = [], []
     for first, last in pairwise(starts.tolist()):
         for begin in range(first, last, step):
             end = min(begin + step, last)
@@ -93,9 +98,26 @@ def find_impostors(Z: Array, starts: Array, radii: Array, most: int | None) -> t
                 values, near = torch.topk(torch.from_numpy(distance), most, dim=1, largest=False, sorted=False)
                 i, place = np.nonzero(values.numpy() < bar[begin:end, None])
                 l = near.numpy()[i, place]
-            left.append(i + begin)
-            right.append(l)
-    return np.concatenate(left), np.concatenate(right)
+            yield i + begin, l
+
+
+def lmnn_objective(components: Array, X: Any, targets: Array, starts: Array, *, push: float = 0.5) -> float:
+    """The objective over all impostors, not only the listed ones, in float64, for rows X (n, p) sorted by class.
+
+    >>> X = np.array([[0.0], [1.0], [1.5]])
+    >>> lmnn_objective(np.eye(1), X, np.array([[1], [0], [-1]]), np.array([0, 2, 3]))
+    1.875
+    """
+    Z = np.asarray(X @ components.T, dtype=np.float64)
+    near = _target_squares(Z, targets)
+    total = (1 - push) * float(near[targets >= 0].sum())
+    # The search is in float32: a little more than the margin, and the hinge decides.
+    radii = (1 + near.max(axis=1)) * (1 + 1e-4) + 1e-5 * np.square(Z).sum(axis=1)
+    for anchors, impostors in _impostor_blocks(Z, starts, radii, None):
+        far = _pair_squares(Z, anchors, impostors)
+        for place in range(targets.shape[1]):
+            total += push * float(np.maximum(near[anchors, place] + 1 - far, 0).sum())
+    return total
 
 
 def lmnn_loss_and_gradient(
@@ -202,7 +224,8 @@ class LMNN(MetricLearner):
                 "the same class."
             )
         start = start_components(self.init, rows, codes[order], d, check_random_state(self.random_state))
-        A = self._solve(start, rows, targets, starts, push, most, max_iter, tol)
+        unit = working_unit(rows)
+        A = self._solve(start * unit, rows / unit, targets, starts, push, most, max_iter, tol) / unit
         self.components_ = A.astype(X.dtype, copy=False)
         return self
 
@@ -223,7 +246,7 @@ class LMNN(MetricLearner):
         typical = float(np.median(_target_squares(X @ A.T, targets)[targets >= 0]))
         A = A * np.sqrt(_START / typical) if typical > 0 else A
         compact = X.astype(np.float32)
-        best, best_A, converged = np.inf, A, False
+        best, best_A, self.converged_ = np.inf, A, False
         listed: Margins | None = None
         while True:
             Z = compact @ A.astype(np.float32).T
@@ -241,8 +264,8 @@ class LMNN(MetricLearner):
                 fresh = Margins(targets, merged // X.shape[0], merged % X.shape[0])
                 A = best_A
             if self.n_iter_ and abs(improved) <= tol * max(best, 1e-30):
-                converged = True
-            if converged or self.n_iter_ >= max_iter:
+                self.converged_ = True
+            if self.converged_ or self.n_iter_ >= max_iter:
                 break
             listed = fresh
 
@@ -254,8 +277,8 @@ class LMNN(MetricLearner):
             with follow_iterations(None):
                 A, _, done, _ = minimize(loss, A, max_iter=steps, tol=tol / 10)
             self.n_iter_ += done
-        self.objective_ = best
-        if not converged:
+        self.objective_ = lmnn_objective(best_A, X, targets, starts, push=push)
+        if not self.converged_:
             warn_stopped_early("LMNN", self.n_iter_)
         return best_A
 

@@ -103,10 +103,10 @@ class LSML(QuadrupletSupervision, MatrixLearner):
         def loss(components: Array) -> tuple[float, Array]:
             return lsml_loss_and_gradient(components, near, far, prior_weight=weight)
 
-        components, self.objective_, self.n_iter_, converged = minimize(
+        components, self.objective_, self.n_iter_, self.converged_ = minimize(
             loss, np.eye(X.shape[1]), max_iter=max_iter, tol=tol, verbose=self.verbose, name="LSML"
         )
-        if not converged:
+        if not self.converged_:
             warn_stopped_early("LSML", self.n_iter_)
         result: Array = components.T @ components / unit**2
         return result

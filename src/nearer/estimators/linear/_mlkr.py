@@ -15,7 +15,8 @@ from nearer._validation import check_int, check_number
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import minimize, warn_stopped_early
-from nearer.estimators._starts import Init, bring_neighbors_near, centered, start_components
+from nearer.estimators._starts import Init, bring_neighbors_near, centered, start_components, working_unit
+from nearer.exceptions import LabelError
 
 __all__ = ["MLKR", "mlkr_loss_and_gradient"]
 
@@ -106,6 +107,11 @@ class MLKR(MetricLearner):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X (n, p) and their numbers y (n,)."""
+        if np.asarray(y).dtype.kind in "US":
+            raise LabelError(
+                f"`y` must hold numbers, got text such as {str(np.ravel(y)[0])!r}. MLKR predicts numbers: convert "
+                f"them, or use NCA for classes."
+            )
         X, y = validate_data(
             self,
             X,
@@ -123,16 +129,18 @@ class MLKR(MetricLearner):
         spread = float(np.std(y))
         target = (np.asarray(y, dtype=np.float64) - np.mean(y)) / (spread if spread > 0 else 1.0)
         A = bring_neighbors_near(start_components(self.init, rows, None, d, rng), rows, rng)
+        unit = working_unit(rows)
+        A, rows = A * unit, rows / unit
         start = A
         n = rows.shape[0]
         if n > 5000:
             chosen = rng.permutation(n)[: n // 4]
             A = self._descend(A, start, rows[chosen], target[chosen], max_iter, tol)[0]
-        A, value, self.n_iter_, converged = self._descend(A, start, rows, target, max_iter, tol)
+        A, value, self.n_iter_, self.converged_ = self._descend(A, start, rows, target, max_iter, tol)
         self.objective_ = value / n
-        if not converged:
+        if not self.converged_:
             warn_stopped_early("MLKR", self.n_iter_)
-        self.components_ = A.astype(X.dtype, copy=False)
+        self.components_ = (A / unit).astype(X.dtype, copy=False)
         return self
 
     def _descend(

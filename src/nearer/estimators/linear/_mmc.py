@@ -101,9 +101,9 @@ class MMC(PairSupervision, MatrixLearner):
         scales = np.diag(scatters.similar + scatters.dissimilar)
         delta = take_differences(X, pairs[~similar, 0], pairs[~similar, 1])
         delta = delta[nonzero_pairs(delta, "MMC")]
-        matrix, self.objective_, self.n_iter_, converged = mmc_matrix(
+        matrix, self.objective_, self.n_iter_, self.converged_ = mmc_matrix(
             ridged(scatters.similar, scales, ridge), delta, max_iter=max_iter, tol=tol, verbose=self.verbose
         )
-        if not converged:
+        if not self.converged_:
             warn_stopped_early("MMC", self.n_iter_)
         return matrix

@@ -17,7 +17,7 @@ from nearer._validation import check_int, check_number
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import minimize, warn_stopped_early
-from nearer.estimators._starts import Init, bring_neighbors_near, centered, start_components
+from nearer.estimators._starts import Init, bring_neighbors_near, centered, start_components, working_unit
 from nearer.exceptions import LabelError
 
 __all__ = ["NCA", "nca_loss_and_gradient"]
@@ -129,13 +129,15 @@ class NCA(MetricLearner):
         rows = centered(X)[order].astype(np.float64, copy=False)
         A = start_components(self.init, rows, codes[order], d, rng)
         A = bring_neighbors_near(A, rows, rng)
+        unit = working_unit(rows)
+        A, rows = A * unit, rows / unit
         if rows.shape[0] > _WARM_UP_ABOVE:
             A = self._warm_up(A, rows, codes[order], rng, max_iter, tol)
-        A, value, self.n_iter_, converged = self._descend(A, rows, starts, max_iter, tol)
+        A, value, self.n_iter_, self.converged_ = self._descend(A, rows, starts, max_iter, tol)
         self.objective_ = -value / rows.shape[0]
-        if not converged:
+        if not self.converged_:
             warn_stopped_early("NCA", self.n_iter_)
-        self.components_ = A.astype(X.dtype, copy=False)
+        self.components_ = (A / unit).astype(X.dtype, copy=False)
         return self
 
     def _warm_up(

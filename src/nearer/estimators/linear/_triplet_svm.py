@@ -18,12 +18,13 @@ __all__ = ["TripletSVM", "triplet_svm"]
 
 
 def triplet_svm(
-    near: Array, far: Array, *, C: float = 1.0, max_iter: int = 500, tol: float = 1e-5, verbose: int = 0
+    near: Array, far: Array, *, C: float = 1.0, max_iter: int = 2000, tol: float = 1e-3, verbose: int = 0
 ) -> tuple[Array, int, bool]:
     """`min ½‖M‖² + C Σ ξ`, `⟨M, wwᵀ − vvᵀ⟩ ≥ 1 − ξ`, with v rows of `near` and w rows of `far`, both (m, p).
 
-    Solved in the dual, `max Σ α − ½ αᵀKα`, `0 ≤ α ≤ C`, with `K = (w·w')² − (w·v')² − (v·w')² + (v·v')²`. Returns
-    the matrix before projection, the iterations, and whether it converged.
+    Solved in the dual, `max Σ α − ½ αᵀKα`, `0 ≤ α ≤ C`, with `K = (w·w')² − (w·v')² − (v·w')² + (v·v')²`, until
+    the duality gap is below `tol` of the primal value. Returns the matrix before projection, the iterations, and
+    whether it converged.
 
     >>> M, _, _ = triplet_svm(np.array([[1.0]]), np.array([[2.0]]))
     >>> M.round(3)
@@ -31,16 +32,26 @@ def triplet_svm(
     """
     cross = np.square(far @ near.T)
     kernel = np.square(far @ far.T) - cross - cross.T + np.square(near @ near.T)
-    count, latest = [0], [0.0]
+    count, solved = 0, False
 
     def dual(alpha: Array) -> tuple[float, Array]:
         image = kernel @ alpha
-        latest[0] = float(alpha @ image / 2 - alpha.sum())
-        return latest[0], image - 1
+        return float(alpha @ image / 2 - alpha.sum()), image - 1
 
-    def step(_: Array) -> None:
-        count[0] += 1
-        report(verbose, "TripletSVM", count[0], latest[0], most=max_iter)
+    def gap_of(alpha: Array) -> tuple[float, float]:
+        """The primal value of M, and how far the dual value lies below it."""
+        image = kernel @ alpha
+        primal = float(alpha @ image / 2 + C * np.maximum(1 - image, 0).sum())
+        return primal, primal + float(alpha @ image / 2 - alpha.sum())
+
+    def step(alpha: Array) -> None:
+        nonlocal count, solved
+        count += 1
+        primal, gap = gap_of(alpha)
+        report(verbose, "TripletSVM", count, primal, most=max_iter)
+        solved = gap <= tol * primal
+        if solved:
+            raise StopIteration
 
     result = optimize.minimize(
         dual,
@@ -49,10 +60,12 @@ def triplet_svm(
         method="L-BFGS-B",
         bounds=optimize.Bounds(0, C),
         callback=step,
-        options={"maxiter": max_iter, "ftol": tol, "gtol": tol, "maxfun": 20 * max_iter},
+        options={"maxiter": max_iter, "ftol": 1e-15, "gtol": 1e-12, "maxfun": 20 * max_iter},
     )
+    primal, gap = gap_of(result.x)
     alpha = result.x[:, None]
-    return (far * alpha).T @ far - (near * alpha).T @ near, max(int(result.nit), 1), result.status in (0, 2)
+    solved = solved or gap <= tol * max(primal, 1e-12)
+    return (far * alpha).T @ far - (near * alpha).T @ near, max(int(result.nit), 1), solved
 
 
 class TripletSVM(TripletSupervision, MatrixLearner):
@@ -80,8 +93,8 @@ class TripletSVM(TripletSupervision, MatrixLearner):
         C: float = 1.0,
         n_neighbors: int = 1,
         max_anchors: int = 2000,
-        max_iter: int = 500,
-        tol: float = 1e-5,
+        max_iter: int = 2000,
+        tol: float = 1e-3,
         blend: float | str = "auto",
         random_state: Any = None,
         verbose: int = 0,
@@ -109,9 +122,9 @@ class TripletSVM(TripletSupervision, MatrixLearner):
         far = take_differences(X, triplets[:, 0], triplets[:, 2])
         kept = nonzero_pairs(np.concatenate([near, far]), "TripletSVM")
         unit = float(np.sqrt(np.square(np.concatenate([near, far])[kept]).sum(axis=1).mean()))
-        matrix, self.n_iter_, converged = triplet_svm(
+        matrix, self.n_iter_, self.converged_ = triplet_svm(
             near / unit, far / unit, C=C, max_iter=max_iter, tol=tol, verbose=self.verbose
         )
-        if not converged:
+        if not self.converged_:
             warn_stopped_early("TripletSVM", self.n_iter_)
         return project_psd(matrix) / unit**2

@@ -20,6 +20,7 @@ from nearer.estimators.neighbors._neighborhood_fitting import check_settings, fi
 from nearer.estimators.neighbors._neighborhood_training import learn_maps
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._asymmetric_regularizers import RegularizerName
+from nearer.losses.pairs._neighborhood import Inference
 from nearer.neighbors import vote
 
 __all__ = ["AsymmetricKNN", "KernelAsymmetricKNN"]
@@ -40,7 +41,10 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     distance to the k-th neighbour of the own class at the start. A share `validation` of the items is held out to
     find the number of epochs (at most `max_iter`), then all are fitted for as long. `n_iter_` says how long,
     `loss_` is the mean loss of the last epoch (NaN if the start was best), `validation_error_` the error of the
-    held-out votes (NaN if none were). k is cut to n − 1.
+    held-out votes (NaN if none were). "grams" and "factors" of `regularizer` hold both maps by themselves, and the
+    norms of one map hold that one only. `task_loss` (c, c), in the order of `classes_`, says what it costs to vote
+    for the class of the column, 1 where it is wrong by default; `inference` "greedy" is the pass of the reference,
+    which is not exact from three classes on. k is cut to n − 1.
 
     Reference: the asymmetric form of Trivedi, McAllester, Shakhnarovich (2014).
 
@@ -56,8 +60,10 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         n_neighbors: int = 3,
         margin: float = 3.0,
-        regularization: float = 1e-4,
+        regularization: float = 1e-2,
         regularizer: RegularizerName = "squared_w",
+        task_loss: Any = None,
+        inference: Inference = "exact",
         init: Init = "auto",
         max_iter: int = 30,
         lr: float = 0.01,
@@ -70,6 +76,8 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.margin = margin
         self.regularization = regularization
         self.regularizer = regularizer
+        self.task_loss = task_loss
+        self.inference = inference
         self.init = init
         self.max_iter = max_iter
         self.lr = lr
@@ -96,7 +104,7 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _fit(self, queries: Array, database: Array, y: Any) -> Self:
         check_classification_targets(y)
         self.classes_, self.codes_ = np.unique(y, return_inverse=True)
-        settings = check_settings(self, len(y), self.regularizer)
+        settings = check_settings(self, len(y), len(self.classes_), self.regularizer)
         self.k_ = settings.k
         margin = check_number(self.margin, "margin", above=0)
         share = check_number(self.validation, "validation", minimum=0, maximum=0.9)

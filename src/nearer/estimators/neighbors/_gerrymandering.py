@@ -24,6 +24,7 @@ from nearer.estimators.neighbors._neighborhood_training import (
     find_candidates,
     learn_maps,
 )
+from nearer.losses.pairs._neighborhood import Inference
 
 __all__ = ["GerrymanderingMetric", "learn_matrix"]
 
@@ -48,7 +49,7 @@ def learn_matrix(
         for batch in batches(n, generator):
             t += 1
             left = rows.queries[batch] @ U
-            pairs = choose_pairs(left, U, rows, candidates, batch, schedule.k)
+            pairs = choose_pairs(left, U, rows, candidates, batch, schedule)
             apart = rows.queries[batch][pairs.rows] - rows.database[pairs.items]
             slope = (apart * pairs.weights[:, None]).T @ apart / len(batch)
             total += float(pairs.task_loss.sum()) + len(batch) * float((slope * W).sum())
@@ -78,7 +79,9 @@ class GerrymanderingMetric(MetricLearner):
     held out to find the number of epochs (at most `max_iter`), then all rows are fitted for as long. `n_iter_`
     says how long, `loss_` is the mean loss of the last epoch (NaN if the start was best), `validation_error_` the
     error of the held-out votes (NaN if none were). `solver` "factor" is Adam on A; "matrix" is projected
-    sub-gradient descent on W as in the reference. k is cut to n − 1.
+    sub-gradient descent on W as in the reference. `task_loss` (c, c), in the order of `classes_`, says what it
+    costs to vote for the class of the column, 1 where it is wrong by default; `inference` "greedy" is the pass of
+    the reference, which is not exact from three classes on. k is cut to n − 1.
 
     Reference: Trivedi, McAllester, Shakhnarovich (2014).
 
@@ -94,7 +97,9 @@ class GerrymanderingMetric(MetricLearner):
         *,
         n_neighbors: int = 3,
         margin: float = 3.0,
-        regularization: float = 1e-4,
+        regularization: float = 1e-2,
+        task_loss: Any = None,
+        inference: Inference = "exact",
         init: Init = "auto",
         solver: Literal["factor", "matrix"] = "factor",
         max_iter: int = 30,
@@ -107,6 +112,8 @@ class GerrymanderingMetric(MetricLearner):
         self.n_neighbors = n_neighbors
         self.margin = margin
         self.regularization = regularization
+        self.task_loss = task_loss
+        self.inference = inference
         self.init = init
         self.solver = solver
         self.max_iter = max_iter
@@ -119,7 +126,7 @@ class GerrymanderingMetric(MetricLearner):
         """Learn from rows X (n, p) and their classes y (n,), of any type. One class leaves the start as it is."""
         X, codes = self._check_labeled(X, y)
         d = self._check_targets(X.shape[1])
-        settings = check_settings(self, len(codes))
+        settings = check_settings(self, len(codes), len(self.classes_))
         solver = check_choice(self.solver, "solver", ["factor", "matrix"])
         rng = check_random_state(self.random_state)
         rows = np.asarray(X - X.mean(axis=0), dtype=np.float64)

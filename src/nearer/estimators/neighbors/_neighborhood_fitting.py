@@ -15,8 +15,9 @@ from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import report
 from nearer.estimators.neighbors._near import nearest_rows
 from nearer.estimators.neighbors._neighborhood_training import Rows, Schedule, held_out_loss
-from nearer.exceptions import NearerWarning
+from nearer.exceptions import NearerWarning, ShapeError
 from nearer.losses.pairs._asymmetric_regularizers import RegularizerName
+from nearer.losses.pairs._neighborhood import NeighborhoodLoss
 
 __all__ = ["Fitted", "check_settings", "fit_maps", "hold_out", "scale_to_margin"]
 
@@ -76,18 +77,31 @@ def hold_out(codes: Array, share: float, rng: np.random.RandomState) -> Array:
     return chosen
 
 
-def check_settings(estimator: Any, n: int, regularizer: RegularizerName = "squared_w") -> Schedule:
-    """The settings that both estimators share, for n rows; k is cut to n − 1, with a warning."""
+def check_settings(estimator: Any, n: int, n_classes: int, regularizer: RegularizerName = "squared_w") -> Schedule:
+    """The settings that both estimators share, for n rows of so many classes; k is cut to n − 1, with a warning."""
     k = check_int(estimator.n_neighbors, "n_neighbors")
     if k > n - 1:
         warnings.warn(f"k = {k} is cut to the {n - 1} other rows there are.", NearerWarning, stacklevel=4)
     check_choice(regularizer, "regularizer", get_args(RegularizerName))
+    inference = check_choice(estimator.inference, "inference", ["exact", "greedy"])
+    table: Tensor | None = None
+    if estimator.task_loss is not None:
+        # The loss of the same name knows what may be in it.
+        checked = NeighborhoodLoss(task_loss=np.asarray(estimator.task_loss, dtype=np.float64)).task_loss
+        table = torch.as_tensor(checked)
+        if len(table) != n_classes:
+            raise ShapeError(
+                f"`task_loss` must have a row and a column for each of the {n_classes} classes, in the order of "
+                f"`classes_`, got {tuple(table.shape)}."
+            )
     return Schedule(
         k=min(k, n - 1),
         epochs=check_int(estimator.max_iter, "max_iter"),
         rate=check_number(estimator.lr, "lr", above=0),
         regularization=check_number(estimator.regularization, "regularization", minimum=0),
         regularizer=regularizer,
+        task_loss=table,
+        inference="exact" if inference == "exact" else "greedy",
     )
 
 
@@ -147,11 +161,9 @@ def _best_epoch(
         parts.append((Rows(*(one[outside] for one in rows)), Rows(*(one[~outside] for one in rows))))
         descents.append(descend(*start, parts[-1][1], schedule, torch.Generator().manual_seed(seed)))
     first = start[0], start[0] if start[1] is None else start[1]
-    best, best_epoch = _mean([held_out_loss(*first, *part, schedule.k) for part in parts]), 0
+    best, best_epoch = _mean([held_out_loss(*first, *part, schedule) for part in parts]), 0
     for epoch, state in enumerate(zip(*descents, strict=True), start=1):
-        score = _mean(
-            [held_out_loss(U, V, *part, schedule.k) for (U, V, _), part in zip(state, parts, strict=True)]
-        )
+        score = _mean([held_out_loss(U, V, *part, schedule) for (U, V, _), part in zip(state, parts, strict=True)])
         report(verbose, "held out", epoch, score[0], most=schedule.epochs)
         if score < best:
             best, best_epoch = score, epoch

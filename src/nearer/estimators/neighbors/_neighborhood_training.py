@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from nearer.losses.pairs._asymmetric_regularizers import RegularizerName, asymmetric_regularizer
-from nearer.losses.pairs._neighborhood import set_weights
-from nearer.losses.pairs._neighborhood_inference import Nearest, choose_sets, nearest_by_class
+from nearer.losses.pairs._neighborhood import Inference, set_weights
+from nearer.losses.pairs._neighborhood_greedy import choose_sets_greedily
+from nearer.losses.pairs._neighborhood_inference import Nearest, NeighborSets, choose_sets, nearest_by_class
 from nearer.losses.pairs._weighted_squares import sum_weighted_squares
 
 __all__ = [
@@ -59,6 +60,19 @@ class Schedule(NamedTuple):
     rate: float
     regularization: float
     regularizer: RegularizerName = "squared_w"
+    task_loss: Tensor | None = None
+    """What it costs to vote for the class of the column, (c, c); None for 1 where it is wrong."""
+    inference: Inference = "exact"
+
+    def penalties(self, codes: Tensor, classes: Tensor) -> Tensor:
+        """The cost of classes (q, c) for queries of classes `codes` (q,)."""
+        if self.task_loss is None:
+            return (classes != codes[:, None]).float()
+        return self.task_loss[codes[:, None], classes]
+
+    def choose(self, near: Nearest, penalties: Tensor) -> NeighborSets:
+        """Both sets of every query, exactly or by the greedy pass."""
+        return (choose_sets if self.inference == "exact" else choose_sets_greedily)(near, penalties)
 
 
 class Candidates(NamedTuple):
@@ -125,8 +139,11 @@ class Pairs(NamedTuple):
 
 
 @torch.no_grad()
-def choose_pairs(left: Tensor, V: Tensor, rows: Rows, candidates: Candidates, batch: Tensor, k: int) -> Pairs:
+def choose_pairs(
+    left: Tensor, V: Tensor, rows: Rows, candidates: Candidates, batch: Tensor, schedule: Schedule
+) -> Pairs:
     """Both inferences for a batch of mapped queries (b, d) on their lists, the database mapped by V (p', d)."""
+    k = schedule.k
     lists = candidates.items[batch].long()
     used, place = torch.unique(lists, return_inverse=True)
     # −1 stands for nothing; it is kept so that places need no shift.
@@ -139,24 +156,26 @@ def choose_pairs(left: Tensor, V: Tensor, rows: Rows, candidates: Candidates, ba
         torch.nn.functional.pad(values, (0, missing), value=math.inf),
         torch.nn.functional.pad(lists.gather(2, order), (0, missing), value=-1),
     )
-    penalties = (candidates.classes[batch] != rows.codes[batch, None]).to(values.dtype)
-    sets = choose_sets(near, penalties)
+    penalties = schedule.penalties(rows.codes[batch], candidates.classes[batch]).to(values.dtype)
+    sets = schedule.choose(near, penalties)
     i, j, weights = set_weights(sets)
     return Pairs(i, j, weights.to(left.dtype), torch.where(sets.feasible, sets.task_loss, 0.0))
 
 
-def batch_loss(U: Tensor, V: Tensor, rows: Rows, candidates: Candidates, batch: Tensor, k: int) -> Tensor:
+def batch_loss(
+    U: Tensor, V: Tensor, rows: Rows, candidates: Candidates, batch: Tensor, schedule: Schedule
+) -> Tensor:
     """The mean neighbourhood loss of some queries, on the graph of U (p, d) and V (p', d)."""
     left = rows.queries[batch] @ U
-    pairs = choose_pairs(left.detach(), V.detach(), rows, candidates, batch, k)
+    pairs = choose_pairs(left.detach(), V.detach(), rows, candidates, batch, schedule)
     items, place = torch.unique(pairs.items, return_inverse=True)
     sums = sum_weighted_squares(left, rows.database[items] @ V, pairs.rows, place, pairs.weights)
     return (sums + pairs.task_loss).clamp(min=0).mean()
 
 
-def held_out_loss(U: Tensor, V: Tensor, queries: Rows, database: Rows, k: int) -> tuple[float, float]:
+def held_out_loss(U: Tensor, V: Tensor, queries: Rows, database: Rows, schedule: Schedule) -> tuple[float, float]:
     """Error of the k-NN vote (ties count as wrong) and mean loss of held-out queries against the database."""
-    n_classes = int(max(database.codes.max(), queries.codes.max())) + 1
+    k, n_classes = schedule.k, int(max(database.codes.max(), queries.codes.max())) + 1
     left, right = queries.queries @ U, database.database @ V
     squares = right.square().sum(dim=1)
     step = max(1, _TILE // max(len(right), 4 * n_classes * k))
@@ -165,7 +184,8 @@ def held_out_loss(U: Tensor, V: Tensor, queries: Rows, database: Rows, k: int) -
         codes = queries.codes[start : start + step]
         tile = torch.addmm(squares, left[start : start + step], right.T, alpha=-2.0)
         near = nearest_by_class(tile, database.codes, n_classes, k)
-        sets = choose_sets(near, (codes[:, None] != torch.arange(n_classes)).to(tile.dtype))
+        all_classes = torch.arange(n_classes).expand(len(codes), -1)
+        sets = schedule.choose(near, schedule.penalties(codes, all_classes).to(tile.dtype))
         i, j, weights = set_weights(sets)
         sums = sum_weighted_squares(left[start : start + step], right, i, j, weights.to(tile.dtype))
         total += float((sums + torch.where(sets.feasible, sets.task_loss, 0.0)).clamp(min=0).sum())
@@ -214,7 +234,7 @@ def learn_maps(
                 candidates = find_candidates(rows.queries @ U, rows.database @ V, rows.codes, schedule.k)
         total, count = 0.0, 0
         for batch in batches(n, generator):
-            loss = batch_loss(U, V, rows, candidates, batch, schedule.k)
+            loss = batch_loss(U, V, rows, candidates, batch, schedule)
             total, count = total + float(loss.detach()) * len(batch), count + len(batch)
             if strength:
                 loss = loss + strength * asymmetric_regularizer(U, V, norm=schedule.regularizer)

@@ -17,14 +17,14 @@ class APIT(_NearPrior):
     """Affinity propagation with the information-theoretic prior: LogDet-near to ITML, smooth on the graph.
 
     X (n, p) and y (n,) with −1 for unlabelled rows -> (n, d). As `APLLR`, `blend` included, with M₀ from ITML on
-    the labelled rows.
+    the labelled rows, whose `n_iter_` and `converged_` are passed on.
 
     Reference: Dutta, Sekhar (2018), of which the LogDet form is a reconstruction.
 
     >>> rng = np.random.default_rng(0)
     >>> X = np.r_[rng.normal(size=(20, 2)), rng.normal(size=(20, 2)) + [6, 0]]
     >>> y = [0] * 5 + [-1] * 15 + [1] * 5 + [-1] * 15
-    >>> APIT(max_iter=200, random_state=0).fit(X, y).mahalanobis_matrix().shape
+    >>> APIT(random_state=0).fit(X, y).mahalanobis_matrix().shape
     (2, 2)
     """
 
@@ -36,7 +36,7 @@ class APIT(_NearPrior):
         gamma: float = 0.99,
         strength: float = 1.0,
         form: Literal["logdet", "frobenius"] = "logdet",
-        max_iter: int = 50,
+        max_iter: int = 500,
         blend: float | Literal["auto"] = "auto",
         random_state: Any = None,
     ) -> None:
@@ -51,9 +51,9 @@ class APIT(_NearPrior):
 
     def _prior(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:
         learner = ITML(max_iter=self.max_iter, blend=0.0, random_state=rng).fit(X, codes)
-        self.n_iter_ = learner.n_iter_
+        self.n_iter_, self.converged_ = learner.n_iter_, learner.converged_
         return learner.mahalanobis_matrix()
 
     def _learn(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:
-        self.n_iter_ = 1
+        self.n_iter_, self.converged_ = 1, True
         return super()._learn(X, codes, rng)

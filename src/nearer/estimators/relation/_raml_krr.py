@@ -216,20 +216,20 @@ class RAMLKRR(RelationLearner):
         mean_eigenvalue = self._mean_eigenvalue(sums)
         ridge = check_number(self.ridge, "ridge", minimum=0) * mean_eigenvalue + 1e-12 * mean_eigenvalue
         few = len(sums) <= _KERNEL_PAIRS and len(sums) < p * (p + 1) // 2
-        converged, self.n_iter_ = True, 1
+        self.converged_, self.n_iter_ = True, 1
         if ridge_on == "alpha" or solver == "kernel" or (solver == "auto" and few):
             delta = np.concatenate([part for _, part in sums.blocks()]).astype(np.float64)
             # The ridge of the released code is on α, whose equations hold the square of the kernel.
             strength = ridge if ridge_on == "metric" else ridge * mean_eigenvalue
             matrix, offset = krr_by_kernel(delta, g, ridge=strength, ridge_on=ridge_on, bias=bias)
         else:
-            matrix, offset, self.n_iter_, converged = krr_by_gradients(
+            matrix, offset, self.n_iter_, self.converged_ = krr_by_gradients(
                 sums, g, ridge=ridge, bias=bias, max_iter=max_iter, tol=tol
             )
         if psd == "constrained":
-            matrix, offset, self.n_iter_, converged = constrained_krr(
+            matrix, offset, self.n_iter_, self.converged_ = constrained_krr(
                 sums, g, matrix, ridge=ridge, bias=bias, max_iter=max_iter, tol=tol
             )
-        if not converged:
+        if not self.converged_:
             warn_stopped_early(type(self).__name__, self.n_iter_)
         return matrix, offset

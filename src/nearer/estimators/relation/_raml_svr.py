@@ -138,12 +138,14 @@ class RAMLSVR(RelationLearner):
         nu = None if self.nu is None else check_number(self.nu, "nu", above=0, maximum=1)
         solver = check_choice(self.solver, "solver", ["auto", "kernel", "features"])
         delta = np.concatenate([part for _, part in sums.blocks()])
-        self.n_iter_ = 1
+        self.n_iter_, self.converged_ = 1, True
         if nu is not None or solver == "kernel" or (solver == "auto" and len(sums) <= _KERNEL_PAIRS):
             return svr_by_kernel(delta, g, C=C, epsilon=epsilon, nu=nu, tol=tol)
         max_iter = check_int(self.max_iter, "max_iter")
-        matrix, offset, converged = svr_by_features(delta, g, C=C, epsilon=epsilon, max_iter=max_iter, tol=tol)
-        if not converged:
+        matrix, offset, self.converged_ = svr_by_features(
+            delta, g, C=C, epsilon=epsilon, max_iter=max_iter, tol=tol
+        )
+        if not self.converged_:
             self.n_iter_ = max_iter
             warn_stopped_early("RAMLSVR", max_iter)
         return matrix, offset

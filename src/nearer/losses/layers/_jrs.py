@@ -34,7 +34,7 @@ class JRSLoss(nn.Module):
     >>> JRSLoss()([torch.zeros(2, 3), torch.zeros(2, 2)], torch.tensor([0, 1])).item()   # alike in every layer
     1.0
 
-    Reference: Chu et al. 2020 (JRD), eqs. 6 and 7; N_pairs counts ordered pairs.
+    Reference: Chu et al. 2020 (JRD), eq. 3; N_pairs counts ordered pairs.
     """
 
     extra_repr = inner_settings
@@ -84,10 +84,15 @@ class JMMDLoss(JRSLoss):
         share = torch.nn.functional.one_hot(codes).to(rows[0].dtype)
         share = share / share.sum(0)
         logs: list[Tensor] = []
+        values: list[Tensor] = []
         for kernel, row in zip(self._kernels(len(rows)), rows, strict=True):
-            logs.append(_differentiable_log(kernel, row))
-        stacked = torch.stack(logs)
-        joint = stacked.exp().sum(0) if self.combine == "sum" else stacked.sum(0).exp()
+            found, is_log = _differentiable_kernel(kernel, row)
+            (logs if is_log else values).append(found)
+        if self.combine == "sum":
+            joint = torch.stack([*(log.exp() for log in logs), *values]).sum(0)
+        else:
+            # The unbounded ones meet as logarithms first.
+            joint = torch.stack([torch.stack(logs).sum(0).exp(), *values] if logs else values).prod(0)
         between = share.t() @ joint @ share
         c = len(classes)
         inside = between.diagonal().sum()
@@ -156,11 +161,12 @@ def class_layer(x: Tensor, vectors: Tensor) -> Tensor:
     """
     if len(vectors) <= vectors.shape[1]:
         return x @ vectors.t()
-    gram = vectors.t() @ vectors
-    # A little on the diagonal: few distinct proxies make it singular.
+    wide = vectors.double()
+    gram = wide.t() @ wide
+    # A little on the diagonal: few distinct proxies make it singular, and so little is nothing in single precision.
     jitter = 1e-7 * gram.diagonal().mean().detach() * torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     factor: Tensor = torch.linalg.cholesky(gram + jitter)
-    return x @ factor
+    return x @ factor.to(x.dtype)
 
 
 def pair_mean(
@@ -182,19 +188,23 @@ def pair_mean(
     return attach(value, layers, gradients)
 
 
-class _KernelLog(torch.autograd.Function):
-    """log k over all pairs of a batch with the kernel's own derivative."""
+class _KernelTable(torch.autograd.Function):
+    """k over all pairs of a batch, or log k where the kernel gives that, with the kernel's own derivative."""
 
     @staticmethod
     def forward(ctx: Any, kernel: Any, x: Tensor) -> Tensor:
         ctx.kernel = kernel
         tile = kernel.fitted(x).tile(slice(None), slice(None))
-        ctx.save_for_backward(x, x.new_ones(()) if tile.slope is None else tile.slope)
-        # A pair too far for single precision counts as the farthest that is not.
-        log: Tensor = (
-            tile.value.clamp_min(torch.finfo(x.dtype).tiny).log() if tile.log is None else tile.log.clone()
-        )
-        return log + math.log(tile.constant)
+        slope = x.new_ones(()) if tile.slope is None else tile.slope
+        found: Tensor
+        if tile.log is None:
+            found = tile.value * tile.constant
+            # The slope is that of log k.
+            ctx.save_for_backward(x, slope * found)
+        else:
+            found = tile.log + math.log(tile.constant)
+            ctx.save_for_backward(x, slope)
+        return found
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -209,9 +219,11 @@ class _KernelLog(torch.autograd.Function):
         return None, *refuse_second([x], [gradient])
 
 
-def _differentiable_log(kernel: Any, x: Tensor) -> Tensor:
-    log: Tensor = _KernelLog.apply(kernel, x)  # type: ignore[no-untyped-call]
-    return log
+def _differentiable_kernel(kernel: Any, x: Tensor) -> tuple[Tensor, bool]:
+    """The table of a kernel over a batch, and whether it is of logarithms."""
+    first = kernel.fitted(x[:1].detach()).tile(slice(None), slice(None))
+    table: Tensor = _KernelTable.apply(kernel, x)  # type: ignore[no-untyped-call]
+    return table, first.log is not None
 
 
 def checked_layers(layers: Sequence[Tensor], labels: Any) -> tuple[list[Tensor], Tensor]:

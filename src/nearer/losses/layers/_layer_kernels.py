@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -133,16 +135,32 @@ class _FittedLaplace:
 
 
 class Polynomial:
-    """k = (xᵀy + 1)^p; unbounded, so keep its weight small. A negative base counts as 0."""
+    """k = (xᵀy + 1)^p; unbounded, so keep its weight small, and of rows that point apart not small again.
+
+    With `clamped` a negative base counts as 0, which is another kernel: rows beyond a right angle and more are
+    then as unlike as can be.
+
+    >>> far = torch.tensor([[3.0], [-1.0]])
+    >>> [float(one.fitted(far).tile(slice(0, 1), slice(1, 2)).value) for one in (Polynomial(),
+    Polynomial(clamped=True))] [4.0, 0.0]
+    """
 
     __repr__ = settings_of
 
-    def __init__(self, *, degree: int = 2) -> None:
+    def __init__(self, *, degree: int = 2, clamped: bool = False) -> None:
         self.degree = check_int(degree, "degree")
+        self.clamped = clamped
 
-    def fitted(self, x: Tensor) -> _FittedProduct:
-        """Nothing depends on the batch."""
-        return _FittedProduct(x, self.degree)
+    def fitted(self, x: Tensor) -> _FittedPolynomial:
+        """Refuse a batch on which it would overflow."""
+        longest = float(x.detach().square().sum(1).max()) if len(x) else 0.0
+        if self.degree * math.log1p(longest) > LARGEST:
+            raise NotFiniteError(
+                f"The polynomial kernel of degree {self.degree} must have rows of squared length up to "
+                f"{math.expm1(LARGEST / self.degree):.3g}, got {longest:.3g}: it would overflow. Normalise this "
+                f"layer, or use a Gaussian."
+            )
+        return _FittedPolynomial(x, self.degree, self.clamped)
 
 
 class MomentGenerating:
@@ -150,7 +168,7 @@ class MomentGenerating:
 
     __repr__ = settings_of
 
-    def fitted(self, x: Tensor) -> _FittedProduct:
+    def fitted(self, x: Tensor) -> _FittedMoments:
         """Refuse a batch on which it would overflow."""
         longest = float(x.detach().square().sum(1).max()) if len(x) else 0.0
         if longest > LARGEST:
@@ -158,20 +176,15 @@ class MomentGenerating:
                 f"The moment-generating kernel must have rows of squared length up to {LARGEST:g}, got "
                 f"{longest:.3g}: e^x would overflow. Normalise this layer, or use a Gaussian."
             )
-        return _FittedProduct(x, None)
+        return _FittedMoments(x)
 
 
 class _FittedProduct:
-    def __init__(self, x: Tensor, degree: int | None) -> None:
-        self.x, self.degree = x, degree
-        self._total = torch.zeros_like(x)
+    """A kernel of the inner product alone: its gradient is a matrix product with the rows."""
 
-    def tile(self, rows: slice, columns: slice) -> KernelTile:
-        s = self.x[rows] @ self.x[columns].t()
-        if self.degree is None:
-            return KernelTile(None, log=s)
-        base = (s + 1).clamp_min(1e-12)
-        return KernelTile(None, log=self.degree * base.log(), slope=self.degree / base * (s > -1))
+    def __init__(self, x: Tensor) -> None:
+        self.x = x
+        self._total = torch.zeros_like(x)
 
     def pull(self, weights: Tensor, rows: slice, columns: slice, *, mirrored: bool) -> None:
         self._total[rows].addmm_(weights, self.x[columns])
@@ -180,3 +193,22 @@ class _FittedProduct:
 
     def gradient(self) -> Tensor:
         return self._total
+
+
+class _FittedPolynomial(_FittedProduct):
+    def __init__(self, x: Tensor, degree: int, clamped: bool) -> None:
+        super().__init__(x)
+        self.degree, self.clamped = degree, clamped
+
+    def tile(self, rows: slice, columns: slice) -> KernelTile:
+        base = self.x[rows] @ self.x[columns].t() + 1
+        if self.clamped:
+            base = base.clamp_min_(0)
+        # The engine wants the slope of log k, p/base; beside a base of 0 lies one with the same product k · slope.
+        base = torch.where(base.abs() < 1e-12, 1e-12, base)
+        return KernelTile(base**self.degree, slope=self.degree / base)
+
+
+class _FittedMoments(_FittedProduct):
+    def tile(self, rows: slice, columns: slice) -> KernelTile:
+        return KernelTile(None, log=self.x[rows] @ self.x[columns].t())

@@ -16,7 +16,7 @@ from nearer.exceptions import ParameterError, ShapeError
 
 __all__ = ["RegularizerName", "asymmetric_regularizer"]
 
-RegularizerName = Literal["squared_w", "w", "query_gram", "database_gram", "query", "database"]
+RegularizerName = Literal["squared_w", "w", "grams", "factors", "query_gram", "database_gram", "query", "database"]
 
 
 def asymmetric_regularizer(
@@ -32,15 +32,18 @@ def asymmetric_regularizer(
     |-------------------|------------|--------------------------|
     | "squared_w"       | `‖W‖_F²`   | `4 U(UᵀU + VᵀV)`         |
     | "w"               | `‖W‖_F`    | `2 U(UᵀU + VᵀV)/‖W‖_F`   |
+    | "grams"           | `‖UUᵀ‖_F + ‖VVᵀ‖_F` | `2 UUᵀU/‖UUᵀ‖_F` |
+    | "factors"         | `‖U‖_F + ‖V‖_F` | `U/‖U‖_F`           |
     | "query_gram"      | `‖UUᵀ‖_F`  | `2 UUᵀU/‖UUᵀ‖_F`         |
     | "database_gram"   | `‖VVᵀ‖_F`  | 0                        |
     | "query"           | `‖U‖_F`    | `U/‖U‖_F`                |
     | "database"        | `‖V‖_F`    | 0                        |
 
-    Where a norm is 0 its gradient is 0. Eqs 11 and 12 as printed, `2UUᵀU + 4VVᵀU` and `2VVᵀV + 4UUᵀV` in the layout
-    of the paper, are the gradient of neither `‖W‖_F` nor its square: they count the cross blocks twice.
-    `variant="as_printed"` (only with "squared_w") is the function they are the gradient of,
-    `½‖UUᵀ‖² + ½‖VVᵀ‖² + 2‖UVᵀ‖²`.
+    The last four hold one map only: the other may grow. Where a norm is 0 its gradient is 0.
+
+    Eqs 11 and 12 as printed, `2UUᵀU + 4VVᵀU` and `2VVᵀV + 4UUᵀV` in the layout of the paper, are the gradient of
+    neither `‖W‖_F` nor its square: they count the cross blocks twice. `variant="as_printed"` (only with
+    "squared_w") is the function they are the gradient of, `½‖UUᵀ‖² + ½‖VVᵀ‖² + 2‖UVᵀ‖²`.
 
     >>> U, V = torch.tensor([[1.0]]), torch.tensor([[2.0]])
     >>> asymmetric_regularizer(U, V).item(), asymmetric_regularizer(U, V, norm="w").item()
@@ -62,13 +65,14 @@ def asymmetric_regularizer(
         return query.square().sum() / 2 + database.square().sum() / 2 + 2 * (query * database).sum()
     if name == "squared_w":
         return (U.T @ U + V.T @ V).square().sum()
-    matrix = {
-        "w": lambda: U.T @ U + V.T @ V,
-        "query_gram": lambda: U.T @ U,
-        "database_gram": lambda: V.T @ V,
-        "query": lambda: U,
-        "database": lambda: V,
+    matrices = {
+        "w": lambda: [U.T @ U + V.T @ V],
+        "grams": lambda: [U.T @ U, V.T @ V],
+        "factors": lambda: [U, V],
+        "query_gram": lambda: [U.T @ U],
+        "database_gram": lambda: [V.T @ V],
+        "query": lambda: [U],
+        "database": lambda: [V],
     }[name]()
     # torch's norm has the sub-gradient 0 at 0.
-    size: Tensor = torch.linalg.matrix_norm(matrix)
-    return size
+    return torch.stack([torch.linalg.matrix_norm(one) for one in matrices]).sum()

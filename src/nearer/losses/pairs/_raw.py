@@ -1,4 +1,4 @@
-"""RAW, the relaxed adaptive weights of the pair-weighting paper, also known as the multi-similarity loss."""
+"""RAW, weights by relative and absolute similarity; also known as the multi-similarity loss."""
 
 from __future__ import annotations
 

@@ -15,12 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._validation import check_choice
-from nearer.datasets import load, stratified_split
+from nearer.datasets import stratified_split
 from nearer.datasets._digits import load_digits
 from nearer.estimators import ITML, LFDA, LMNN, NCA, AsymmetricKNN, Euclidean, GerrymanderingMetric
 from nearer.exceptions import NearerWarning
 from nearer.recipes._recipe import Measured, Outcome, Request
-from nearer.recipes.asymmetric._one_view import ONE_VIEW_METHODS, ONE_VIEW_SETS, K, measure_one_view, vote_error
+from nearer.recipes.asymmetric._one_view import (
+    ONE_VIEW_METHODS,
+    ONE_VIEW_SETS,
+    K,
+    measure_one_view,
+    one_view_data,
+    vote_error,
+)
 from nearer.reports import Picture, Section, Table
 from nearer.reports._style import ACCENT, MUTED, house_style, new_figure
 
@@ -110,7 +117,8 @@ def measure(request: Request) -> Iterator[Measured]:
             if table == "views":
                 yield Measured({**row, "error": _measure_view(problem, seed, method)}, load_digits().fingerprint())
             else:
-                yield Measured({**row, **measure_one_view(problem, seed, method)}, load(problem).fingerprint())
+                made_of = one_view_data(problem).fingerprint()
+                yield Measured({**row, **measure_one_view(problem, seed, method)}, made_of)
 
 
 def _plan(request: Request) -> list[tuple[str, str, str, int]]:

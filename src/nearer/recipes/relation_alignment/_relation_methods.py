@@ -1,29 +1,34 @@
 """The contestants of the relation-alignment tables: raw features, RAML, HRAML, and the linear learners beside them.
 
-A method is a list of candidates; which of them is used, and k, is decided on the training rows.
+A method is a list of candidates; which of them is used, and k, is decided on the training rows. A method "as
+published" has `blend=0`: no share of the identity, where the plain name takes the share that the training rows ask
+for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sklearn.pipeline import make_pipeline
 
 from nearer.estimators import GMML, HRAML, ITML, LDML, LMNN, RAMLKRR, RAMLSVR, DMLEig, DoubletSVM
 
-__all__ = ["OURS", "Candidate", "candidates"]
+__all__ = ["AS_PUBLISHED", "OURS", "RIVALS", "Candidate", "candidates"]
 
 OURS = ("RAML-SVR", "RAML-KRR", "HRAML")
-_OTHERS: dict[str, Callable[[int], Any]] = {
-    "ITML": lambda seed: ITML(random_state=seed),
-    "LDML": lambda seed: LDML(random_state=seed),
-    "LMNN": lambda seed: LMNN(random_state=seed),
-    "DSVM": lambda seed: DoubletSVM(random_state=seed),
-    "GMML": lambda seed: GMML(random_state=seed),
-    "DML-eig": lambda seed: DMLEig(random_state=seed),
+AS_PUBLISHED = ", as published"
+_OTHERS: dict[str, Callable[..., Any]] = {
+    "ITML": ITML,
+    "LDML": LDML,
+    "DSVM": DoubletSVM,
+    "GMML": GMML,
+    "DML-eig": DMLEig,
 }
+# LMNN has no blend: its only row is the published method.
+RIVALS = (*[one + more for one in _OTHERS for more in ("", AS_PUBLISHED)], "LMNN")
 
 
 @dataclass(frozen=True)
@@ -61,62 +66,93 @@ def _after_krr(name: str, quick: bool, **settings: Any) -> Candidate:
     return Candidate(name, lambda seed: stretched(seed, final=True), lambda seed: stretched(seed, final=False))
 
 
-def _ridges(*values: float) -> list[Candidate]:
+def _ridges(blend: float | str, *values: float) -> list[Candidate]:
+    def make(seed: int, ridge: float) -> RAMLKRR:
+        return RAMLKRR(ridge=ridge, blend=blend, random_state=seed)
+
+    return [Candidate(f"ridge={ridge:g}", partial(make, ridge=ridge)) for ridge in values]
+
+
+def _near_pairs(blend: float | str) -> list[Candidate]:
+    """Pairs of near rows only, as published for classes; M cut to its positive part, or the best positive M."""
+
+    def make(seed: int, psd: str) -> RAMLKRR:
+        return RAMLKRR(ridge=1.0, n_neighbors=10, n_random=0, psd=psd, max_iter=50, blend=blend, random_state=seed)
+
+    return [Candidate(f"ridge=1, near pairs, {psd}", partial(make, psd=psd)) for psd in ("project", "constrained")]
+
+
+def _many_pairs(blend: float | str) -> list[Candidate]:
+    """Sixty pairs of each row, and differences of label sets that do not count what neither row has."""
+
+    def make(seed: int, relation: str) -> RAMLKRR:
+        return RAMLKRR(ridge=1.0, relation=relation, n_neighbors=30, n_random=30, blend=blend, random_state=seed)
+
     return [
-        Candidate(f"ridge={ridge:g}", lambda seed, ridge=ridge: RAMLKRR(ridge=ridge, random_state=seed))  # type: ignore[misc]
-        for ridge in values
+        Candidate(f"ridge=1, {relation}, 60 pairs", partial(make, relation=relation))
+        for relation in ("cosine", "jaccard")
     ]
 
 
-def _near_pairs() -> list[Candidate]:
-    """Pairs of near rows only, as published for classes; M cut to its positive part, or the best positive M."""
-    found = []
-    for psd in ("project", "constrained"):
+def _tubes(blend: float | str) -> list[Candidate]:
+    def make(seed: int, tube: dict[str, Any]) -> RAMLSVR:
+        return RAMLSVR(**tube, blend=blend, random_state=seed)
 
-        def make(seed: int, psd: str = psd) -> RAMLKRR:
-            return RAMLKRR(ridge=1.0, n_neighbors=10, n_random=0, psd=psd, max_iter=50, random_state=seed)
-
-        found.append(Candidate(f"ridge=1, near pairs, {psd}", make))
-    return found
+    return [
+        Candidate(" ".join(f"{key}={value:g}" for key, value in tube.items()), partial(make, tube=tube))
+        for tube in ({"C": 1.0}, {"C": 1.0, "nu": 0.5})
+    ]
 
 
-def _many_pairs() -> list[Candidate]:
-    """Sixty pairs of each row, and differences of label sets that do not count what neither row has."""
-    found = []
-    for relation in ("cosine", "jaccard"):
+def _published_network(columns: int) -> Candidate:
+    """The settings of the released code: one network as wide as its input, plain descent, targets as they are."""
 
-        def make(seed: int, relation: str = relation) -> RAMLKRR:
-            return RAMLKRR(ridge=1.0, relation=relation, n_neighbors=30, n_random=30, random_state=seed)
+    def make(seed: int) -> HRAML:
+        return HRAML(
+            columns,
+            hidden=(100,),
+            scale="none",
+            networks=1,
+            epochs=20,
+            batch_size=40,
+            optimizer="sgd",
+            lr=1e-2,
+            dropout=0.0,
+            input_dropout=0.0,
+            bounded=True,
+            spread=0.2,
+            standardize=False,
+            random_state=seed,
+        )
 
-        found.append(Candidate(f"ridge=1, {relation}, 60 pairs", make))
-    return found
+    return Candidate("the released settings", make)
 
 
-def candidates(kind: str, method: str, *, rows: int, labels: int = 0, quick: bool = False) -> list[Candidate]:
-    """What a method may choose from, for one kind of labels, a number of training rows and of label columns.
+def candidates(
+    kind: str, method: str, *, rows: int, columns: int, labels: int = 0, quick: bool = False
+) -> list[Candidate]:
+    """What a method may choose from, for one kind of labels, training rows of so many columns, and label columns.
 
-    >>> [one.name for one in candidates("sets", "RAML-KRR", rows=100, quick=True)]
+    >>> [one.name for one in candidates("sets", "RAML-KRR", rows=100, columns=9, quick=True)]
     ['ridge=0.1']
     """
     if method == "raw features":
         return [Candidate("none", lambda seed: None)]
-    if method in _OTHERS:
-        return [Candidate("defaults", _OTHERS[method])]
-    if method == "RAML-KRR":
+    if method == "LMNN":
+        return [Candidate("defaults", lambda seed: LMNN(random_state=seed))]
+    name = method.removesuffix(AS_PUBLISHED)
+    blend = "auto" if name == method else 0.0
+    if name in _OTHERS:
+        settings = "defaults" if name == method else "blend=0"
+        return [Candidate(settings, lambda seed: _OTHERS[name](blend=blend, random_state=seed))]
+    if name == "RAML-KRR":
         if quick:
-            return _ridges(0.1)
+            return _ridges(blend, 0.1)
         more = {"classes": _near_pairs, "sets": _many_pairs}
-        return _ridges(0.1, 1.0, 10.0) + (more[kind]() if kind in more else [])
-    if method == "RAML-SVR":
-        tubes: list[dict[str, Any]] = [{"C": 1.0}, {"C": 1.0, "nu": 0.5}]
-        return [
-            Candidate(
-                " ".join(f"{key}={value:g}" for key, value in tube.items()),
-                lambda seed, tube=tube: RAMLSVR(**tube, random_state=seed),  # type: ignore[misc]
-            )
-            for tube in (tubes[:1] if quick else tubes)
-        ]
-    return _networks(kind, rows, labels, quick)
+        return _ridges(blend, 0.1, 1.0, 10.0) + (more[kind](blend) if kind in more else [])
+    if name == "RAML-SVR":
+        return _tubes(blend)[: 1 if quick else None]
+    return [_published_network(columns)] if name != method else _networks(kind, rows, labels, quick)
 
 
 def _networks(kind: str, rows: int, labels: int, quick: bool) -> list[Candidate]:

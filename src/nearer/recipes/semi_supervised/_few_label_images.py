@@ -19,7 +19,7 @@ from nearer.datasets._cifar10 import load_cifar10
 from nearer.datasets._fashion import load_fashion_mnist
 from nearer.datasets._mnist import load_mnist
 from nearer.geometry import ColorCNN, DigitsCNN
-from nearer.training._views import jiggled
+from nearer.training._views import exemplar_views, jiggled
 
 __all__ = ["DATASETS", "FewLabelImages", "load_few_label_images"]
 
@@ -39,8 +39,18 @@ class FewLabelImages:
     test: tuple[Tensor, Any]
     pixels: Tensor  # (n, c, h, w) in 0..1, for views that need colours
     note: str
+    mean: Tensor  # (1, c, 1, 1), of the pixels
+    spread: Tensor
     fingerprint: str = ""
     """Of the data set that it was made of."""
+
+    def standard(self, pixels: Tensor) -> Tensor:
+        """Pixels in 0..1 as the network sees `items`: every channel with mean 0 and spread 1."""
+        return (pixels - self.mean) / self.spread
+
+    def exemplars(self, pixels: Tensor) -> Tensor:
+        """Views of pixels in 0..1, which changes of colour need, on the scale of everything else."""
+        return self.standard(exemplar_views(pixels))
 
     @property
     def width(self) -> int:
@@ -96,5 +106,7 @@ def load_few_label_images(
         (standard(torch.from_numpy(test.take(rows).images())), test.y[rows]),
         pixels,
         data.note,
+        mean,
+        spread,
         data.fingerprint(),
     )

@@ -227,7 +227,7 @@ def _without_labels(method: str, data: FewLabelImages, seed: int, length: Length
     adam = torch.optim.Adam(encoder.parameters(), lr=RATE, weight_decay=DECAY)
     metric: Any = None
     if method == "Exemplar":
-        step: Any = ExemplarStep(encoder, adam, pixels, d)
+        step: Any = ExemplarStep(encoder, adam, pixels, d, views=data.exemplars)
     elif method == "RotNet":
         step = RotNetStep(encoder, adam, images, d)
     elif method == "NCE":

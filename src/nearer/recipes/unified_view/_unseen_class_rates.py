@@ -12,8 +12,8 @@ from collections.abc import Mapping
 __all__ = ["RATES", "WITH_CLASS_VECTORS", "rate_of"]
 
 WITH_CLASS_VECTORS = frozenset(
-    {"AMSoftmax", "JRD", "MRD", "JRD-C", "JRD-Pooling", "JMMD", "intra-class penalty", "Laplace", "poly-2"}
-    | {"poly-5", "MGF", "SoftTriple", "Proxy-NCA", *(f"JRD, α = {alpha}" for alpha in ("0.1", "0.3", "3", "10"))}
+    {"AMSoftmax", "JRD", "MRD", "JRD-C", "JRD-Pooling", "JMMD", "penalty", "Laplace", "poly-2", "poly-5"}
+    | {"poly-2, clamped", "MGF", "SoftTriple", "Proxy-NCA"}
 )
 # Data set: factor of rows with class vectors, factor of all others.
 RATES: Mapping[str, tuple[float, float]] = {"cars196_features": (2.5, 0.5)}
@@ -26,4 +26,5 @@ def rate_of(data: str, row: str) -> float:
     (2.5, 1.0)
     """
     vectors, pairs = RATES.get(data, (1.0, 1.0))
-    return vectors if row in WITH_CLASS_VECTORS else pairs
+    # "JRD, α = 3" is JRD.
+    return vectors if row in WITH_CLASS_VECTORS or row.split(", α = ")[0] in WITH_CLASS_VECTORS else pairs

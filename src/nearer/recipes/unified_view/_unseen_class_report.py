@@ -30,6 +30,7 @@ __all__ = [
     "recall_chart",
     "result_file",
     "summary_table",
+    "weight_curve",
 ]
 
 START = "untrained"
@@ -54,7 +55,9 @@ def measure_tables(tables: Tables, request: Request) -> Iterator[Measured]:
     classes, one seed.
     """
     sets, chosen = _asked(tables, request)
-    wanted: list[Row | None] = list({row.name: row for rows in chosen.values() for row in rows}.values())
+    wanted: list[Row | None] = list(
+        {row.name: row for rows in chosen.values() for row in rows if row.runs}.values()
+    )
     rates: Sequence[float | None] = RATES if request.tune else (None,)
     wanted = wanted if request.tune else [None, *wanted]
     seeds = 1 if request.quick or request.tune else request.seeds
@@ -172,16 +175,34 @@ def _sections(
                 mine = [line for line in lines if line["data"] == name and line["row"] in names]
                 if not mine:
                     continue
-                body = summary_table(mine, {row.name: row.printed for row in rows})
-                picture = Picture(recall_chart(mine, f"{name}: {table}"), "Recall@1 of every row with its error.")
+                order = [START, *(row.name for row in rows)]
+                mine.sort(key=lambda line: order.index(line["row"]))
+                body = summary_table(mine, {row.name: row.printed for row in rows}, rows)
+                places = {row.name: row.at for row in rows if row.at is not None}
+                if sum(line["row"] in places for line in mine) > 1:
+                    picture = Picture(weight_curve(mine, places, f"{name}: {table}"), "Recall@1, λ and d̂ over α.")
+                else:
+                    drawn = recall_chart(mine, f"{name}: {table}")
+                    picture = Picture(drawn, "Recall@1 of every row with its error.")
                 sections.append(Section(f"{titles[table]}: {name}", [body, picture]))
     return sections
 
 
-def summary_table(lines: Sequence[Mapping[str, Any]], printed: Mapping[str, Mapping[str, float] | None]) -> Table:
-    """Scores with their errors, one line per row, and the printed Recall@1."""
+def summary_table(
+    lines: Sequence[Mapping[str, Any]],
+    printed: Mapping[str, Mapping[str, float] | None],
+    rows: Sequence[Row] = (),
+) -> Table:
+    """Scores with their errors, one line per row, and the printed Recall@1; last the rows that cannot be run."""
     names = [key for key in lines[0] if f"{key} error" in lines[0]]
-    papers = {"cub200": "CUB", "cars196": "Cars", "sop": "SOP", "inshop": "In-shop"}
+    papers = {
+        "cub200": "CUB",
+        "cars196": "Cars",
+        "sop": "SOP",
+        "inshop": "In-shop",
+        "lambda": "λ",
+        "discrepancy": "d̂",
+    }
 
     def cell(line: Mapping[str, Any], key: str) -> str:
         digits = 2 if key == "discrepancy" else 1
@@ -195,6 +216,7 @@ def summary_table(lines: Sequence[Mapping[str, Any]], printed: Mapping[str, Mapp
     shown = {"map@r": "MAP@R", "lambda": "λ", "discrepancy": "d̂"}
     header = ["row", *(shown.get(name, name.replace("recall", "R")) for name in names), "printed R@1"]
     body = [[line["row"], *(cell(line, name) for name in names), there(line["row"])] for line in lines]
+    body += [[row.name, *["–"] * len(names), there(row.name)] for row in rows if not row.runs]
     best = max(range(len(lines)), key=lambda place: float(lines[place]["recall@1"]))
     return Table(header, body, emphasis=(best,))
 
@@ -225,4 +247,36 @@ def recall_chart(lines: Sequence[Mapping[str, Any]], title: str) -> Figure:
         axis.set_title(title)
         axis.grid(axis="x")
         axis.margins(x=0.12)
+    return figure
+
+
+def weight_curve(lines: Sequence[Mapping[str, Any]], places: Mapping[str, float], title: str) -> Figure:
+    """Recall@1, λ and d̂ over the weight α of a sweep; rows without a place are levels to compare with."""
+    shown = [("recall@1", "Recall@1, %"), ("lambda", "λ, %"), ("discrepancy", "d̂")]
+    shown = [(key, label) for key, label in shown if all(key in line for line in lines)]
+    swept = sorted((line for line in lines if line["row"] in places), key=lambda line: places[line["row"]])
+    with house_style():
+        figure = new_figure(2.9 * len(shown) + 0.6, 2.9)
+        axes = figure.subplots(1, len(shown), squeeze=False)[0]
+        for axis, (key, label) in zip(axes, shown, strict=True):
+            axis.errorbar(
+                [places[line["row"]] for line in swept],
+                [line[key] for line in swept],
+                yerr=[line[f"{key} error"] for line in swept],
+                fmt="o-",
+                color=ACCENT,
+                markersize=5,
+                capsize=3,
+            )
+            for line in lines:
+                if line["row"] not in places and line["row"] != START:
+                    axis.axhline(line[key], color=MUTED, linestyle="--", linewidth=1)
+                    axis.annotate(
+                        line["row"], (0.02, line[key]), xycoords=("axes fraction", "data"), color=MUTED, size=8
+                    )
+            axis.set_xscale("log")
+            axis.set_xlabel("α")
+            axis.set_title(label)
+            axis.grid()
+        figure.suptitle(title)
     return figure

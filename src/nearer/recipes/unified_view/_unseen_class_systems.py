@@ -16,6 +16,7 @@ from nearer.geometry import BoostedHeads, DecoupledEncoder, UnitLength
 from nearer.index import Index
 from nearer.losses import (
     ABIERLoss,
+    BIERLoss,
     BinomialDevianceLoss,
     DeMLLoss,
     EnergyConfusionLoss,
@@ -35,7 +36,7 @@ from nearer.training._loop import Moment
 from nearer.training._rebuilding import rebuild
 from nearer.training._samplers import Sampler
 
-__all__ = ["abier", "damlrrm", "deml", "ecaml", "hdc", "hdml", "htl", "smart_mining"]
+__all__ = ["abier", "bier", "damlrrm", "deml", "ecaml", "hdc", "hdml", "htl", "smart_mining"]
 
 
 def htl(data: UnseenClasses, network: Network, seed: int) -> Learner:
@@ -92,10 +93,20 @@ def hdc(data: UnseenClasses, network: Network, seed: int) -> Learner:
     return Learner(heads, HDCLoss(), make_sampler("classes", data, seed), heads)
 
 
+def bier(data: UnseenClasses, network: Network, seed: int) -> Learner:
+    """The embedding in three parts of growing width, each learning most from what those before got wrong."""
+    heads = _parts(network, seed)
+    return Learner(network, BIERLoss(heads.widths), make_sampler("classes", data, seed), network)
+
+
 def abier(data: UnseenClasses, network: Network, seed: int) -> Learner:
-    """The embedding in three parts of growing width that boost each other and are kept different by adversaries."""
+    """The same, and the parts are kept different by adversaries."""
+    return Learner(network, ABIERLoss(_parts(network, seed)), make_sampler("classes", data, seed), network)
+
+
+def _parts(network: Network, seed: int) -> BoostedHeads:
+    """Heads in the place of the network's own, with the shares of the paper: 96, 160 and 256 of 512."""
     d = network.dimension
-    # The shares of the paper: 96, 160 and 256 of 512.
     widths = (d * 3 // 16, d * 5 // 16, d - d * 3 // 16 - d * 5 // 16)
     heads = BoostedHeads(network.width, widths)
     if isinstance(network.head, nn.Linear) and not isinstance(network.trunk, SmallTrunk):
@@ -104,7 +115,7 @@ def abier(data: UnseenClasses, network: Network, seed: int) -> Learner:
         for part, chosen in zip(heads.parts, rows, strict=True):
             part.weight.data.copy_(network.head.weight.data[chosen])  # type: ignore[operator]
     network.head = heads
-    return Learner(network, ABIERLoss(heads), make_sampler("classes", data, seed), network)
+    return heads
 
 
 def ecaml(data: UnseenClasses, network: Network, seed: int) -> Learner:
@@ -124,6 +135,9 @@ def hdml(data: UnseenClasses, network: Network, seed: int) -> Learner:
         network.dimension,
         data.classes,
         epoch_steps=data.protocol.steps,
+        # The published 90 is for a loss of some tens; on unit vectors, where it is below 5, the hard negatives of
+        # the second epoch would be as near as the positive at once.
+        alpha=0.5,
         generator=torch.Generator().manual_seed(seed),
     )
     return Learner(network, loss, make_sampler("classes", data, seed), network)

@@ -42,7 +42,12 @@ __all__ = [
 ]
 
 # Recall@K of each data set as its papers print it.
-DEPTHS = {"sop": (1, 10, 100, 1000), "inshop": (1, 10, 20, 30, 40, 50)}
+DEPTHS = {
+    "cub200": (1, 2, 4, 8, 16, 32),
+    "cars196": (1, 2, 4, 8, 16, 32),
+    "sop": (1, 10, 100, 1000),
+    "inshop": (1, 10, 20, 30, 40, 50),
+}
 COMPARED = 1500
 
 
@@ -84,7 +89,14 @@ class Row:
     """Times the rate of class vectors of the data set."""
     build: Callable[[UnseenClasses, Network, int], Learner] | None = None
     printed: Mapping[str, float] | None = None
-    """Recall@1 of the paper by data set, for people to compare with."""
+    """Recall@1 of the paper by data set (and its λ and d̂), for people to compare with."""
+    at: float | None = None
+    """The weight α of a row of a sweep: its place on the axis of the curve."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is anything to run; a system of which too little is known has its printed numbers only."""
+        return self.loss is not None or self.build is not None
 
 
 @dataclass(eq=False)
