@@ -7,6 +7,8 @@ leaves the arithmetic alone, and folds linear parts that follow each other into 
 from __future__ import annotations
 
 import copy
+import os
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +18,7 @@ from nearer.exceptions import ParameterError
 from nearer.geometry._encoders import MLP, Chain, ColorCNN, DigitsCNN
 from nearer.geometry._mahalanobis import Mahalanobis
 from nearer.geometry._orthogonal import OrthogonalMap
+from nearer.geometry._saving import save_module
 from nearer.geometry._standardize import Standardize
 
 __all__ = ["SignedRoot", "UnitLength", "to_sequential"]
@@ -36,6 +39,10 @@ class UnitLength(nn.Module):
     def forward(self, rows: Any) -> Tensor:
         return nn.functional.normalize(torch.as_tensor(rows), dim=-1)
 
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a folder that `nearer.geometry.load` reads."""
+        return save_module(self, path)
+
 
 class SignedRoot(nn.Module):
     """The root of every entry with its sign: counts and activations get a spread that does not grow with them.
@@ -51,6 +58,10 @@ class SignedRoot(nn.Module):
     def forward(self, rows: Any) -> Tensor:
         x = torch.as_tensor(rows)
         return x.sign() * x.abs().sqrt()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a folder that `nearer.geometry.load` reads."""
+        return save_module(self, path)
 
 
 @torch.no_grad()
