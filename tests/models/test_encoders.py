@@ -268,7 +268,7 @@ def test_wrong_kinds_are_refused(folder: Path) -> None:
         (lambda: nearer.fit(table(), "topic", encoder=letters), ParameterError, "`text` must name the column"),
         (lambda: nearer.fit(table(), "topic", text="txt", encoder=letters), ParameterError, "Did you mean 'text'"),
         (
-            lambda: nearer.fit(table(), "topic", text="row", encoder=letters),
+            lambda: nearer.fit(table().assign(size=range(36)), "topic", text="size", encoder=letters),
             ShapeError,
             "must hold texts, got numb",
         ),
