@@ -272,3 +272,18 @@ def partial_labels() -> str:
         lines.append((name.replace("_", "-"), per_class, seeds, f"{raw:.1f}", *cells))
     header = ("data", "labels per class", "seeds", "features", *(f"`{learner}`" for learner in learners))
     return markdown(header, lines) + source(rows)
+
+
+@table("encoders")
+def encoders() -> str:
+    """Features of an encoder → the metric learned on them, mean ± deviation over the seeds."""
+    if not measured("encoders"):
+        return ""
+    from nearer.recipes.encoders._encoders import SCORES, cells, summary
+
+    rows = load("encoders")
+    lines = [
+        (line["set"], line["encoder"], f"{line['train']:,}", f"{line['held_out']:,}", *cells(line), line["runs"])
+        for line in summary(rows)
+    ]
+    return markdown(("data", "encoder", "train", "held out", *SCORES, "runs"), lines) + source(rows)

@@ -111,6 +111,11 @@ def fit(
     id_: Annotated[str | None, typer.Option("--id", help="The column that names each row in results.")] = None,
     keep: Annotated[list[str] | None, typer.Option(help="A column to keep for searches; repeat it.")] = None,
     unlabeled: Annotated[str | None, typer.Option(help="The value that means: no label. [-1]")] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="Photos and texts: efficientnet-lite0, minilm or none. [the installed one]"),
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="The column of texts that the encoder reads.")] = None,
     unreadable: Annotated[str | None, typer.Option(help="Damaged images: raise or skip. [raise]")] = None,
     standardize: Annotated[bool | None, typer.Option(help="Bring every feature to one scale first. [yes]")] = None,
     held_out: Annotated[float | None, typer.Option(help="Share of the rows kept for the scores. [0.2]")] = None,
@@ -142,7 +147,9 @@ def fit(
     \b
     Examples:
       nearer fit data.csv --label class
-      nearer fit photos/ --epochs 30 --out photo-model
+      nearer fit photos/ --out photo-model
+      nearer fit questions.csv -l topic --text question
+      nearer fit photos/ --encoder none --epochs 30
       nearer fit songs.csv -l calm -l happy -l sad
       nearer fit customers.csv -l churned --id customer --keep name --ignore notes
       nearer fit data.csv -l class --loss CircleLoss --set gamma=64

@@ -22,6 +22,11 @@ DATA_KEYS: dict[str, tuple[Any, str]] = {
     "id": (None, "the column that names each row in results; not a feature"),
     "keep": (None, "columns to keep beside the rows for people and searches; not features"),
     "unlabeled": ("-1", "the value that means: no label (an empty cell always does)"),
+    "encoder": (
+        None,
+        "what turns photos or texts into features: efficientnet-lite0, minilm, none (a small network)",
+    ),
+    "text": (None, "the column of texts that the encoder reads; the others are then no features"),
     "unreadable": ("raise", "what to do about damaged images: raise or skip"),
     "out": ("model", "the model folder to write"),
 }

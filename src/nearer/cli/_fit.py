@@ -24,6 +24,7 @@ from nearer.datasets import Dataset
 from nearer.evaluation import Comparison
 from nearer.exceptions import ParameterError
 from nearer.models._card import save_fitted
+from nearer.models._encoded import NO_PHOTOS_EXTRA
 from nearer.models._fitting import Fitted, fit_model
 from nearer.models._settings import FitSettings
 from nearer.training import ProgressBar, process_group
@@ -62,7 +63,8 @@ def run_fit(
         agree(False)
         console = Console(stderr=True, quiet=quiet or rank() != 0)
         label, features, ignore, keep = (_listed(about[name]) for name in ("label", "features", "ignore", "keep"))
-        with _busy(console, "reading the data"):
+        # Encoding shows a bar of its own, and a terminal has room for one.
+        with nullcontext() if about["text"] or Path(about["data"]).is_dir() else _busy(console, "reading the data"):
             data = load_data(
                 Path(about["data"]),
                 label=label,
@@ -72,9 +74,14 @@ def run_fit(
                 keep=keep,
                 unlabeled=None if about["unlabeled"] is None else str(about["unlabeled"]),
                 unreadable=about["unreadable"],
+                encoder=about["encoder"],
+                text=about["text"],
+                progress=not quiet,
             )
         if not quiet:
             console.print(_summary(data), highlight=False)
+            if data.all.x.dtype.kind == "U" and about["encoder"] is None:
+                console.print(NO_PHOTOS_EXTRA, highlight=False, markup=False)
         if data.skipped:
             console.print(
                 f"{len(data.skipped)} images could not be read and were left out: {', '.join(data.skipped[:3])}"
@@ -140,7 +147,7 @@ def command_line(about: Mapping[str, Any], settings: FitSettings) -> str:
     for name in ("label", "features", "ignore", "keep"):
         for one in _listed(about[name]):
             words += [f"--{name}", one]
-    for name in ("id", "unlabeled", "unreadable", "out"):
+    for name in ("id", "encoder", "text", "unlabeled", "unreadable", "out"):
         if about[name] != DATA_KEYS[name][0]:
             words += [f"--{name}", str(about[name])]
     for name, (default, _) in FitSettings.described().items():
@@ -187,7 +194,8 @@ def _show(fitted: Fitted, out: Path, *, again: str, quiet: bool) -> None:
 def _summary(data: Dataset) -> str:
     """Rows, columns, classes and what was done to the columns, before anything is learned."""
     part = data.all
-    lines = [f"{data.name}: {len(part):,} rows; labels: {data.kind}"]
+    what = "rows" if data.encoder is None else f"{data.encoder.kind} by {data.encoder.name}"
+    lines = [f"{data.name}: {len(part):,} {what}; labels: {data.kind}"]
     if part.y.ndim == 1 and data.kind in ("classes", "partial") and (part.y >= 0).any():
         counts = np.bincount(part.y[part.y >= 0])
         lines[0] += f", {len(data.class_names)} classes of {counts.min():,} to {counts.max():,} rows"

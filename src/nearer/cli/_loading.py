@@ -7,15 +7,23 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nearer.datasets import Dataset
-from nearer.datasets._anything import Columns, as_dataset
+from nearer.datasets._anything import Columns
 from nearer.exceptions import NearerError
 from nearer.models import Model
+from nearer.models._encoded import Reading, read_items
 
 __all__ = ["load_data", "load_for"]
 
 # The words of the library and those of the command line.
 _WORDS = (("label=", "--label "), ("ignore=", "--ignore "), ("unreadable='skip'", "--unreadable skip"))
-_NAMES = (("`label`", "`--label`"), ("`ignore`", "`--ignore`"), ("`path`", "DATA"), ("`features`", "`--features`"))
+_NAMES = (
+    ("`label`", "`--label`"),
+    ("`ignore`", "`--ignore`"),
+    ("`path`", "DATA"),
+    ("`features`", "`--features`"),
+    ("`encoder`", "`--encoder`"),
+    ("`text`", "`--text`"),
+)
 
 
 @contextmanager
@@ -42,18 +50,24 @@ def load_data(
     keep: Sequence[str] = (),
     unlabeled: str | None = "-1",
     unreadable: str = "raise",
+    encoder: str | None = None,
+    text: str | None = None,
+    progress: bool = True,
 ) -> Dataset:
-    """A table or a folder of images; one label column gives classes, several label sets or distributions."""
+    """A table, or photos or texts through an encoder; one label column gives classes, several sets or
+    distributions.
+    """
     named: list[str | int] = [_position(one, path) for one in label]
     columns = Columns(ids=ids, keep=tuple(keep), ignore=tuple(ignore), features=tuple(features))
     with told_as_flags():
-        return as_dataset(
-            path,
-            (named[0] if len(named) == 1 else named) if named else None,
-            columns=columns,
-            unlabeled=unlabeled,
+        reading = Reading(
+            encoder,
+            text=text,
             unreadable=unreadable,
+            unlabeled=unlabeled,
+            progress=None if progress else False,
         )
+        return read_items(path, (named[0] if len(named) == 1 else named) if named else None, columns, reading)
 
 
 def load_for(model: Model, path: Path, *, label: Sequence[str] = ()) -> Dataset:

@@ -146,6 +146,8 @@ def run_export(model: Path, *, out: Path, as_json: bool) -> None:
 
 
 def _image(path: Path, machine: Model) -> Any:
+    if machine.inputs.encoder is not None:
+        return machine.features(path)
     if machine.inputs.kind != "images":
         raise ShapeError(f"QUERY must be a row number: the model takes features, got {path.name!r}.")
     from nearer.datasets import Split

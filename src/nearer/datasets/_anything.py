@@ -35,6 +35,8 @@ class Columns:
     ignore: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     """The only columns to learn from, if any are named."""
+    text: str | None = None
+    """The column of texts that an encoder reads; the other columns are then no features."""
 
 
 def as_dataset(

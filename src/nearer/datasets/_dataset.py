@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from nearer.datasets._image_files import load_image
+from nearer.datasets._image_files import crop_image, load_image
 from nearer.datasets._source import Source
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.relations._kinds import Kind, kind_of
@@ -101,11 +101,12 @@ class Split:
         flat = x.reshape(len(x), int(np.prod(x.shape[1:]))).astype(np.float32)
         return flat / np.float32(255) if x.dtype == np.uint8 else flat
 
-    def images(self, rows: Any = None, *, size: int | tuple[int, int] | None = None) -> Array:
+    def images(self, rows: Any = None, *, size: int | tuple[int, int] | None = None, crop: bool = False) -> Array:
         """The items as a new float32 array (n, channels, h, w) for a network; bytes divided by 255.
 
         `rows` limits it to some items, which matters when the images are files. `size` (one number, or height and
-        width) is how large the files are made; it is needed when they differ.
+        width) is how large the files are made; it is needed when they differ. They are stretched to it, or with
+        `crop` scaled with their aspect ratio and cut to the middle.
 
         >>> Split(np.zeros((5, 8, 9), np.uint8), np.zeros(5)).images([0, 1]).shape
         (2, 1, 8, 9)
@@ -113,7 +114,11 @@ class Split:
         part = self if rows is None else self.take(rows)
         x = part.x
         if x.dtype.kind == "U":
-            files = [load_image((part.root or Path()) / str(name), size) for name in x]
+            places = [(part.root or Path()) / str(name) for name in x]
+            if crop and size is not None:
+                files = [crop_image(load_image(place), size) for place in places]
+            else:
+                files = [load_image(place, size) for place in places]
             shapes = {file.shape for file in files}
             if len(shapes) > 1:
                 raise ShapeError(
@@ -153,6 +158,8 @@ class Dataset:
     """The `Cleaning` that made the features of a table, for new tables of the same columns."""
     columns: Any = None
     """Which `Columns` of the table are labels, ids and kept."""
+    encoder: Any = None
+    """The frozen encoder that made the features of photos or texts, for new ones."""
     extra: Mapping[str, Array] = field(default_factory=dict)
 
     @property

@@ -13,7 +13,7 @@ from nearer._limits import check_limit, limit
 from nearer._validation import check_choice, check_int
 from nearer.exceptions import CorruptFileError, LimitError, MissingDataError, NearerError
 
-__all__ = ["IMAGE_SUFFIXES", "list_images", "load_image", "why_unreadable"]
+__all__ = ["IMAGE_SUFFIXES", "crop_image", "list_images", "load_image", "why_unreadable"]
 
 _KINDS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 IMAGE_SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
@@ -60,6 +60,32 @@ def load_image(
     if shape is not None and plain.size != shape:
         plain = plain.resize(shape, image_module.Resampling.BILINEAR)
     return np.array(plain)
+
+
+def crop_image(
+    image: np.ndarray[Any, Any], size: int | tuple[int, int], *, resize: int | None = None
+) -> np.ndarray[Any, Any]:
+    """An image (h, w, 3) or (h, w) of bytes at another size without stretching it.
+
+    It is scaled until its short side is `resize` long (by default as small as `size` allows), bilinear and with
+    smoothing when it shrinks, and `size` (height and width, or one number) is cut out of its middle.
+
+    >>> crop_image(np.zeros((40, 80, 3), np.uint8), 20).shape
+    (20, 20, 3)
+    """
+    height, width = size if isinstance(size, tuple) else (size, size)
+    check_int(height, "size"), check_int(width, "size")
+    old_height, old_width = image.shape[:2]
+    scale = max(height / old_height, width / old_width)
+    if resize is not None:
+        scale = max(scale, check_int(resize, "resize") / min(old_height, old_width))
+    new_height, new_width = max(height, round(old_height * scale)), max(width, round(old_width * scale))
+    if (new_height, new_width) != (old_height, old_width):
+        image_module = _pillow()
+        plain = image_module.fromarray(image).resize((new_width, new_height), image_module.Resampling.BILINEAR)
+        image = np.array(plain)
+    top, left = (new_height - height) // 2, (new_width - width) // 2
+    return image[top : top + height, left : left + width]
 
 
 def why_unreadable(path: str | os.PathLike[str]) -> str | None:

@@ -15,6 +15,7 @@ from nearer.geometry._asymmetric import AsymmetricMap, TwoEncoders
 from nearer.geometry._encoders import MLP, Chain, ColorCNN, DigitsCNN
 from nearer.geometry._mahalanobis import Mahalanobis
 from nearer.geometry._orthogonal import OrthogonalMap
+from nearer.geometry._plain import SignedRoot, UnitLength
 from nearer.geometry._saving import FORMAT, VERSION
 from nearer.geometry._standardize import Standardize
 
@@ -28,8 +29,10 @@ _KINDS: tuple[type[nn.Module], ...] = (
     MLP,
     Mahalanobis,
     OrthogonalMap,
+    SignedRoot,
     Standardize,
     TwoEncoders,
+    UnitLength,
 )
 # What a forged description can end in; all of it means that class, settings and tensors do not belong together.
 REFUSED = (

@@ -7,6 +7,9 @@ leaves the arithmetic alone, and folds linear parts that follow each other into 
 from __future__ import annotations
 
 import copy
+import os
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +18,10 @@ from nearer.exceptions import ParameterError
 from nearer.geometry._encoders import MLP, Chain, ColorCNN, DigitsCNN
 from nearer.geometry._mahalanobis import Mahalanobis
 from nearer.geometry._orthogonal import OrthogonalMap
+from nearer.geometry._saving import save_module
 from nearer.geometry._standardize import Standardize
 
-__all__ = ["UnitLength", "to_sequential"]
+__all__ = ["SignedRoot", "UnitLength", "to_sequential"]
 
 
 class UnitLength(nn.Module):
@@ -28,8 +32,36 @@ class UnitLength(nn.Module):
             [0.0000, 0.0000]])
     """
 
-    def forward(self, rows: Tensor) -> Tensor:
-        return nn.functional.normalize(rows, dim=-1)
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings: dict[str, Any] = {}
+
+    def forward(self, rows: Any) -> Tensor:
+        return nn.functional.normalize(torch.as_tensor(rows), dim=-1)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a folder that `nearer.geometry.load` reads."""
+        return save_module(self, path)
+
+
+class SignedRoot(nn.Module):
+    """The root of every entry with its sign: counts and activations get a spread that does not grow with them.
+
+    >>> SignedRoot()(torch.tensor([[4.0, -9.0, 0.0]]))
+    tensor([[ 2., -3.,  0.]])
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings: dict[str, Any] = {}
+
+    def forward(self, rows: Any) -> Tensor:
+        x = torch.as_tensor(rows)
+        return x.sign() * x.abs().sqrt()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a folder that `nearer.geometry.load` reads."""
+        return save_module(self, path)
 
 
 @torch.no_grad()
@@ -59,6 +91,8 @@ def to_sequential(module: nn.Module) -> nn.Sequential:
 def _layers(module: nn.Module) -> list[nn.Module]:
     if isinstance(module, Chain):
         return [layer for part in module.parts for layer in _layers(part)]
+    if isinstance(module, UnitLength | SignedRoot):
+        return [type(module)()]
     if isinstance(module, Standardize):
         scale = 1 / module.scale.double()
         return [_linear(scale.diag(), -module.mean.double() * scale, module.scale.dtype)]

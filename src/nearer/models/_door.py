@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from nearer._validation import check_choice
 from nearer.datasets import Dataset
-from nearer.datasets._anything import Columns, as_dataset
+from nearer.datasets._anything import Columns
 from nearer.evaluation import Comparison
 from nearer.exceptions import LabelError, ParameterError
+from nearer.models._encoded import NO_PHOTOS_EXTRA, Reading, read_items
 from nearer.models._fitting import fit_model
 from nearer.models._model import Model
 from nearer.models._problem import CLASSES, Problem
@@ -36,6 +38,10 @@ def fit(
     ids: str | None = None,
     keep: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    encoder: Any = None,
+    encoder_settings: Mapping[str, Any] | None = None,
+    text: str | None = None,
+    unreadable: str = "raise",
     settings: Mapping[str, Any] | None = None,
     seed: int = 0,
     verbose: bool = False,
@@ -44,7 +50,8 @@ def fit(
 
     Args:
         data: a DataFrame (pandas, polars, Arrow, Hugging Face), an array, tensor or sparse matrix (n, p), a pair
-            `(X, y)`, the path of a table or of a folder of images, or a `Dataset`.
+            `(X, y)`, the path of a table or of a folder of photos, a list of texts or of the paths of photos, or a
+            `Dataset`.
         y: the name of the label column (several for label sets and distributions), or the labels: classes with −1
             or None for unlabelled rows, a 0/1 matrix, rows that sum to one, numbers. What they are is found and
             said.
@@ -57,6 +64,13 @@ def fit(
         ids: the column that names each row in results.
         keep: columns kept beside the rows for people and searches; not features.
         ignore: columns to leave out.
+        encoder: what turns photos and texts into features, as it is: "efficientnet-lite0", "minilm", a torch module
+            or timm model, a SentenceTransformer, or a function from a list of items to rows (n, p). None takes the
+            installed one for photos and texts, False learns a small network on photos.
+        encoder_settings: of a torch module on photos: size, resize, mean, std, colors ("rgb" or "bgr"), by default
+            those of its config; of a function: the name under which its features are kept on disk.
+        text: the column of a table that the encoder reads; the other columns are then no features.
+        unreadable: "raise" refuses damaged photos, "skip" leaves them out.
         settings: more settings of `nearer fit` by name, such as {"epochs": 20, "loss_settings": {"alpha": 2}}.
         seed: chooses the split, the start and the batches.
         verbose: print what happens to standard error.
@@ -72,7 +86,9 @@ def fit(
             f"pairs, similar)`; losses take relations: `RAWLoss()(embeddings, relation)`."
         )
     columns = Columns(ids=ids, keep=_names(keep, "keep"), ignore=_names(ignore, "ignore"))
-    given = as_dataset(data, y, columns=columns)
+    check_choice(unreadable, "unreadable", ["raise", "skip"])
+    reading = Reading(encoder, dict(encoder_settings or {}), text, unreadable)
+    given = read_items(data, y, columns, reading)
     chosen: dict[str, Any] = {"method": metric, "n_components": n_components, "split": split, "seed": seed}
     if loss is not None:
         if metric != "choose":
@@ -85,6 +101,8 @@ def fit(
     if twice:
         raise ParameterError(f"`settings` must not repeat the argument {twice[0]!r}.")
     wanted = FitSettings.from_dict({name: value for name, value in chosen.items() if value is not None} | extra)
+    if given.all.x.dtype.kind == "U" and encoder is None:
+        print(NO_PHOTOS_EXTRA, file=sys.stderr)
     say = (lambda text: print(text, file=sys.stderr)) if verbose else None
     model = fit_model(given, wanted, say=say).model
     return model

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from nearer import estimators
@@ -17,13 +18,14 @@ from nearer.datasets import Dataset
 from nearer.estimators._optimize import Follow, follow_iterations
 from nearer.evaluation import Comparison
 from nearer.exceptions import NearerError, ParameterError, StoppedEarlyWarning
-from nearer.geometry import Chain, Mahalanobis, Standardize
+from nearer.geometry import Chain, Mahalanobis, Standardize, UnitLength
 from nearer.models._methods import Method, check_fits, choose_method, method_named
 from nearer.models._model import Model, fingerprints
 from nearer.models._networks import train_network
 from nearer.models._problem import CLASSES, Problem
 from nearer.models._scoring import Encode, compare_problem, evaluate_problem, main_score
 from nearer.models._settings import FitSettings
+from nearer.models._within_class import RAW, choose_within_class, fit_within_class
 from nearer.training._loop import Callback, History
 
 __all__ = ["Fitted", "Trial", "fit_model"]
@@ -31,7 +33,18 @@ __all__ = ["Fitted", "Trial", "fit_model"]
 Say = Callable[[str], None]
 # What `auto` tries, cheap first.
 CANDIDATES = (
-    *("kissme", "gmml", "lrml", "ldml", "triplet-svm", "semi-supervised", "lmnn", "nca", "raw-vthm"),
+    *(
+        "within-class",
+        "kissme",
+        "gmml",
+        "lrml",
+        "ldml",
+        "triplet-svm",
+        "semi-supervised",
+        "lmnn",
+        "nca",
+        "raw-vthm",
+    ),
     *("alignment", "raml-krr", "mlkr"),
 )
 
@@ -96,8 +109,8 @@ def fit_model(
     tell(rule)
     with warnings.catch_warnings(record=True) as raised, follow_iterations(follow):
         warnings.simplefilter("always", StoppedEarlyWarning)
-        encoder, history = _learn(problem, method, settings, folder=folder, callbacks=callbacks)
-    notes = [str(one.message) for one in raised]
+        encoder, history, found = _learn(problem, method, settings, folder=folder, callbacks=callbacks)
+    notes = [*found, *(str(one.message) for one in raised)]
     for note in notes:
         tell(f"Note: {note}")
     model = Model(
@@ -127,6 +140,9 @@ def fit_model(
 
 def raw_features(problem: Problem, *, standardize: bool) -> nn.Module | None:
     """What a learned metric has to beat: the features as they are (None), or scaled by the training rows."""
+    if problem.inputs.encoder is not None:
+        # Features of an encoder are compared by cosine, as their makers do.
+        return UnitLength()
     if not standardize or problem.images:
         return None
     return Standardize.from_rows(problem.items[problem.train])
@@ -143,6 +159,8 @@ def summary_of(fitted: Fitted) -> str:
     kinds = {**what, "distributions": "label degrees", "numbers": "numbers to predict", "pairs": "pairs"}
     head = f"{model.data['name']}: {len(problem.items):,} rows, {'×'.join(map(str, model.inputs.size))} "
     head += "features" if model.inputs.kind == "features" else "pixels"
+    if model.inputs.encoder is not None:
+        head += f" of {model.inputs.encoder.kind} by {model.inputs.encoder.name}"
     count = f"{problem.n_classes} " if problem.n_classes else ""
     lines = [f"{head}; {count}{kinds[problem.kind]}"]
     cleaning = model.inputs.cleaning
@@ -163,13 +181,14 @@ def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method,
             p=int(np.prod(problem.inputs.size)),
             few=problem.few,
             images=problem.images,
+            encoded=problem.inputs.encoder is not None,
             seconds=settings.budget,
         )
-        _check_used(method, settings)
+        _check_used(method, settings, problem)
         return method, f"Rule: {rule}.", ()
     if settings.method != "auto":
         method = method_named(settings.method)
-        _check_used(method, settings)
+        _check_used(method, settings, problem)
         check_fits(method, problem.kind)
         if problem.images and method.kind == "linear":
             raise ParameterError(f"`method` must be a network for images, got {method.name!r}. Try raw-vthm.")
@@ -187,8 +206,10 @@ def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method,
 _NETWORKS_ONLY = ("epochs", "batch_size", "lr", "patience", "hidden", "precision", "chunk")
 
 
-def _check_used(method: Method, settings: FitSettings) -> None:
+def _check_used(method: Method, settings: FitSettings, problem: Problem) -> None:
     """Refuse a setting that was asked for and that the method does not use."""
+    if method.name == "within-class" and problem.inputs.encoder is not None and "standardize" in settings.given:
+        raise ParameterError("`standardize` must be left out: within-class scales features of an encoder itself.")
     unused = [name for name in _NETWORKS_ONLY if name in settings.given and method.kind == "linear"]
     if unused:
         raise ParameterError(
@@ -220,7 +241,7 @@ def _try_all(problem: Problem, settings: FitSettings, tell: Say) -> list[Trial]:
                 with warnings.catch_warnings():
                     # A candidate that stops early has the score it has.
                     warnings.simplefilter("ignore", StoppedEarlyWarning)
-                    encoder, _ = _learn(inner, method_named(name), quick, folder=None, callbacks=[stop])
+                    encoder, *_ = _learn(inner, method_named(name), quick, folder=None, callbacks=[stop])
                 encode = Model(encoder, problem.inputs, name).transform
             score = main_score(evaluate_problem(inner, encode, quick=True))
             trial = Trial(name, score, time.perf_counter() - begin)
@@ -255,10 +276,30 @@ def _can(method: Method, problem: Problem) -> bool:
 
 def _learn(
     problem: Problem, method: Method, settings: FitSettings, *, folder: Path | None, callbacks: Sequence[Callback]
-) -> tuple[nn.Module, History | None]:
+) -> tuple[nn.Module, History | None, Sequence[str]]:
     if method.kind == "encoder":
-        return train_network(problem, method, settings, folder=folder, callbacks=callbacks)
-    return _learn_linear(problem, method, settings), None
+        return *train_network(problem, method, settings, folder=folder, callbacks=callbacks), ()
+    if method.name == "within-class":
+        encoder, note = _learn_within_class(problem, settings)
+        return encoder, None, [note]
+    return _learn_linear(problem, method, settings), None, ()
+
+
+def _learn_within_class(problem: Problem, settings: FitSettings) -> tuple[nn.Module, str]:
+    rows = problem.train[problem.labels[problem.train] >= 0]
+    x, y = torch.from_numpy(problem.items[rows]), torch.from_numpy(problem.labels[rows])
+    parts: list[nn.Module] = []
+    if settings.standardize and problem.inputs.encoder is None:
+        parts.append(Standardize.from_rows(x))
+        x = parts[0](x)
+    chosen, scores = choose_within_class(x, y, new_classes=problem.new_classes, seed=settings.seed)
+    learned = fit_within_class(x, y, chosen, n_components=settings.n_components)
+    told = "classes" if problem.new_classes else "rows"
+    note = (
+        f"within-class took {chosen} among {len(scores)} maps, by Recall@1 on blocks of the training {told}: "
+        f"{scores[chosen]:.4f}, the features as they are {scores[RAW]:.4f}."
+    )
+    return Chain(*parts, learned).eval(), note
 
 
 def _learn_linear(problem: Problem, method: Method, settings: FitSettings) -> nn.Module:

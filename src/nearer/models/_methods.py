@@ -41,6 +41,14 @@ METHODS: tuple[Method, ...] = (
     Method("covariance", "linear", "Covariance", _CLASSES, "p³", "whitening; a baseline, often worse than raw"),
     Method("rca", "linear", "RCA", _CLASSES, "n p² + p³", "whitens what varies inside classes"),
     Method(
+        "within-class",
+        "linear",
+        "",
+        _CLASSES,
+        "n p² + p³",
+        "closed form on features of an encoder; how much is chosen on blocks of the training rows",
+    ),
+    Method(
         "lfda", "linear", "LFDA", _CLASSES, "n² p", "Fisher's discriminant that keeps several clusters per class"
     ),
     Method(
@@ -135,12 +143,20 @@ def cost(name: str, n: int, p: int) -> float:
 
 
 def choose_method(
-    kind: Kind, *, n: int, p: int = 1, few: bool = True, images: bool = False, seconds: float = 60.0
+    kind: Kind,
+    *,
+    n: int,
+    p: int = 1,
+    few: bool = True,
+    images: bool = False,
+    encoded: bool = False,
+    seconds: float = 60.0,
 ) -> tuple[Method, str]:
     """The method for this kind of labels, number of labelled rows and features, and the rule that chose it.
 
     The most accurate learner that takes no more than a third of `seconds`, so that scoring has time too. `few`
-    says of partial labels whether less than half of the rows have one.
+    says of partial labels whether less than half of the rows have one, `encoded` that the features come from a
+    trained encoder.
 
     >>> method, rule = choose_method("classes", n=1000, p=20)
     >>> method.name, rule
@@ -152,6 +168,8 @@ def choose_method(
         if kind not in ("classes", "partial"):
             raise LabelError(f"Images must come in one folder per class, got {kind}.")
         return method_named("raw-vthm"), "images in folders by class: a network with raw-vthm"
+    if encoded and kind in ("classes", "partial"):
+        return method_named("within-class"), f"features of a trained encoder, {n:,} labelled rows: within-class"
     rules: Sequence[tuple[bool, str, str]] = [
         (kind == "sets", "alignment", "several 0/1 label columns: alignment"),
         (kind == "distributions", "raml-krr", "label distributions: raml-krr"),

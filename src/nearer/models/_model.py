@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,6 +37,8 @@ from nearer.geometry import embed
 from nearer.geometry._loading import REFUSED, build
 from nearer.geometry._saving import description
 from nearer.index import HNSW, IVF, Exact, Index, SearchResult
+from nearer.models._encoded import Reading, is_photo, read_items
+from nearer.models._encoders import FrozenEncoder
 
 __all__ = ["Inputs", "Model", "load"]
 
@@ -62,9 +64,15 @@ class Inputs:
     """Columns that were kept beside the features."""
     ids: str | None = None
     """The column that names the rows."""
+    encoder: FrozenEncoder | None = None
+    """What stands in front of the metric: photos or texts become features by it."""
+    text: str | None = None
+    """The column of texts in a table."""
 
     def read(self, data: Any, y: Any = None, *, part: str = "all") -> Dataset:
         """Anything that `nearer.fit` takes as a data set for this model: its columns by name, in any order."""
+        if self.encoder is not None and not _are_features(data, self.size):
+            return self._encoded(data, y, self.encoder)
         if isinstance(data, str | os.PathLike):
             path = Path(data).expanduser()
             if path.suffix.lower() not in TABLES:
@@ -93,8 +101,32 @@ class Inputs:
         plan = self.cleaning or _by_name(self.names or tuple(one for one in data.names if one not in aside))
         return dataset_from_frame(data, given, columns, unlabeled=-1, cleaning=plan, name="table")
 
+    def _encoded(self, data: Any, y: Any, encoder: FrozenEncoder) -> Dataset:
+        """Photos or texts through the encoder of the model."""
+        if isinstance(data, str) and encoder.kind == "texts" and not data.lower().endswith(TABLES):
+            raise ParameterError("One text must come in a list, [text], or as the path of a table.")
+        table = isinstance(data, str | os.PathLike) and str(data).lower().endswith(TABLES)
+        if isinstance(data, str | os.PathLike) and is_photo(Path(data)):
+            data = [Path(data)]
+        if not (table or is_frame(data)):
+            return read_items(data, y, Columns(), Reading(encoder))
+        if self.text is None:
+            raise ParameterError(
+                f"The model takes {encoder.kind}, and was fitted on no table. Pass a list of them."
+            )
+        names = (read_frame(Path(data)) if table else frame_from(data)).columns
+        label = tuple(one for one in self.labels if one in names)
+        columns = Columns(
+            label=label if y is None else (),
+            keep=tuple(one for one in self.keep if one in names),
+            ids=self.ids if self.ids in names else None,
+        )
+        return read_items(data, y, columns, Reading(encoder, text=self.text))
+
     def of(self, data: Dataset, part: str = "all") -> NDArray[np.float32]:
         """The items of a data set as the model wants them: its columns, in its order, or its size of image."""
+        if self.encoder is not None and data.encoder is None and not _are_features(data.all.x, self.size):
+            data = read_items(data, None, Columns(), Reading(self.encoder))
         split = data[part]
         if self.kind == "images":
             return self.images(split)
@@ -118,7 +150,7 @@ class Inputs:
         """Images (n, channels, h, w) between 0 and 1; colours become grey where the model is for grey ones."""
         channels, *side = self.size
         files = split.x.dtype.kind == "U"
-        images = split.images(size=(side[0], side[1])) if files else split.images()
+        images = split.images(size=(side[0], side[1]), crop=True) if files else split.images()
         if channels == 1 and images.shape[1] == 3:
             images = _gray(images)
         if images.shape[1:] != self.size:
@@ -131,6 +163,16 @@ def _gray(images: NDArray[np.float32]) -> NDArray[np.float32]:
     weights = np.array([0.299, 0.587, 0.114], dtype=np.float32).reshape(1, 3, 1, 1)
     gray: NDArray[np.float32] = (images * weights).sum(axis=1, keepdims=True)
     return gray
+
+
+def _are_features(data: Any, size: tuple[int, ...]) -> bool:
+    """Whether these are rows that an encoder has made already."""
+    if isinstance(data, Dataset):
+        return data.encoder is not None or _are_features(data.all.x, size)
+    if isinstance(data, tuple) and len(data) == 2:
+        return _are_features(data[0], size)
+    kind = data.dtype.kind if isinstance(data, np.ndarray) else "f" if isinstance(data, torch.Tensor) else ""
+    return kind == "f" and tuple(data.shape[1:]) == size
 
 
 def _by_name(names: tuple[str, ...]) -> Cleaning:
@@ -258,6 +300,8 @@ class Model:
                 "labels": list(self.inputs.labels),
                 "keep": list(self.inputs.keep),
                 "ids": self.inputs.ids,
+                "encoder": None if self.inputs.encoder is None else self.inputs.encoder.to_dict(),
+                "text": self.inputs.text,
             },
             "baseline": None if self.baseline is None else description(self.baseline),  # type: ignore[arg-type]
             "summary": self.summary,
@@ -282,8 +326,11 @@ class Model:
         )
 
 
-def load(path: str | os.PathLike[str]) -> Model:
+def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
     """The model that was saved in a folder, after checking every byte of it.
+
+    `encoder` gives back the module or function that it was fitted behind, which is not saved with it; without it
+    the model takes features. Encoders from packages are found by their name.
 
     >>> import tempfile
     >>> from nearer.geometry import Mahalanobis
@@ -295,18 +342,20 @@ def load(path: str | os.PathLike[str]) -> Model:
     about = folder.metadata
     try:
         with torch.device("meta"):
-            encoder = build(about["encoder"])
-        encoder.load_state_dict(folder.tensors["parameters"], assign=True)
+            learned = build(about["encoder"])
+        learned.load_state_dict(folder.tensors["parameters"], assign=True)
         inputs = about["inputs"]
+        front = inputs.get("encoder")
+        front = None if front is None else FrozenEncoder.from_dict(front)
         baseline = None
         if about["baseline"] is not None:
             with torch.device("meta"):
                 baseline = build(about["baseline"])
             baseline.load_state_dict(folder.tensors["baseline"], assign=True)
             baseline.eval()
-        return Model(
-            encoder.eval(),
-            _inputs(inputs),
+        model = Model(
+            learned.eval(),
+            _inputs(inputs, front),
             str(about["method"]),
             dict(about["parameters"]),
             tuple(str(name) for name in about["classes"]),
@@ -323,9 +372,15 @@ def load(path: str | os.PathLike[str]) -> Model:
             f"`{os.fspath(path)}` must hold a model of nearer with fitting parameters: {reason}. Update nearer if "
             f"a newer one wrote it."
         ) from error
+    if encoder is not None:
+        if front is None:
+            raise ParameterError("`encoder` must be left out: the model takes features or images as they are.")
+        given = FrozenEncoder.from_dict(front.to_dict(), encoder)
+        model.inputs = replace(model.inputs, encoder=given)
+    return model
 
 
-def _inputs(about: Mapping[str, Any]) -> Inputs:
+def _inputs(about: Mapping[str, Any], encoder: FrozenEncoder | None) -> Inputs:
     kind, names = about["kind"], about["names"]
     check_choice(kind, "kind", ["features", "images"])
     lengths = tuple(check_int(length, "size") for length in about["size"])
@@ -340,7 +395,8 @@ def _inputs(about: Mapping[str, Any]) -> Inputs:
         raise ShapeError(f"`cleaning` must give the {lengths[0]} features, got {len(cleaning.outputs)}.")
     labels, keep = (tuple(str(name) for name in about[key]) for key in ("labels", "keep"))
     ids = None if about["ids"] is None else str(about["ids"])
-    return Inputs(kind, tuple(str(name) for name in names), lengths, cleaning, labels, keep, ids)
+    text = None if about.get("text") is None else str(about["text"])
+    return Inputs(kind, tuple(str(name) for name in names), lengths, cleaning, labels, keep, ids, encoder, text)
 
 
 def fingerprints(items: NDArray[np.float32]) -> NDArray[np.int64]:

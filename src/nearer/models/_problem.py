@@ -55,6 +55,13 @@ class Problem:
         return self.kind == "partial" and 2 * int((self.labels >= 0).sum()) < len(self.labels)
 
     @property
+    def new_classes(self) -> bool:
+        """Whether the rows that are held out belong to classes that no training row has."""
+        if self.split != "given" or self.kind not in CLASSES:
+            return self.split == "disjoint"
+        return not np.isin(self.labels[self.held_out], self.labels[self.train]).any()
+
+    @property
     def counts(self) -> dict[str, int]:
         found = {"rows": len(self.items), "train": len(self.train), "labeled": self.labeled}
         return {**found, "held out": len(self.held_out), "classes": self.n_classes}
@@ -109,7 +116,8 @@ def inputs_of(data: Dataset) -> Inputs:
     width = int(np.prod(x.shape[1:]))
     names = data.feature_names if len(data.feature_names) == width else ()
     columns = data.columns or Columns()
-    return Inputs("features", names, (width,), data.cleaning, columns.label, columns.keep, columns.ids)
+    shown = (columns.label, columns.keep, columns.ids)
+    return Inputs("features", names, (width,), data.cleaning, *shown, data.encoder, columns.text)
 
 
 def _is_gray(images: NDArray[np.float32]) -> bool:

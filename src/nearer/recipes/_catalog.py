@@ -51,6 +51,12 @@ RECIPES: tuple[Recipe, ...] = (
         ("partial_labels",),
     ),
     Recipe(
+        "encoders",
+        "photos and texts behind trained encoders: BANKING77, Cars-196, CIFAR-10, raw beside learned",
+        "encoders._encoders",
+        ("encoders",),
+    ),
+    Recipe(
         "relation-alignment",
         "class labels, label sets and label distributions: RAML, HRAML and their rivals",
         "relation_alignment._relation_alignment",

@@ -1,0 +1,1 @@
+"""Photos and texts behind trained encoders: raw features beside the learned metric."""
