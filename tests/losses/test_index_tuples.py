@@ -153,8 +153,21 @@ def test_wrong_tuples(name: str) -> None:
         SupConLoss()(x, y, indices)
 
 
+def test_long_lists_are_looked_up_instead_of_held_as_masks(monkeypatch) -> None:
+    x, y = batch(16, 4)
+    indices = VTHM()(x, y)
+    expected = SupConLoss()(x, y, indices)
+    monkeypatch.setattr("nearer.pairwise._indices._SMALL", 10)
+    with tile_size(5):
+        torch.testing.assert_close(SupConLoss()(x, y, indices), expected)
+    with pytest.raises(LabelError, match="positive and as negative"):
+        SupConLoss()(x, y, ([0], [1], [0], [1]))
+
+
 def test_wrong_calls() -> None:
     x, y = batch(8, 3)
+    with pytest.raises(ShapeError, match="`database` must have 8 columns like the embeddings, got 7"):
+        SupConLoss()(x, indices_tuple=([0], [1], [2]), ref_emb=x[:, :7])
     indices = VTHM()(x, y)
     with pytest.raises(ParameterError, match="must not be given to a loss with its own miner, BatchHard"):
         SupConLoss(miner=BatchHard())(x, y, indices)

@@ -14,30 +14,54 @@ import torch
 from torch import Tensor
 
 from nearer._validation import as_tensor
-from nearer.exceptions import ParameterError, ShapeError
+from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.pairwise._rule import Miner, Pairing, Panel, Select
 from nearer.relations import ClassLabels, Pairs, Relation
 
 __all__ = ["ListedPairs", "PeerMiner", "as_columns", "pairs_of"]
 
+_SMALL = 1 << 24  # entries of a mask: 16 MB
+_BOTH = "a pair must not be listed as positive and as negative. Remove it from one list."
 _SHAPE = "`indices_tuple` must be (anchors, positives, negatives) or (anchors, positives, anchors, negatives)"
 
 
 @dataclass(frozen=True, repr=False)
 class ListedPairs(Miner):
-    """The pairs that a tuple lists, whatever the labels say of them."""
+    """The pairs that a checked tuple lists, whatever the labels say; one that is listed twice counts once."""
 
-    pairs: Pairs
+    columns: Sequence[Tensor]
 
     def prepare(self, pairing: Pairing) -> Select:
-        """Row by row; nothing to know in advance."""
+        """The list as masks where they are small, which is many times faster, or as sorted pairs."""
+        masks = _masks(self.columns, len(pairing.queries), len(pairing.database))
 
         def select(panel: Panel) -> tuple[Tensor, Tensor]:
-            rows = slice(panel.first, panel.first + len(panel.similarity))
-            positive, negative = self.pairs.masks(rows)
+            positive, negative = masks(slice(panel.first, panel.first + len(panel.similarity)))
             return positive.to(panel.similarity.device), negative.to(panel.similarity.device)
 
         return select
+
+
+def _masks(columns: Sequence[Tensor], n: int, m: int) -> Callable[[slice], tuple[Tensor, Tensor]]:
+    """From rows to the masks of positives and negatives."""
+    if n * m > _SMALL:
+        return pairs_of(columns, n, m).masks
+    sides = []
+    for anchors, others in _sides(columns):
+        mask = torch.zeros(n * m, dtype=torch.bool)
+        mask[anchors * m + others] = True
+        sides.append(mask.view(n, m))
+    positive, negative = sides
+    if bool((positive & negative).any()):
+        raise LabelError(_BOTH)
+    return lambda rows: (positive[rows], negative[rows])
+
+
+def _sides(columns: Sequence[Tensor]) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """(anchors, positives) and (anchors, negatives)."""
+    if len(columns) == 4:
+        return (columns[0], columns[1]), (columns[2], columns[3])
+    return (columns[0], columns[1]), (columns[0], columns[2])
 
 
 class PeerMiner(Miner):
@@ -102,12 +126,6 @@ def as_columns(indices: Any, n: int, n_database: int | None) -> list[Tensor]:
 
 
 def pairs_of(columns: Sequence[Tensor], n: int, n_database: int | None) -> Pairs:
-    """The pairs of a checked tuple; one that is listed twice counts once."""
-    anchors, positives, others, negatives = columns if len(columns) == 4 else (*columns[:2], columns[0], columns[2])
-    return Pairs(
-        n,
-        n_database,
-        positive=torch.stack([anchors, positives], dim=1),
-        negative=torch.stack([others, negatives], dim=1),
-        both_ways=False,
-    )
+    """The pairs of a checked tuple as a relation."""
+    positive, negative = (torch.stack(side, dim=1) for side in _sides(columns))
+    return Pairs(n, n_database, positive=positive, negative=negative, both_ways=False)

@@ -164,7 +164,7 @@ class PairLoss(nn.Module, ABC):
         if labels is not None:
             queries, database, relation = check_call(queries, labels, database, database_labels)
         elif database is not None:
-            database = check_embeddings(database, "database")
+            database = check_database(database, queries)
         if peer is not None and relation is not None:
             indices = peer.indices(queries, database, relation)
         n, m = len(queries), None if database is None else len(database)
@@ -174,12 +174,11 @@ class PairLoss(nn.Module, ABC):
             if exact is not None:
                 return exact
         twin = copy(self)  # the same parameters and state, with the pairs as its miner
-        pairs = None if n == 0 or m == 0 else pairs_of(columns, n, m)
-        twin.miner = None if pairs is None else ListedPairs(pairs)
+        twin.miner = None if n == 0 or m == 0 else ListedPairs(columns)
         if relation is None:
-            if pairs is None:
+            if twin.miner is None:
                 return queries.sum() * 0
-            relation = pairs
+            relation = pairs_of(columns, n, m)
         return twin._dense(queries, database, relation) if dense else twin._stream(queries, database, relation)
 
     def weights(self, similarity: Any, relation: Any) -> Tensor:
@@ -301,15 +300,21 @@ def check_call(
     queries = check_embeddings(embeddings, "embeddings", finite=finite)
     n_database = None
     if database is not None:
-        database = check_embeddings(database, "database", finite=finite)
-        if database.shape[1] != queries.shape[1]:
-            raise ShapeError(
-                f"`database` must have {queries.shape[1]} columns like the embeddings, got {database.shape[1]}."
-            )
+        database = check_database(database, queries, finite=finite)
         n_database = database.shape[0]
     if (database is None) != (database_labels is None) and not isinstance(labels, Relation):
         raise ParameterError("`database` and `database_labels` must be given together.")
     return queries, database, relate(labels, database_labels, n=queries.shape[0], n_database=n_database)
+
+
+def check_database(value: Any, queries: Tensor, *, finite: bool = True) -> Tensor:
+    """Embeddings of other items, as wide as the queries."""
+    database = check_embeddings(value, "database", finite=finite)
+    if database.shape[1] != queries.shape[1]:
+        raise ShapeError(
+            f"`database` must have {queries.shape[1]} columns like the embeddings, got {database.shape[1]}."
+        )
+    return database
 
 
 def check_embeddings(value: Any, name: str, *, finite: bool = True) -> Tensor:
