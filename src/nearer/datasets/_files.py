@@ -49,6 +49,15 @@ def load_files(
 
     Whole-number classes are sorted by value, others by name; `class_names` gives the originals back. Columns
     that are not numbers, missing numbers and damaged files are errors that name them.
+
+    Args:
+        path: a file, or a mapping from part names to files.
+        label: the column of the classes, by name or position; several for label sets and distributions.
+        features: the columns to use; None takes all others.
+        ignore: columns to leave out.
+        header: whether a CSV begins with names; None looks.
+        unlabeled: the value that means: no label.
+        dtype: of the features.
     """
     check_choice(dtype, "dtype", ["float32", "float64"])
     if isinstance(path, Mapping):

@@ -38,6 +38,15 @@ class AnchorNeighborSampler(BatchSampler):
     [(0, 1), (2, 3)]
 
     Reference: Ge et al. 2018 (HTL): l' = anchors, m = neighbours + 1, t = per_class.
+
+    Args:
+        labels: classes of the items, (n,).
+        tree: the tree of classes that says which are near.
+        anchors: classes that a batch is built around.
+        neighbors: near classes of each anchor.
+        per_class: items of each class in a batch.
+        batches: batches in an epoch; None as many as the items need.
+        seed: of everything that is drawn.
     """
 
     def __init__(
@@ -112,6 +121,14 @@ class RankRangeSampler(BatchSampler):
     >>> miner.update([[0.0], [1.0], [2.0], [4.0]], labels)
     >>> sorted({tuple(sorted(rows.tolist())) for rows in RankRangeSampler(labels, miner, anchors=1).epoch(0)})
     [(0, 1, 2), (1, 2, 3)]
+
+    Args:
+        labels: classes of the rows, (n,).
+        miner: the miner whose lists it follows.
+        anchors: items that batches are built around.
+        negatives: mined negatives of each anchor.
+        batches: batches in an epoch; None as many as the items need.
+        seed: of everything that is drawn.
     """
 
     def __init__(

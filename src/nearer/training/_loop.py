@@ -113,6 +113,16 @@ def train(
     >>> history = train(step, ClassSampler(labels, n_classes=2, per_class=2), epochs=50)
     >>> history.epochs[-1]["loss"] < history.epochs[0]["loss"]
     True
+
+    Args:
+        step: called with the rows of a batch, gives the loss.
+        sampler: names the rows of every batch.
+        epochs: passes over the data.
+        validate: called after an epoch, gives scores by name.
+        watch: the score that chooses the best epoch; None takes the first.
+        patience: epochs without a better score before it stops.
+        callbacks: called as callback(moment) at steps and epochs.
+        checkpoints: where to keep what is needed to go on.
     """
     check_int(epochs, "epochs", minimum=0)
     if (watch is not None or patience is not None) and validate is None:

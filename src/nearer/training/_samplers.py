@@ -112,6 +112,13 @@ class ClassSampler(BatchSampler):
     >>> sampler = ClassSampler(labels, n_classes=2, per_class=2)
     >>> len(sampler), [sorted({labels[row] for row in rows}) for rows in sampler.epoch(0)]
     (2, [[1, 2], [0, 2]])
+
+    Args:
+        labels: classes of the items, (n,); −1 is left out.
+        n_classes: classes in a batch.
+        per_class: items of each class in a batch.
+        batches: batches in an epoch; None as many as the items need.
+        seed: of everything that is drawn.
     """
 
     def __init__(
@@ -177,6 +184,15 @@ class HierarchicalSampler(BatchSampler):
     >>> sampler = HierarchicalSampler(labels, groups, groups_per_batch=1, n_classes=2, per_class=2)
     >>> [sorted({groups[row] for row in rows}) for rows in sampler.epoch(0)]
     [[0], [1]]
+
+    Args:
+        labels: classes of the rows, (n,).
+        groups: the group of each item, (n,).
+        groups_per_batch: groups in a batch.
+        n_classes: classes in a batch.
+        per_class: items of each class in a batch.
+        batches: batches in an epoch; None as many as the items need.
+        seed: of everything that is drawn.
     """
 
     def __init__(

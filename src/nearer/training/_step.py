@@ -67,6 +67,16 @@ class EncoderStep:
     >>> step = EncoderStep(encoder, ContrastiveLoss(), torch.optim.Adam(encoder.parameters()), data)
     >>> step(torch.arange(4)) > 0
     True
+
+    Args:
+        encoder: the network.
+        loss: called as loss(embeddings, labels).
+        optimizer: the torch optimizer of the network.
+        data: gives items and labels of a batch.
+        schedule: factor on the learning rate by step; None keeps it.
+        precision: of the network: float32, bfloat16 or float16.
+        chunk: encode so many items at a time; the loss stays that of the batch.
+        max_norm: clip the gradient to this length.
     """
 
     def __init__(
