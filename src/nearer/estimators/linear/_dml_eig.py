@@ -29,8 +29,8 @@ def dml_eig_matrix(
     delta: Array,
     *,
     mu: float | None = None,
-    max_iter: int = 2000,
-    tol: float = 1e-2,
+    max_iter: int = 1000,
+    tol: float = 2e-2,
     verbose: int = 0,
 ) -> tuple[Array, float, int, bool]:
     """`max_M min_D vᵀMv` subject to `⟨S, M⟩ = 1`, `M ⪰ 0`, for an invertible scatter S (p, p).
@@ -76,8 +76,10 @@ def dml_eig_matrix(
         report(verbose, "DMLEig", used, smallest * scale, most=max_iter)
         # Who follows hears of the rounds, not of the descent inside each.
         with follow_iterations(None):
+            # Farther pairs have no weight in any digit; a round that brings them near is corrected by the next one.
+            active = white if mu is not None else white[squares <= smallest + 40 * smooth]
             A, _, done, _ = minimize(
-                partial(_smoothed, white=white, mu=smooth), A, max_iter=min(_ROUND, max_iter - used), tol=1e-12
+                partial(_smoothed, white=active, mu=smooth), A, max_iter=min(_ROUND, max_iter - used), tol=1e-12
             )
         used += done
         A = A / np.linalg.norm(A)
@@ -124,8 +126,8 @@ class DMLEig(PairSupervision, MatrixLearner):
         mu: float | None = None,
         n_pairs: int | None = None,
         ridge: float = 1e-2,
-        max_iter: int = 2000,
-        tol: float = 1e-2,
+        max_iter: int = 1000,
+        tol: float = 2e-2,
         blend: float | str = "auto",
         random_state: Any = None,
         verbose: int = 0,
