@@ -230,7 +230,7 @@ def _start_proxies(loss: nn.Module, network: Network, data: UnseenClasses) -> No
     means = embeddings.new_zeros(data.classes, embeddings.shape[1]).index_add_(0, data.labels, embeddings)
     unit = nn.functional.normalize(means, dim=1)
     for module in found:
-        if module.dimension == unit.shape[1]:
+        if module.embedding_dim == unit.shape[1]:
             start = unit.repeat_interleave(module.width, dim=0)
             if module.width > 1:
                 start = start + 0.02 * torch.randn(start.shape)
