@@ -243,7 +243,7 @@ def lsml() -> Found:
 
 def lmnn() -> Found:
     X, y = rows(30)
-    learner = E.LMNN(k=2, tol=1e-4).fit(X, y)
+    learner = E.LMNN(n_neighbors=2, tol=1e-4).fit(X, y)
     gaps = np.square(X[:, None] - X[None]).sum(axis=2)
     np.fill_diagonal(gaps, np.inf)
     targets = [(i, int(j)) for i in range(30) for j in np.argsort(np.where(y == y[i], gaps[i], np.inf))[:2]]

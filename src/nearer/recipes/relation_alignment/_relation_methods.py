@@ -60,7 +60,7 @@ def _after_krr(name: str, quick: bool, **settings: Any) -> Candidate:
     network = _hraml(name, quick, **settings, dropout=0.2, input_dropout=0.0)
 
     def stretched(seed: int, *, final: bool) -> Any:
-        first = RAMLKRR(ridge=1.0, k=10, n_random=0, max_iter=50, random_state=seed)
+        first = RAMLKRR(ridge=1.0, n_neighbors=10, n_random=0, max_iter=50, random_state=seed)
         return make_pipeline(first, network.learner(seed, final=final))
 
     return Candidate(name, lambda seed: stretched(seed, final=True), lambda seed: stretched(seed, final=False))
@@ -77,7 +77,7 @@ def _near_pairs(blend: float | str) -> list[Candidate]:
     """Pairs of near rows only, as published for classes; M cut to its positive part, or the best positive M."""
 
     def make(seed: int, psd: str) -> RAMLKRR:
-        return RAMLKRR(ridge=1.0, k=10, n_random=0, psd=psd, max_iter=50, blend=blend, random_state=seed)
+        return RAMLKRR(ridge=1.0, n_neighbors=10, n_random=0, psd=psd, max_iter=50, blend=blend, random_state=seed)
 
     return [Candidate(f"ridge=1, near pairs, {psd}", partial(make, psd=psd)) for psd in ("project", "constrained")]
 
@@ -86,7 +86,7 @@ def _many_pairs(blend: float | str) -> list[Candidate]:
     """Sixty pairs of each row, and differences of label sets that do not count what neither row has."""
 
     def make(seed: int, relation: str) -> RAMLKRR:
-        return RAMLKRR(ridge=1.0, relation=relation, k=30, n_random=30, blend=blend, random_state=seed)
+        return RAMLKRR(ridge=1.0, relation=relation, n_neighbors=30, n_random=30, blend=blend, random_state=seed)
 
     return [
         Candidate(f"ridge=1, {relation}, 60 pairs", partial(make, relation=relation))
@@ -116,7 +116,7 @@ def _published_network(columns: int) -> Candidate:
             epochs=20,
             batch_size=40,
             optimizer="sgd",
-            rate=1e-2,
+            lr=1e-2,
             dropout=0.0,
             input_dropout=0.0,
             bounded=True,
