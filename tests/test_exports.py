@@ -83,6 +83,18 @@ def test_torch_is_not_loaded_before_it_is_needed(code: str) -> None:
     subprocess.run([sys.executable, "-c", check + "; assert not heavy, heavy"], check=True)
 
 
+def test_closed_forms_need_no_torch() -> None:
+    code = (
+        "import sys, numpy as np\n"
+        "from nearer.estimators import GMML, KISSME, LFDA, RCA, Covariance\n"
+        "X, y = np.random.default_rng(0).normal(size=(60, 4)), np.arange(60) % 3\n"
+        "for kind in (GMML, KISSME, LFDA, RCA, Covariance):\n"
+        "    kind().fit(X, y)\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nothing"):
         nearer.nothing  # noqa: B018

@@ -13,17 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearer._checks import check_choice, check_int, check_number
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 
 __all__ = [
     "as_labels",
     "as_matrix",
     "as_tensor",
-    "check_choice",
     "check_finite",
-    "check_int",
-    "check_number",
     "encode_labels",
 ]
 

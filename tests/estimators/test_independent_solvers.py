@@ -172,7 +172,7 @@ def mmc() -> Found:
 
 
 def dml_eig() -> Found:
-    return of_fixed_total(E.DMLEig(ridge=1e-12, blend=0.0), lambda far: float(far.min()), 1.1e-2, corners=True)
+    return of_fixed_total(E.DMLEig(ridge=1e-12, blend=0.0), lambda far: float(far.min()), 2.1e-2, corners=True)
 
 
 def margin_program(features: Array, signs: Array, *, C: float, bias: bool) -> float:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.estimators._matrices import Array, factor_psd
 from nearer.estimators.partial._apit import APIT
 from nearer.estimators.partial._apllr import APLLR, affinity_edges

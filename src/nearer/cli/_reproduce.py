@@ -12,8 +12,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from nearer import __version__
+from nearer._checks import check_int
 from nearer._storage import write_file
-from nearer._validation import check_int
 from nearer.cli._output import print_json
 from nearer.exceptions import ParameterError
 from nearer.recipes._catalog import RECIPES, recipe_named

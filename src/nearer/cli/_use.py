@@ -14,8 +14,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from nearer._checks import check_choice, check_int
 from nearer._storage import write_file
-from nearer._validation import check_choice, check_int
 from nearer.cli._fit import comparison_table
 from nearer.cli._loading import load_for, told_as_flags
 from nearer.cli._output import print_json

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.datasets import _banking77 as banking77
 from nearer.datasets import _cars196 as cars196
 from nearer.datasets import _cifar10 as cifar10

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.datasets._csv_files import read_csv
 from nearer.datasets._dataset import Array, Dataset, Split
 from nearer.datasets._image_files import list_images, why_unreadable

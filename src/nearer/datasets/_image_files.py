@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from nearer._checks import check_choice, check_int
 from nearer._limits import check_limit, limit
-from nearer._validation import check_choice, check_int
 from nearer.exceptions import CorruptFileError, LimitError, MissingDataError, NearerError
 
 __all__ = ["IMAGE_SUFFIXES", "crop_image", "list_images", "load_image", "why_unreadable"]

@@ -13,8 +13,8 @@ from typing import Literal
 
 import numpy as np
 
+from nearer._checks import check_choice
 from nearer._limits import check_expansion, check_limit
-from nearer._validation import check_choice
 from nearer.datasets._dataset import Array, Dataset, Split
 from nearer.datasets._local import find, obtain, read_npz
 from nearer.datasets._source import DataFile, Download, Source

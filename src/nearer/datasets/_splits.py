@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from nearer._validation import as_labels, check_int, check_number
+from nearer._checks import check_int, check_number
+from nearer._validation import as_labels
 from nearer.datasets._dataset import Array
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 

@@ -16,13 +16,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from scipy import sparse
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.estimators._matrices import Array, factor_psd
 from nearer.estimators._scatter import total_scatter
-from nearer.graph import believe_labels, nearest_neighbors
 from nearer.neighbors import vote
 from nearer.neighbors._exact import k_smallest, squared_distances
 
@@ -181,6 +179,11 @@ def spread_agreement(
 
 
 def _spread(rows: Array, codes: Array) -> Array:
+    # Late: a metric in closed form from class labels needs neither a graph nor PyTorch.
+    import torch
+
+    from nearer.graph import believe_labels, nearest_neighbors
+
     graph = nearest_neighbors(torch.from_numpy(np.ascontiguousarray(rows)), k=_SPREAD_K, normalized=False)
     return believe_labels(graph, codes, gamma=_SPREAD_GAMMA)[0].numpy()
 

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.estimators._matrices import Array
 from nearer.estimators.neighbors._near import nearest_rows
 from nearer.exceptions import ParameterError, ShapeError

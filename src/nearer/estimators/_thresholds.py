@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.estimators._matrices import Array
 from nearer.exceptions import LabelError
 

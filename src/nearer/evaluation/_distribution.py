@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer._validation import as_matrix, check_number
+from nearer._checks import check_number
+from nearer._validation import as_matrix
 from nearer.exceptions import LabelError, NotFiniteError, ShapeError
 
 __all__ = ["canberra", "chebyshev", "clark", "cosine", "intersection", "kullback_leibler"]

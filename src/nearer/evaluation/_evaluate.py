@@ -11,7 +11,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from nearer._validation import as_matrix, check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
+from nearer._validation import as_matrix
 from nearer.evaluation import _clustering as clustering
 from nearer.evaluation import _distribution as distribution
 from nearer.evaluation import _multilabel as multilabel

@@ -25,7 +25,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nearer._validation import as_matrix, check_int
+from nearer._checks import check_int
+from nearer._validation import as_matrix
 from nearer.evaluation._hartigan import hartigan
 from nearer.evaluation._points import Points, means, nearest, sums, two_nearest
 from nearer.evaluation._tiles import one_thread

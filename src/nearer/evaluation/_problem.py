@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearer._validation import as_labels, as_matrix, check_choice, encode_labels
+from nearer._checks import check_choice
+from nearer._validation import as_labels, as_matrix, encode_labels
 from nearer.exceptions import LabelError, NotFiniteError, ShapeError
 
 __all__ = ["Problem", "Similarity", "Ties", "Unlabeled", "class_codes", "prepare", "unit_rows"]

@@ -23,7 +23,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer._validation import check_choice, check_int
+from nearer._checks import check_choice, check_int
 from nearer.evaluation._problem import Problem, Similarity, Ties, Unlabeled, prepare
 from nearer.evaluation._ranking import rank
 from nearer.exceptions import LabelError, ParameterError

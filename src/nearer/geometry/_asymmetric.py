@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import as_matrix, check_int
+from nearer._checks import check_int
+from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry._saving import description, save_module
 from nearer.geometry._similarity import squared_euclidean_distance

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import check_int
+from nearer._checks import check_int
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry._linear_start import start_linear
 from nearer.geometry._object_crop import crop, object_boxes

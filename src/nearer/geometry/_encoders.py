@@ -16,7 +16,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import as_matrix, as_tensor, check_choice, check_finite, check_int
+from nearer._checks import check_choice, check_int
+from nearer._validation import as_matrix, as_tensor, check_finite
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry._saving import description, save_module
 from nearer.geometry._similarity import normalize

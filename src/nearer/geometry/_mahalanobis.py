@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import as_matrix, check_int
+from nearer._checks import check_int
+from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry._linear_map import LinearMap
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, max_pool2d
 
-from nearer._validation import as_tensor, check_finite, check_int, check_number
+from nearer._checks import check_int, check_number
+from nearer._validation import as_tensor, check_finite
 from nearer.exceptions import ShapeError
 
 __all__ = ["crop", "object_boxes", "random_walk_saliency"]

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nearer._validation import as_tensor, check_finite, check_int
+from nearer._checks import check_int
+from nearer._validation import as_tensor, check_finite
 from nearer.exceptions import ShapeError
 from nearer.geometry._similarity import normalize
 

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import as_matrix, check_int
+from nearer._checks import check_int
+from nearer._validation import as_matrix
 from nearer.geometry._saving import save_module
 
 __all__ = ["Standardize"]

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nearer._validation import as_matrix, check_number
+from nearer._checks import check_number
+from nearer._validation import as_matrix
 from nearer.graph._knn import Neighbors
 from nearer.graph._transition import Transition
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nearer._validation import as_matrix, check_int
+from nearer._checks import check_int
+from nearer._validation import as_matrix
 from nearer.exceptions import NotFiniteError
 from nearer.geometry import normalize
 from nearer.neighbors import Neighbors, search

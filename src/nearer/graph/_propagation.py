@@ -24,7 +24,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from nearer._validation import as_labels, check_choice, check_number
+from nearer._checks import check_choice, check_number
+from nearer._validation import as_labels
 from nearer.exceptions import NearerWarning
 from nearer.graph._blocked import blocked_entries
 from nearer.graph._dense import DENSE_UP_TO, dense_entries

@@ -13,7 +13,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from nearer._validation import as_tensor, check_number
+from nearer._checks import check_number
+from nearer._validation import as_tensor
 from nearer.exceptions import ParameterError, ShapeError
 
 __all__ = ["Transition", "check_gamma", "solve"]

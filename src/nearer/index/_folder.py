@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from nearer._checks import check_int, check_number
 from nearer._storage import Folder, read_folder, write_folder
-from nearer._validation import check_int, check_number
 from nearer.exceptions import CorruptFileError
 from nearer.index._approximate import restore
 from nearer.index._kinds import HNSW, IVF, Exact, Recall

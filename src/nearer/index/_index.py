@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearer._validation import as_matrix, check_choice, check_int
+from nearer._checks import check_choice, check_int
+from nearer._validation import as_matrix
 from nearer.exceptions import NotFiniteError, ParameterError
 from nearer.index import _folder as folder
 from nearer.index._approximate import CHUNK, SMALL, Structure, build, recall_of, warn_if_poor

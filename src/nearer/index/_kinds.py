@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearer._validation import check_int
+from nearer._checks import check_int
 
 __all__ = ["HNSW", "IVF", "Exact", "Recall"]
 

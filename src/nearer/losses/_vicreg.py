@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.exceptions import ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._rule import inner_settings

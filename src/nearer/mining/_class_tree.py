@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nearer._validation import as_labels, as_matrix, check_int
+from nearer._checks import check_int
+from nearer._validation import as_labels, as_matrix
 from nearer.exceptions import LabelError, ParameterError
 from nearer.mining._rebuilt import Rebuilt
 from nearer.pairwise._function import normalize_rows

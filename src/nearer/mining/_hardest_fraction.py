@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.pairwise._panels import iterate_panels
 from nearer.pairwise._rule import Miner, Pairing, Panel, Select
 

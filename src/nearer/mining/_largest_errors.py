@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.mining._hardest_fraction import threshold
 from nearer.pairwise._panels import iterate_panels
 from nearer.pairwise._rule import Miner, Pairing, Panel, Select

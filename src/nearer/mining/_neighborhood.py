@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nearer._validation import as_tensor, check_finite, check_int
+from nearer._checks import check_int
+from nearer._validation import as_tensor, check_finite
 from nearer.exceptions import ShapeError
 from nearer.graph import Neighbors
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.relations import Relation
 
 __all__ = ["draw_partners"]

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from nearer._validation import check_int
+from nearer._checks import check_int
 from nearer.pairwise._draws import fresh_seed, uniform
 from nearer.pairwise._rule import Miner, Pairing, Panel, Select
 

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import as_labels, as_matrix, check_int, check_number
+from nearer._checks import check_int, check_number
+from nearer._validation import as_labels, as_matrix
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.mining._rebuilt import Rebuilt
 from nearer.pairwise._rule import inner_settings

@@ -6,7 +6,7 @@ import math
 
 from torch import Tensor
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.pairwise._counting import count_row_triplets
 from nearer.pairwise._rule import Miner, Pairing, Panel, Select
 

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.pairwise import Near
 from nearer.pairwise._masked import hardest
 from nearer.pairwise._rule import OUT_OF_THE_WAY, Edges, Miner, Pairing, Panel, Select

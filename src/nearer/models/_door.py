@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.datasets import Dataset
 from nearer.datasets._anything import Columns
 from nearer.evaluation import Comparison

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from nearer._validation import check_choice, check_int
+from nearer._checks import check_choice, check_int
 from nearer.datasets._image_files import crop_image, load_image
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 from nearer.models._feature_cache import FeatureCache, content_key

@@ -26,8 +26,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from nearer._checks import check_choice, check_int
 from nearer._storage import read_folder, write_folder
-from nearer._validation import as_tensor, check_choice, check_int
+from nearer._validation import as_tensor
 from nearer.datasets import Dataset, Split
 from nearer.datasets._anything import Columns, as_dataset, dataset_from_frame, read_frame
 from nearer.datasets._cleaning import Cleaned, Cleaning

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nearer import losses
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.evaluation import recall_at_k
 from nearer.exceptions import ParameterError
 from nearer.geometry import MLP, Chain, ColorCNN, DigitsCNN, Standardize, embed

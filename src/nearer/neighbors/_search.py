@@ -10,7 +10,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from nearer._validation import as_matrix, check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
+from nearer._validation import as_matrix
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 from nearer.neighbors._cells import cell_neighbors
 from nearer.neighbors._exact import Similarity, exact_neighbors

@@ -6,7 +6,7 @@ import importlib
 from dataclasses import dataclass
 from typing import cast
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.recipes._recipe import Experiment
 
 __all__ = ["RECIPES", "Recipe", "recipe_named"]

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.exceptions import LabelError, ShapeError
 
 __all__ = ["Difference", "find_difference", "largest_observed", "smallest_eigenvalue"]

@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from nearer._validation import as_matrix, check_number
+from nearer._checks import check_number
+from nearer._validation import as_matrix
 from nearer.exceptions import LabelError
 from nearer.relations._difference import Difference, find_difference
 from nearer.relations._relation import ALL, GradedRelation, all_known, set_difference, set_table, threshold

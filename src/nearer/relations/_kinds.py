@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from torch import Tensor
 
-from nearer._validation import check_choice, encode_labels
+from nearer._checks import check_choice
+from nearer._validation import encode_labels
 from nearer.exceptions import LabelError, ShapeError
 from nearer.relations._distribution import LabelDistributions
 from nearer.relations._labels import ClassLabels

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nearer._validation import as_tensor, check_number
+from nearer._checks import check_number
+from nearer._validation import as_tensor
 from nearer.exceptions import LabelError, ShapeError
 from nearer.relations._difference import Difference, find_difference
 from nearer.relations._relation import ALL, GradedRelation, all_known, set_difference, set_table, threshold

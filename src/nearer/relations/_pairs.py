@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nearer._validation import as_tensor, check_int
+from nearer._checks import check_int
+from nearer._validation import as_tensor
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.relations._relation import ALL, Relation
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from nearer._validation import as_labels, check_int
+from nearer._checks import check_int
+from nearer._validation import as_labels
 from nearer.relations._relation import ALL, TableRelation, set_table
 
 __all__ = ["PartialLabels"]

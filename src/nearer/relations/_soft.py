@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nearer._validation import check_int
+from nearer._checks import check_int
 from nearer.exceptions import LabelError
 from nearer.relations._relation import ALL, GradedRelation, Relation, TableRelation
 

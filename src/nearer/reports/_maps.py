@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer._validation import as_matrix, check_int, encode_labels
+from nearer._checks import check_int
+from nearer._validation import as_matrix, encode_labels
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.reports._style import FAINT, INK, MUTED, PAPER, UNKNOWN, class_colors, house_style, new_figure
 

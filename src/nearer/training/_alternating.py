@@ -19,7 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from nearer._validation import as_labels, as_tensor, check_int
+from nearer._checks import check_int
+from nearer._validation import as_labels, as_tensor
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.geometry import embed
 from nearer.training._checkpoints import Checkpoints

@@ -18,8 +18,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from nearer._checks import check_int
 from nearer._storage import read_folder, remove_folder, settle, write_folder
-from nearer._validation import check_int
 from nearer.exceptions import CorruptFileError, ParameterError
 from nearer.training._state import pack, unpack
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, logsigmoid
 from torch.optim import Optimizer
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.exceptions import ParameterError
 from nearer.geometry import embed, normalize
 from nearer.losses.systems._synthetic import SyntheticLoss

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearer._validation import as_labels, check_int
+from nearer._checks import check_int
+from nearer._validation import as_labels
 from nearer.exceptions import LabelError, ParameterError
 from nearer.mining._class_tree import ClassTree
 from nearer.mining._rank_range import RankRange

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from nearer._validation import check_int
+from nearer._checks import check_int
 from nearer.exceptions import CorruptFileError, LostWorkerError, NearerError, ParameterError
 from nearer.training._checkpoints import Checkpoints
 from nearer.training._processes import agree, average_buffers, gather_states, lost_worker, rank

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.geometry import Mahalanobis, OrthogonalMap, normalize
 from nearer.graph import class_shares, find_modes, nearest_neighbors, propagate
 from nearer.graph._propagation import two_sided_affinity

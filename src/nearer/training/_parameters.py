@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.exceptions import ParameterError
 from nearer.training._loop import Callback, Moment
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from nearer._validation import check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
 from nearer.exceptions import ParameterError
 from nearer.geometry._orthogonal import (
     cayley_retraction,

@@ -18,7 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearer._validation import as_labels, check_int
+from nearer._checks import check_int
+from nearer._validation import as_labels
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.training._processes import share, world_size
 

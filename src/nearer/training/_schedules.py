@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.exceptions import ParameterError
 
 __all__ = ["Schedule", "constant", "cosine", "linear", "milestones"]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from nearer._validation import check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
 from nearer.exceptions import NearerWarning, NotFiniteError
 from nearer.training._caching import backward_in_chunks
 from nearer.training._processes import EarlyAverage, joint_loss, same_start, share

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import linalg
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array, factor_psd, ridged, symmetric
 from nearer.estimators._scatter import total_scatter

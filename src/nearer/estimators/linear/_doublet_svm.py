@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.svm import SVC
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.estimators._matrices import Array, project_psd
 from nearer.estimators._sampling import near_pairs
 from nearer.estimators._scatter import take_differences
@@ -46,6 +46,15 @@ class DoubletSVM(PairSupervision, MatrixLearner):
     >>> M = DoubletSVM(blend=0.0, n_neighbors=1).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 10 * M[1, 1])
     True
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        C: cost of a violated constraint.
+        n_neighbors: how many neighbors of a row count.
+        max_anchors: rows that constraints are drawn for.
+        blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
+            labels.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
     """
 
     _takes_sparse = True

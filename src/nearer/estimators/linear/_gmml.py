@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.estimators._matrices import Array, ridged, symmetric
 from nearer.estimators._scatter import PairScatters, label_scatters, pair_scatters
 from nearer.estimators._supervision import MatrixLearner, PairSupervision
@@ -77,6 +77,15 @@ class GMML(PairSupervision, MatrixLearner):
     >>> GMML(blend=0.0, ridge=0.01).fit(X, [0, 0, 1, 1]).mahalanobis_matrix().round(2)
     array([[14.18,  0.  ],
            [ 0.  ,  0.71]])
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        t: place on the geodesic between the two scatters: 0 looks at similar pairs alone, 1 at dissimilar
+            ones.
+        ridge: share of the identity added to both scatters; None adds a little where they are singular.
+        blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
+            labels.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
     """
 
     _takes_sparse = True

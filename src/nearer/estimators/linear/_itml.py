@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import blas, lapack
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.estimators._matrices import Array, symmetric
 from nearer.estimators._optimize import minimize, report, warn_stopped_early
 from nearer.estimators._sampling import default_pairs, random_pairs
@@ -164,6 +164,18 @@ class ITML(PairSupervision, MatrixLearner):
     >>> learner = ITML(bounds=(1.0, 9.0)).fit_pairs(X, [[0, 1], [0, 2]], [1, -1])
     >>> learner.predict_pairs(X[:2], X[2:])
     array([-1, -1])
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        gamma: price of broken bounds; inf allows none.
+        bounds: (largest distance of similar, smallest of dissimilar pairs); None takes percentiles.
+        n_pairs: pairs to draw; None takes a multiple of the number of classes.
+        max_iter: the most iterations; a warning says when they did not suffice.
+        tol: stop when the dual changes by less.
+        blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
+            labels.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
+        verbose: 1 prints the iterations.
     """
 
     _takes_sparse = True

@@ -17,7 +17,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearer._validation import check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._learner import PairAnswers
 from nearer.estimators._matrices import Array, symmetric
 from nearer.estimators.linear._gmml import GMML
@@ -64,6 +64,14 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
     >>> near, far = learner.pair_distance(X[[2, 2]], X[[4, 0]])
     >>> bool(near < far)
     True
+
+    Args:
+        learner: the linear learner that works in the kernel space.
+        kernel: "rbf", "poly", "linear" or "precomputed".
+        gamma: width of the kernel; None is one over the number of columns.
+        degree: of the polynomial kernel.
+        n_landmarks: rows that span the kernel space; None takes all.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
     """
 
     _default: type[Any] | None = None
@@ -188,18 +196,45 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
 
 class KernelLMNN(KernelLearner):
-    """LMNN in the space of a kernel; see `KernelLearner` for the kernels, `learner=LMNN(...)` to set LMNN up."""
+    """LMNN in the space of a kernel; see `KernelLearner` for the kernels, `learner=LMNN(...)` to set LMNN up.
+
+    Args:
+        learner: the linear learner that works in the kernel space.
+        kernel: "rbf", "poly", "linear" or "precomputed".
+        gamma: width of the kernel; None is one over the number of columns.
+        degree: of the polynomial kernel.
+        n_landmarks: rows that span the kernel space; None takes all.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
+    """
 
     _default = LMNN
 
 
 class KernelNCA(KernelLearner):
-    """NCA in the space of a kernel; see `KernelLearner` for the kernels, `learner=NCA(...)` to set NCA up."""
+    """NCA in the space of a kernel; see `KernelLearner` for the kernels, `learner=NCA(...)` to set NCA up.
+
+    Args:
+        learner: the linear learner that works in the kernel space.
+        kernel: "rbf", "poly", "linear" or "precomputed".
+        gamma: width of the kernel; None is one over the number of columns.
+        degree: of the polynomial kernel.
+        n_landmarks: rows that span the kernel space; None takes all.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
+    """
 
     _default = NCA
 
 
 class KernelGMML(KernelLearner):
-    """GMML in the space of a kernel; see `KernelLearner` for the kernels, `learner=GMML(...)` to set GMML up."""
+    """GMML in the space of a kernel; see `KernelLearner` for the kernels, `learner=GMML(...)` to set GMML up.
+
+    Args:
+        learner: the linear learner that works in the kernel space.
+        kernel: "rbf", "poly", "linear" or "precomputed".
+        gamma: width of the kernel; None is one over the number of columns.
+        degree: of the polynomial kernel.
+        n_landmarks: rows that span the kernel space; None takes all.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
+    """
 
     _default = GMML

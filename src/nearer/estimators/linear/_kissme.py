@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.estimators._matrices import Array, project_psd
 from nearer.estimators._scatter import PairScatters, label_scatters, pair_scatters
 from nearer.estimators._supervision import MatrixLearner, PairSupervision

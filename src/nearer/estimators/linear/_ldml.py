@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import minimize, warn_stopped_early
 from nearer.estimators._sampling import near_pairs
@@ -53,6 +53,18 @@ class LDML(PairSupervision, MatrixLearner):
     >>> learner = LDML(n_neighbors=1).fit_pairs(X, [[0, 1], [2, 3], [0, 2], [1, 3]], [1, 1, -1, -1])
     >>> learner.predict_pairs(X[[0, 0]], X[[1, 2]])
     array([ 1, -1])
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        n_neighbors: how many neighbors of a row count.
+        max_anchors: rows that constraints are drawn for.
+        ridge: share of the identity added to a scatter before it is inverted.
+        max_iter: the most iterations; a warning says when they did not suffice.
+        tol: stop when an iteration improves the objective by less, relatively.
+        blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
+            labels.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
+        verbose: 1 prints the iterations.
     """
 
     _takes_sparse = True

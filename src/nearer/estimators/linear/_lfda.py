@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import linalg
 
-from nearer._validation import check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._matrices import Array, ridged, symmetric
 from nearer.estimators._scatter import total_scatter
 from nearer.estimators._supervision import MatrixLearner
@@ -99,6 +99,15 @@ class LFDA(MatrixLearner):
     >>> M = LFDA(blend=0.0).fit(X, [0, 0, 0, 1, 1, 1]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 100 * M[1, 1])
     True
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        n_neighbors: the neighbor that sets the local scale.
+        embedding: "weighted", "orthonormal" or "plain" directions.
+        ridge: share of the identity added to a scatter before it is inverted.
+        blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
+            labels.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
     """
 
     def __init__(

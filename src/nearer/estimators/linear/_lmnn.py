@@ -17,7 +17,7 @@ import torch
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import follow_iterations, minimize, report, warn_stopped_early
@@ -176,6 +176,17 @@ class LMNN(MetricLearner):
     >>> M = LMNN(n_neighbors=1).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 10 * M[1, 1])
     True
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        n_neighbors: target neighbors of each row, fixed in the input space.
+        push: share of the term that pushes impostors away, 0..1.
+        init: where to start: "auto", "identity", "pca", "lda" or a matrix.
+        max_impostors: impostors of each row that are kept active.
+        max_iter: the most iterations; a warning says when they did not suffice.
+        tol: stop when an iteration improves the objective by less, relatively.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
+        verbose: 1 prints the iterations.
     """
 
     _takes_sparse = True

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import minimize, warn_stopped_early
@@ -82,6 +82,15 @@ class MLKR(MetricLearner):
     >>> M = MLKR().fit(X, [0.0, 0, 1, 1, 2, 2]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 10 * M[1, 1])
     True
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        init: where to start: "auto", "identity", "pca", "lda" or a matrix.
+        ridge: share of the identity added to a scatter before it is inverted.
+        max_iter: the most iterations; a warning says when they did not suffice.
+        tol: stop when the objective changes by less, relatively.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
+        verbose: 1 prints the iterations.
     """
 
     _takes_sparse = True

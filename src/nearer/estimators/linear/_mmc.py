@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.estimators._matrices import Array, ridged, root_and_inverse_root, symmetric
 from nearer.estimators._optimize import minimize, warn_stopped_early
 from nearer.estimators._sampling import default_pairs, random_pairs
@@ -65,6 +65,17 @@ class MMC(PairSupervision, MatrixLearner):
     >>> M = MMC().fit_pairs(X, [[0, 1], [2, 3], [0, 2], [1, 3]], [1, 1, -1, -1]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 10 * M[1, 1])
     True
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        n_pairs: pairs to draw; None takes a multiple of the number of classes.
+        ridge: share of the identity added to a scatter before it is inverted.
+        max_iter: the most iterations; a warning says when they did not suffice.
+        tol: stop when an iteration improves the objective by less, relatively.
+        blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
+            labels.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
+        verbose: 1 prints the iterations.
     """
 
     _takes_sparse = True

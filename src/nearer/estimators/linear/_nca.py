@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import minimize, warn_stopped_early
@@ -96,6 +96,14 @@ class NCA(MetricLearner):
     >>> M = NCA(max_iter=100).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 10 * M[1, 1])
     True
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        init: where to start: "auto", "identity", "pca", "lda" or a matrix.
+        max_iter: the most iterations; a warning says when they did not suffice.
+        tol: stop when an iteration improves the objective by less, relatively.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
+        verbose: 1 prints the iterations.
     """
 
     _takes_sparse = True

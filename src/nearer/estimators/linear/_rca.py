@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.estimators._matrices import Array
 from nearer.estimators._scatter import class_scatter, total_scatter
 from nearer.estimators._supervision import MatrixLearner

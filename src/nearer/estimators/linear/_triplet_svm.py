@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.estimators._matrices import Array, project_psd
 from nearer.estimators._optimize import report, warn_stopped_early
 from nearer.estimators._sampling import near_triplets
@@ -82,6 +82,18 @@ class TripletSVM(TripletSupervision, MatrixLearner):
     >>> M = TripletSVM(blend=0.0).fit_triplets(X, [[0, 1, 2], [2, 3, 0]]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 10 * M[1, 1])
     True
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        C: cost of a violated constraint.
+        n_neighbors: how many neighbors of a row count.
+        max_anchors: rows that constraints are drawn for.
+        max_iter: the most iterations; a warning says when they did not suffice.
+        tol: stop when an iteration improves the objective by less, relatively.
+        blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
+            labels.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
+        verbose: 1 prints the iterations.
     """
 
     _takes_sparse = True

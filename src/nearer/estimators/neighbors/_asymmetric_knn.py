@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from nearer._validation import check_choice, check_number
+from nearer._checks import check_choice, check_number
 from nearer.estimators._matrices import Array
 from nearer.estimators._starts import start_components
 from nearer.estimators.linear._euclidean import Euclidean
@@ -52,6 +52,21 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> model = AsymmetricKNN(n_neighbors=1, max_iter=200, random_state=0).fit(X, ["a", "a", "b", "b", "a", "b"])
     >>> model.predict([[0.1, 8.1], [0.9, 0.0]])
     array(['a', 'b'], dtype='<U1')
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        n_neighbors: how many neighbors of a row count.
+        margin: the task loss, in units of the typical squared distance to the k-th neighbor of the own class.
+        regularization: strength of the penalty on the maps.
+        regularizer: which penalty on the two maps.
+        task_loss: what a wrong vote costs: 1, or a matrix of costs (c, c).
+        inference: "exact" or "greedy" choice of neighbor sets.
+        init: where to start: "auto", "identity", "pca", "lda" or a matrix.
+        max_iter: the most iterations; a warning says when they did not suffice.
+        lr: learning rate of the maps.
+        validation: share of the rows held out to choose the best epoch.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
+        verbose: 1 prints the iterations.
     """
 
     def __init__(
@@ -202,6 +217,14 @@ class KernelAsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> model = KernelAsymmetricKNN(AsymmetricKNN(n_neighbors=1), gamma=1.0)
     >>> model.fit(X, [0, 0, 0, 1, 1, 1, 1]).predict([[-0.1], [2.2]])
     array([0, 1])
+
+    Args:
+        learner: the linear learner that works in the kernel space.
+        kernel: "rbf", "poly", "linear" or "precomputed".
+        gamma: width of the kernel; None is one over the number of columns.
+        degree: of the polynomial kernel.
+        n_landmarks: rows that span the kernel space; None takes all.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ import torch
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from nearer._validation import check_choice, check_number
+from nearer._checks import check_choice, check_number
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._starts import Init, start_components
 from nearer.estimators.neighbors._neighborhood_fitting import check_settings, fit_maps, scale_to_margin
@@ -89,6 +89,21 @@ class GerrymanderingMetric(MetricLearner):
     >>> M = GerrymanderingMetric(n_neighbors=1, random_state=0).fit(X, [0, 0, 1, 1, 0, 1]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 10 * M[1, 1])
     True
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        n_neighbors: how many neighbors of a row count.
+        margin: the task loss, in units of the typical squared distance to the k-th neighbor of the own class.
+        regularization: strength of the penalty on the maps.
+        task_loss: what a wrong vote costs: 1, or a matrix of costs (c, c).
+        inference: "exact" or "greedy" choice of neighbor sets.
+        init: where to start: "auto", "identity", "pca", "lda" or a matrix.
+        solver: which algorithm; the class text says what each is.
+        max_iter: the most iterations; a warning says when they did not suffice.
+        lr: learning rate.
+        validation: share of the rows held out to choose the best epoch.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
+        verbose: 1 prints the iterations.
     """
 
     def __init__(

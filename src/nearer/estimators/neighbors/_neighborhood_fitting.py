@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearer._validation import check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import report
 from nearer.estimators.neighbors._near import nearest_rows

@@ -26,6 +26,17 @@ class APIT(_NearPrior):
     >>> y = [0] * 5 + [-1] * 15 + [1] * 5 + [-1] * 15
     >>> APIT(random_state=0).fit(X, y).mahalanobis_matrix().shape
     (2, 2)
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        n_neighbors: how many neighbors of a row count.
+        gamma: probability of going on along an edge of the graph.
+        strength: weight of the graph relative to the prior; 0 gives the prior.
+        form: "logdet" or "frobenius": what holds the metric near the identity.
+        max_iter: the most iterations; a warning says when they did not suffice.
+        blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
+            labels.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
     """
 
     def __init__(

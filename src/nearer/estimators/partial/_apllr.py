@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import linalg
 
-from nearer._validation import check_choice, check_number
+from nearer._checks import check_choice, check_number
 from nearer.estimators._matrices import Array, factor_psd, project_psd, symmetric
 from nearer.estimators._scatter import label_scatters
 from nearer.estimators.linear._kissme import kissme_matrix
@@ -107,6 +107,17 @@ class APLLR(_NearPrior):
     >>> M = APLLR(n_neighbors=3).fit(X, [0, 0, 0] + [-1] * 17 + [1, 1, 1] + [-1] * 17).mahalanobis_matrix()
     >>> M.shape
     (2, 2)
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        n_neighbors: how many neighbors of a row count.
+        gamma: probability of going on along an edge of the graph.
+        strength: weight of the graph relative to the prior; 0 gives the prior.
+        form: "logdet" or "frobenius": what holds the metric near the identity.
+        ridge: share of the identity added to a scatter before it is inverted.
+        blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
+            labels.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import linalg
 
-from nearer._validation import check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._matrices import Array, ridged, symmetric
 from nearer.estimators.partial._lrml import unit_determinant_minimizer
 from nearer.estimators.partial._partly_labeled import (
@@ -94,6 +94,17 @@ class ISDML(PartlyLabeledLearner):
     >>> M = ISDML(n_neighbors=1, blend=0.0).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 100 * M[1, 1])
     True
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        n_neighbors: how many neighbors of a row count.
+        graph_weight: weight of the edges of the graph.
+        solver: which algorithm; the class text says what each is.
+        max_iter: the most iterations; a warning says when they did not suffice.
+        ridge: share of the identity added to a scatter before it is inverted.
+        blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
+            labels.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
     """
 
     def __init__(

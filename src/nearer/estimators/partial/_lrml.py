@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import linalg
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.estimators._matrices import Array, ridged, symmetric
 from nearer.estimators.partial._partly_labeled import (
     PartlyLabeledLearner,
@@ -82,6 +82,17 @@ class LRML(PartlyLabeledLearner):
     >>> M = LRML(n_neighbors=1, normalized=False, blend=0.0).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 100 * M[1, 1])
     True
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        n_neighbors: how many neighbors of a row count.
+        similar_weight: weight of labelled pairs of one class.
+        dissimilar_weight: weight of labelled pairs of two classes; None balances them.
+        ridge: share of the identity added to a scatter before it is inverted.
+        normalized: use the normalized Laplacian of the graph.
+        blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
+            labels.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
     """
 
     def __init__(

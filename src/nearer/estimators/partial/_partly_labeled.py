@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from nearer._validation import check_int
+from nearer._checks import check_int
 from nearer.estimators._blending import check_blend, choose_spread_blend, mix_with_identity
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array, factor_psd, symmetric

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from nearer._validation import check_choice, check_int
+from nearer._checks import check_choice, check_int
 from nearer.estimators._blending import (
     SPREAD_AMOUNTS,
     check_blend,
@@ -68,6 +68,18 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
     >>> learner = SemiSupervisedMetric(1, blend=0.0, random_state=0).fit(X, y)
     >>> bool(abs(learner.components_[0, 0]) > 0.9)  # the column that tells the classes apart
     True
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        n_neighbors: how many neighbors of a row count.
+        gamma: probability of going on along an edge of the graph.
+        alpha: the angle of the loss, in degrees.
+        triplets: how triplets are mined: "signed" (ours) or "neighborhood".
+        max_iter: the most iterations; a warning says when they did not suffice.
+        encoder: the network in front; None learns on the features themselves.
+        blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
+            labels.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
     """
 
     encoder_: nn.Module

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg
 from scipy.special import expit, log_expit
 
-from nearer._validation import check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._matrices import Array, symmetric
 from nearer.estimators._optimize import minimize, warn_stopped_early
 from nearer.estimators._scatter import take_differences
@@ -94,6 +94,18 @@ class SERAPH(PartlyLabeledLearner):
     >>> M = SERAPH(blend=0.0).fit(X, [0] * 20 + [1] * 20).mahalanobis_matrix()
     >>> bool(M[0, 0] > M[1, 1])
     True
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        eta: the squared distance that the median pair is scaled to.
+        mu: weight of the unlabelled pairs.
+        trace_weight: weight of the trace, which makes the metric low in rank.
+        method: "gradient" or "em".
+        n_pairs: pairs to draw; None takes a multiple of the number of classes.
+        max_iter: the most iterations; a warning says when they did not suffice.
+        blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
+            labels.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
     """
 
     def __init__(

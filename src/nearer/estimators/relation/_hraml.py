@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from nearer._validation import check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._learner import PairAnswers
 from nearer.estimators._matrices import Array
 from nearer.estimators.relation._raml_pairs import table_relation
@@ -136,6 +136,28 @@ class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     >>> near, far = learner.fit(X, [[1, 0], [1, 0], [0, 1], [0, 1]]).pair_distance(X[[0, 0]], X[[1, 2]])
     >>> bool(near < far)
     True
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        hidden: widths of the hidden layers.
+        relation: how near two label rows should be; "auto" is L1.
+        kind: what the labels are; "auto" finds it.
+        scale: what distances are compared with: targets scaled to be "attainable", or a number.
+        networks: networks whose embeddings stand side by side.
+        epochs: passes over the data.
+        batch_size: items in a batch.
+        optimizer: "adam" or "sgd".
+        lr: learning rate.
+        weight_decay: of the optimizer.
+        dropout: share of hidden units that are left out.
+        input_dropout: share of inputs that are left out.
+        bounded: end in a tanh.
+        spread: the first weights are uniform in ±spread; None starts as torch does.
+        sharpness: how much alike partners are preferred.
+        hard_fraction: share of the worst pairs that count; None takes all.
+        standardize: bring every feature to mean 0 and deviation 1 first.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
+        verbose: 1 prints the iterations.
     """
 
     def __init__(

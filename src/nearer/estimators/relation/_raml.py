@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from nearer._validation import check_int
+from nearer._checks import check_int
 from nearer.estimators._blending import mix_with_identity, resolve_blend
 from nearer.estimators._matrices import Array, project_psd
 from nearer.estimators._scatter import total_scatter

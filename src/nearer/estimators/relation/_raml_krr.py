@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from nearer._validation import check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._matrices import Array, project_psd, symmetric
 from nearer.estimators._optimize import report, warn_stopped_early
 from nearer.estimators.relation._raml import RelationLearner
@@ -165,6 +165,24 @@ class RAMLKRR(RelationLearner):
     >>> M = RAMLKRR(blend=0.0, ridge=1e-3).fit(X, [0.0, 0.0, 0.5, 0.5, 1.0, 1.0]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 100 * M[1, 1])
     True
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        relation: how near two label rows should be; "auto" is L1.
+        kind: what the labels are; "auto" finds it.
+        ridge: of the kernel ridge regression.
+        ridge_on: what the ridge pulls to zero: the metric or the dual weights.
+        psd: how the matrix becomes positive semi-definite.
+        bias: learn a constant beside the metric.
+        n_neighbors: how many neighbors of a row count.
+        n_random: random partners of each row, besides its neighbors.
+        max_pairs: the most pairs that are used.
+        solver: which algorithm; the class text says what each is.
+        max_iter: the most iterations; a warning says when they did not suffice.
+        tol: stop when an iteration improves the objective by less, relatively.
+        blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
+            labels.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
     """
 
     def __init__(

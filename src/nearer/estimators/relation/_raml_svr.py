@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVR, LinearSVR, NuSVR
 
-from nearer._validation import check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._matrices import Array, symmetric
 from nearer.estimators._optimize import warn_stopped_early
 from nearer.estimators.relation._raml import RelationLearner
@@ -94,6 +94,23 @@ class RAMLSVR(RelationLearner):
     >>> M = RAMLSVR(blend=0.0, C=100.0).fit(X, [0.0, 0.0, 0.5, 0.5, 1.0, 1.0]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 20 * M[1, 1])
     True
+
+    Args:
+        n_components: dimensions to keep; None keeps all columns.
+        relation: how near two label rows should be; "auto" is L1.
+        kind: what the labels are; "auto" finds it.
+        C: cost of a violated constraint.
+        epsilon: width of the band without cost.
+        nu: share of support vectors, instead of epsilon.
+        n_neighbors: how many neighbors of a row count.
+        n_random: random partners of each row, besides its neighbors.
+        max_pairs: the most pairs that are used.
+        solver: which algorithm; the class text says what each is.
+        max_iter: the most iterations; a warning says when they did not suffice.
+        tol: stop when an iteration improves the objective by less, relatively.
+        blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
+            labels.
+        random_state: seed or generator for everything that is drawn; None takes numpy's own.
     """
 
     def __init__(

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import as_labels, check_choice
+from nearer._checks import check_choice
+from nearer._validation import as_labels
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.layers._layer_kernels import Gaussian
 from nearer.losses.pairs._pair_loss import check_embeddings

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.exceptions import NotFiniteError
 from nearer.pairwise._joint import KernelTile
 from nearer.pairwise._rule import settings_of
@@ -135,14 +135,14 @@ class _FittedLaplace:
 
 
 class Polynomial:
-    """k = (xᵀy + 1)^p; unbounded, so keep its weight small, and of rows that point apart not small again.
+    """k = (xᵀy + 1)^p; unbounded, so keep its weight small. Rows that point apart can be alike again.
 
-    With `clamped` a negative base counts as 0, which is another kernel: rows beyond a right angle and more are
-    then as unlike as can be.
+    With `clamped` a negative base counts as 0, which is another kernel: such rows are then as unlike as can be.
 
     >>> far = torch.tensor([[3.0], [-1.0]])
-    >>> [float(one.fitted(far).tile(slice(0, 1), slice(1, 2)).value) for one in (Polynomial(),
-    Polynomial(clamped=True))] [4.0, 0.0]
+    >>> kernels = Polynomial(), Polynomial(clamped=True)
+    >>> [float(one.fitted(far).tile(slice(0, 1), slice(1, 2)).value) for one in kernels]
+    [4.0, 0.0]
     """
 
     __repr__ = settings_of
@@ -205,8 +205,8 @@ class _FittedPolynomial(_FittedProduct):
         if self.clamped:
             base = base.clamp_min_(0)
         # The engine wants the slope of log k, p/base; beside a base of 0 lies one with the same product k · slope.
-        base = torch.where(base.abs() < 1e-12, 1e-12, base)
-        return KernelTile(base**self.degree, slope=self.degree / base)
+        beside = torch.where(base.abs() < 1e-12, 1e-12, base)
+        return KernelTile((base if self.clamped else beside) ** self.degree, slope=self.degree / beside)
 
 
 class _FittedMoments(_FittedProduct):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nearer._validation import check_int
+from nearer._checks import check_int
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
 

@@ -13,7 +13,7 @@ from copy import copy
 import torch
 from torch import Tensor
 
-from nearer._validation import check_choice, check_number
+from nearer._checks import check_choice, check_number
 from nearer.exceptions import ParameterError
 from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.pairwise import Miner, Panel

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import as_matrix, check_choice, check_number
+from nearer._checks import check_choice, check_number
+from nearer._validation import as_matrix
 from nearer.exceptions import ShapeError
 from nearer.pairwise._rule import inner_settings
 

@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from nearer._validation import as_matrix, check_choice
+from nearer._checks import check_choice
+from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError, ShapeError
 
 __all__ = ["RegularizerName", "asymmetric_regularizer"]

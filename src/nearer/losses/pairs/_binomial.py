@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
 from nearer.pairwise._masked import LOG2E, exponent_is_safe, softplus

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.losses.pairs._distances import lengths, root, tile_lengths
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms

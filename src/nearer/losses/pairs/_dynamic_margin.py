@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import as_labels, check_int, check_number
+from nearer._checks import check_int, check_number
+from nearer._validation import as_labels
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._function import normalize_rows

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import as_labels, check_int, check_number
+from nearer._checks import check_int, check_number
+from nearer._validation import as_labels
 from nearer.losses.layers._layer_input import LayerInput
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.losses.pairs._weighted_squares import sum_weighted_squares

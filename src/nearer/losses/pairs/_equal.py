@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Miner, Panel, Terms
 

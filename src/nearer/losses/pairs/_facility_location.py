@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nearer._validation import as_labels, as_tensor, check_int, check_number
+from nearer._checks import check_int, check_number
+from nearer._validation import as_labels, as_tensor
 from nearer.exceptions import LabelError, ShapeError
 from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.pairwise import Panel

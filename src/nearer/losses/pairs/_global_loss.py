@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.losses.pairs._triplet import TripletLoss
 from nearer.pairwise import Miner, Panel, Rule, Terms

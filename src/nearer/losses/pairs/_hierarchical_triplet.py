@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.exceptions import LabelError, ParameterError
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.mining._class_tree import ClassTree

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nearer._validation import check_int
+from nearer._checks import check_int
 from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.pairwise import Miner, Panel
 from nearer.pairwise._panels import iterate_panels

@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.exceptions import ParameterError
 from nearer.losses.pairs._distances import inverse, root
 from nearer.losses.pairs._pair_loss import PairLoss

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
 from nearer.exceptions import LabelError
 from nearer.losses.pairs._distances import lengths, root, tile_lengths
 from nearer.losses.pairs._row_loss import RowLoss

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.exceptions import LabelError, ParameterError
 from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.losses.pairs._softmax import InfoNCELoss

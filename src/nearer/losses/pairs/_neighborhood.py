@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import as_labels, as_tensor, check_choice, check_finite, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
+from nearer._validation import as_labels, as_tensor, check_finite
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.losses.pairs._neighborhood_greedy import choose_sets_greedily
 from nearer.losses.pairs._neighborhood_inference import NeighborSets, choose_sets, nearest_by_class

@@ -10,7 +10,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import as_tensor, check_choice, check_finite
+from nearer._checks import check_choice
+from nearer._validation import as_tensor, check_finite
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.pairwise._distributed import Shards
 from nearer.pairwise._function import check_untransformed, differentiate, normalize_rows

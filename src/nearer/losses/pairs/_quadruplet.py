@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.exceptions import LabelError, ParameterError
 from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.pairwise import Miner, Panel

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.losses.pairs._distances import root
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Miner, Panel, Terms

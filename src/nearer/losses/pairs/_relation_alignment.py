@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nearer._validation import check_choice, check_number
+from nearer._checks import check_choice, check_number
 from nearer.exceptions import NearerWarning
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Miner, Panel, Rule, Terms

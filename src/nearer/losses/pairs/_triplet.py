@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Miner, Panel, Rule, Terms
 from nearer.pairwise._counting import count_row_triplets, equal_within, triplets_by_tiles

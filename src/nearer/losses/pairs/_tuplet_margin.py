@@ -6,7 +6,7 @@ import math
 
 from torch import Tensor
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Miner, Panel, Terms
 from nearer.pairwise._masked import masked_logsumexp, softplus

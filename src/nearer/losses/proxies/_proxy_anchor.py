@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.pairwise._classes import class_tiles, own_classes
 from nearer.pairwise._distributed import Shards

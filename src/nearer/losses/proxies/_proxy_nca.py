@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nearer._validation import check_number
+from nearer._checks import check_number
 from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.pairwise._classes import VectorSimilarity, class_softmax
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.losses.proxies._margin_softmax import turned
 from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.pairwise._classes import class_softmax

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from nearer._validation import as_matrix, check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
+from nearer._validation import as_matrix
 from nearer.geometry._boosted_heads import BoostedHeads
 from nearer.geometry._linear_start import start_linear
 from nearer.geometry._similarity import normalize

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.exceptions import ParameterError
 from nearer.geometry._linear_start import start_linear
 from nearer.geometry._similarity import normalize

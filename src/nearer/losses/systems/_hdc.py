@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import as_labels, as_tensor, check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
+from nearer._validation import as_labels, as_tensor
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry._linear_start import start_linear
 from nearer.geometry._similarity import normalize

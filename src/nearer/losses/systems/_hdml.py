@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from nearer._validation import as_labels, check_int, check_number
+from nearer._checks import check_int, check_number
+from nearer._validation import as_labels
 from nearer.exceptions import LabelError
 from nearer.geometry._linear_start import start_linear
 from nearer.losses.layers._layer_input import LayerInput

@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nearer._validation import as_labels, check_int
+from nearer._checks import check_int
+from nearer._validation import as_labels
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._pair_loss import PairLoss, check_embeddings
 from nearer.pairwise._rule import inner_settings

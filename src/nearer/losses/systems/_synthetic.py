@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from nearer._validation import check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number
 from nearer.geometry._orthogonal import orthogonality_penalty
 from nearer.losses.pairs._angular_triplets import tangent_weight
 from nearer.pairwise._rule import inner_settings

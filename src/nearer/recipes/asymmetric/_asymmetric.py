@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.datasets import stratified_split
 from nearer.datasets._digits import load_digits
 from nearer.estimators import ITML, LFDA, LMNN, NCA, AsymmetricKNN, Euclidean, GerrymanderingMetric

@@ -30,7 +30,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from nearer._validation import check_int
+from nearer._checks import check_int
 from nearer.datasets import Split, few_labels, stratified_split
 from nearer.datasets._digits import load_digits
 from nearer.evaluation import Comparison, Evaluation, compare, evaluate, map_at_r

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.datasets import Dataset, Split, class_disjoint_split, load, stratified_split
 from nearer.models._encoded import encode_dataset
 from nearer.models._encoders import PACKAGED, FrozenEncoder, frozen

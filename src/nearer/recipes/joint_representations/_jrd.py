@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from nearer._validation import check_choice, check_number
+from nearer._checks import check_choice, check_number
 from nearer.exceptions import ParameterError
 from nearer.geometry import normalize
 from nearer.losses import (

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.datasets import few_labels, stratified_split
 from nearer.datasets._cifar10 import load_cifar10
 from nearer.datasets._fashion import load_fashion_mnist

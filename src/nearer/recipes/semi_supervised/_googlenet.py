@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from nearer._validation import as_tensor, check_int
+from nearer._checks import check_int
+from nearer._validation import as_tensor
 from nearer.exceptions import ShapeError
 from nearer.geometry import normalize, rmac
 from nearer.recipes.unified_view._unseen_class_networks import load_weights

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import PCA
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.datasets import few_labels, load, stratified_split
 from nearer.estimators import APIT, APLLR, ISDML, LRML, SERAPH, SemiSupervisedMetric
 from nearer.exceptions import NearerWarning

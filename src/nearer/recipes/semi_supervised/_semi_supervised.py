@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.recipes._recipe import Measured, Outcome, Request
 from nearer.recipes.digits._digits_report import nearest_others
 from nearer.recipes.semi_supervised._few_label_images import DATASETS, FewLabelImages, load_few_label_images

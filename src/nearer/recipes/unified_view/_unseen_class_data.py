@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.datasets import Dataset, Split, class_disjoint_split
 from nearer.datasets._cars196 import load_cars196, load_cars196_features
 from nearer.datasets._cifar10 import load_cifar10

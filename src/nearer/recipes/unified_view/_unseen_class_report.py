@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.recipes._recipe import Measured, Outcome, Request
 from nearer.recipes.unified_view._unseen_class_data import (
     DATASETS,

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from nearer._validation import check_choice
+from nearer._checks import check_choice
 from nearer.evaluation import evaluate
 from nearer.evaluation._discrepancy import nn_discrepancy, nn_lambda
 from nearer.losses.proxies._proxy_loss import ProxyLoss
