@@ -25,7 +25,9 @@ def error(queries, database) -> float:
 
 both = np.concatenate([left[train], right[train]])
 single = LMNN(random_state=0).fit(both, np.concatenate([digits.y[train]] * 2))
-two = AsymmetricKNN(16, k=3, init="pca", random_state=0).fit_views(left[train], right[train], digits.y[train])
+two = AsymmetricKNN(16, n_neighbors=3, init="pca", random_state=0).fit_views(
+    left[train], right[train], digits.y[train]
+)
 one_map = error(single.transform(left[test]), single.transform(right[train]))
 two_maps = error(two.transform_queries(left[test]), two.transform_database(right[train]))
 print(f"error of one map for both sides {one_map:.1%}, of two maps {two_maps:.1%}")

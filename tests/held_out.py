@@ -48,5 +48,5 @@ def learn(
     torch.manual_seed(0)
     adam = torch.optim.Adam([*encoder.parameters(), *loss.parameters()], lr=rate)
     step = EncoderStep(encoder, loss, adam, TensorBatches(x, y))
-    history = train(step, ClassSampler(y, classes=8, per_class=4), epochs=epochs)
+    history = train(step, ClassSampler(y, n_classes=8, per_class=4), epochs=epochs)
     return [epoch["loss"] for epoch in history.epochs]

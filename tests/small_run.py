@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def plain(settings, encoder, loss, items, labels):
     adam = torch.optim.Adam([*encoder.parameters(), *loss.parameters()], lr=0.01)
-    sampler = ClassSampler(labels, classes=6, per_class=4, seed=2)
+    sampler = ClassSampler(labels, n_classes=6, per_class=4, seed=2)
     schedule = cosine(settings.epochs * len(sampler))
     return EncoderStep(encoder, loss, adam, TensorBatches(items, labels), schedule=schedule), sampler
 

@@ -44,7 +44,7 @@ def loop() -> dict[str, object]:
     """A whole epoch by the loop, with a log, against encoder and loss alone on the same batches."""
     torch.set_num_threads(1)
     step, items, labels = step_for(3000)
-    sampler = ClassSampler(labels, classes=10, per_class=BATCH // 10)
+    sampler = ClassSampler(labels, n_classes=10, per_class=BATCH // 10)
     batches = sampler.epoch(0)
     encoder, loss = step.encoder, SupConLoss()
 
@@ -66,7 +66,7 @@ def throughput(seconds: float = 12.0) -> None:
     torch.set_num_threads(1)
     with process_group():
         step, _, labels = step_for(3000)
-        batches = ClassSampler(labels, classes=10, per_class=BATCH // 10).epoch(0)
+        batches = ClassSampler(labels, n_classes=10, per_class=BATCH // 10).epoch(0)
         step(batches[0])
         begin, done = time.perf_counter(), 0
         while time.perf_counter() - begin < seconds or done % 10:

@@ -124,7 +124,7 @@ def test_the_settings_of_the_released_code_run() -> None:
         bounded=True,
         spread=0.2,
         optimizer="sgd",
-        rate=1e-2,
+        lr=1e-2,
         epochs=20,
         batch_size=40,
         random_state=0,

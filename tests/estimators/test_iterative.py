@@ -181,7 +181,7 @@ def test_lmnn_takes_fewer_targets_in_a_small_class() -> None:
     rng = np.random.RandomState(0)
     X = rng.standard_normal((13, 2))
     y = np.repeat([0, 1, 2], [2, 1, 10])
-    assert np.isfinite(E.LMNN(k=3).fit(X, y).components_).all()
+    assert np.isfinite(E.LMNN(n_neighbors=3).fit(X, y).components_).all()
 
 
 # MMC, DML-eig, the SVMs -----------------------------------------------------------------------------------------

@@ -50,8 +50,8 @@ def noisy(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def test_noise_is_forgotten(learner: Any) -> None:
     X, y = noisy(300)
     T, t = noisy(300, seed=1)
-    plain = MetricKNN(k=3).fit(X, y).score(T, t)
-    model = learner if isinstance(learner, AsymmetricKNN) else MetricKNN(learner, k=3)
+    plain = MetricKNN(n_neighbors=3).fit(X, y).score(T, t)
+    model = learner if isinstance(learner, AsymmetricKNN) else MetricKNN(learner, n_neighbors=3)
     assert plain < 0.7
     assert model.fit(X, y).score(T, t) > 0.88
 
@@ -86,7 +86,7 @@ def test_one_view_starts_as_one_metric_and_both_maps_move() -> None:
     model = AsymmetricKNN(validation=0, max_iter=2, random_state=0).fit(X, y)
     assert np.isnan(model.validation_error_)
     assert np.abs(model.query_components_ - model.database_components_).max() > 1e-4
-    still = AsymmetricKNN(validation=0, max_iter=1, rate=1e-12, random_state=0).fit(X, y)
+    still = AsymmetricKNN(validation=0, max_iter=1, lr=1e-12, random_state=0).fit(X, y)
     np.testing.assert_allclose(still.query_components_, still.database_components_, atol=1e-6)
 
 
@@ -176,7 +176,7 @@ def test_kernels_solve_what_no_linear_map_can() -> None:
     inner = AsymmetricKNN(4, max_iter=10, validation=0, random_state=0)
     model = KernelAsymmetricKNN(inner, gamma=0.5, n_landmarks=60, random_state=0).fit(train, a)
     assert model.transform_queries(test).shape == model.transform_database(test).shape == (40, 4)
-    assert model.score(test, b) > MetricKNN(k=3).fit(train, a).score(test, b)
+    assert model.score(test, b) > MetricKNN(n_neighbors=3).fit(train, a).score(test, b)
     gram = KernelAsymmetricKNN(inner, kernel="precomputed").fit(rbf_kernel(train, gamma=0.5), a)
     rows = KernelAsymmetricKNN(inner, gamma=0.5).fit(train, a)
     np.testing.assert_allclose(
@@ -211,9 +211,9 @@ def test_one_class_lonely_classes_and_few_rows() -> None:
     y[0], y[1] = 7, 8
     assert set(AsymmetricKNN(max_iter=3, random_state=0).fit(X, y).classes_) == {0, 1, 2, 7, 8}
     with pytest.warns(NearerWarning, match="k = 9 is cut to the 3 other rows"):
-        assert AsymmetricKNN(k=9, max_iter=2, random_state=0).fit(X[:4], [0, 0, 1, 1]).k_ == 3
+        assert AsymmetricKNN(n_neighbors=9, max_iter=2, random_state=0).fit(X[:4], [0, 0, 1, 1]).k_ == 3
     with pytest.warns(NearerWarning, match="k = 5 is cut to the 3 other rows"):
-        GerrymanderingMetric(k=5, max_iter=2, random_state=0).fit(X[:4], [0, 0, 1, 1])
+        GerrymanderingMetric(n_neighbors=5, max_iter=2, random_state=0).fit(X[:4], [0, 0, 1, 1])
 
 
 @pytest.mark.parametrize(
@@ -258,6 +258,6 @@ def test_digits_are_not_worse_than_under_lmnn() -> None:
     errors: dict[str, list[float]] = {"ours": [], "lmnn": []}
     for seed in range(5):
         train, test, a, b = train_test_split(X, y, test_size=0.3, stratify=y, random_state=seed)
-        errors["lmnn"].append(1 - MetricKNN(LMNN(), k=3).fit(train, a).score(test, b))
+        errors["lmnn"].append(1 - MetricKNN(LMNN(), n_neighbors=3).fit(train, a).score(test, b))
         errors["ours"].append(1 - AsymmetricKNN(random_state=seed).fit(train, a).score(test, b))
     assert np.mean(errors["ours"]) <= np.mean(errors["lmnn"]) + 0.002

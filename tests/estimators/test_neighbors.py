@@ -26,14 +26,14 @@ def test_metric_knn_equals_scikit_learn_on_mapped_rows(data: Any) -> None:
     X, y = data
     names = np.array(["x", "y", "z"])[y]
     learner = E.RCA(random_state=0)
-    ours = E.MetricKNN(learner, k=5).fit(X[:40], names[:40])
+    ours = E.MetricKNN(learner, n_neighbors=5).fit(X[:40], names[:40])
     mapped = learner.fit(X[:40], names[:40])
     theirs = KNeighborsClassifier(5).fit(mapped.transform(X[:40]), names[:40])
     np.testing.assert_array_equal(ours.predict(X[40:]), theirs.predict(mapped.transform(X[40:])))
     np.testing.assert_allclose(ours.predict_proba(X[40:]), theirs.predict_proba(mapped.transform(X[40:])))
-    fitted = E.MetricKNN(mapped, k=5).fit(X[:40], names[:40])
+    fitted = E.MetricKNN(mapped, n_neighbors=5).fit(X[:40], names[:40])
     assert fitted.metric_ is mapped
-    assert E.MetricKNN(k=99).fit(X[:4], names[:4]).k_ == 4
+    assert E.MetricKNN(n_neighbors=99).fit(X[:4], names[:4]).k_ == 4
 
 
 def mlknn_by_loops(X: np.ndarray, Y: np.ndarray, query: np.ndarray, k: int, s: float) -> np.ndarray:
@@ -56,23 +56,23 @@ def mlknn_by_loops(X: np.ndarray, Y: np.ndarray, query: np.ndarray, k: int, s: f
 def test_mlknn_equals_the_definition(data: Any) -> None:
     X, y = data
     Y = np.column_stack([y == 0, y > 0, X[:, 0] > 1]).astype(int)
-    learner = E.MLKNN(k=4, smoothing=0.5).fit(X[:40], Y[:40])
+    learner = E.MLKNN(n_neighbors=4, smoothing=0.5).fit(X[:40], Y[:40])
     expected = mlknn_by_loops(X[:40], Y[:40], X[40:], 4, 0.5)
     np.testing.assert_allclose(learner.predict_scores(X[40:]), expected, rtol=1e-10)
     np.testing.assert_array_equal(learner.predict(X[40:]), (expected >= 0.5).astype(int))
     metric = E.Covariance().fit(X[:40])
-    with_metric = E.MLKNN(metric, k=4).fit(X[:40], Y[:40]).predict_scores(X[40:])
+    with_metric = E.MLKNN(metric, n_neighbors=4).fit(X[:40], Y[:40]).predict_scores(X[40:])
     mapped = mlknn_by_loops(metric.transform(X[:40]), Y[:40], metric.transform(X[40:]), 4, 1.0)
     np.testing.assert_allclose(with_metric, mapped, rtol=1e-10)
 
 
 def test_mlknn_by_hand() -> None:
     # Neighbours: 0 and 1 meet each other, 2 meets 1. Label: 1, 1, 0. Counts: 1, 1, 1.
-    learner = E.MLKNN(k=1).fit([[0.0], [1.0], [3.0]], [[1], [1], [0]])
+    learner = E.MLKNN(n_neighbors=1).fit([[0.0], [1.0], [3.0]], [[1], [1], [0]])
     prior, yes, no = 3 / 5, 3 / 4, 2 / 3
     expected = prior * yes / (prior * yes + (1 - prior) * no)
     assert learner.predict_scores([[0.1]])[0, 0] == pytest.approx(expected)
-    assert E.MLKNN(k=50).fit([[0.0], [1.0], [3.0]], [[1], [1], [0]]).k_ == 2
+    assert E.MLKNN(n_neighbors=50).fit([[0.0], [1.0], [3.0]], [[1], [1], [0]]).k_ == 2
     with pytest.raises(LabelError, match="0/1 matrix"):
         E.MLKNN().fit([[0.0], [1.0]], [[1], [2]])
 
@@ -81,7 +81,7 @@ def test_aaknn_is_the_mean_of_the_neighbors(data: Any) -> None:
     X, _ = data
     D = np.random.RandomState(1).dirichlet(np.ones(5), size=60)
     expected = KNeighborsRegressor(4).fit(X[:40], D[:40]).predict(X[40:])
-    found = E.AAKNN(k=4).fit(X[:40], D[:40]).predict(X[40:])
+    found = E.AAKNN(n_neighbors=4).fit(X[:40], D[:40]).predict(X[40:])
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     np.testing.assert_allclose(found.sum(axis=1), 1)
     with pytest.raises(LabelError, match="must be distributions"):
@@ -120,7 +120,7 @@ def test_rings_need_a_kernel(kind: Any, kernel: str) -> None:
     angle = rng.uniform(0, 2 * np.pi, 120)
     X = np.column_stack([np.cos(angle), np.sin(angle)]) * (1 + y + 0.2 * rng.standard_normal(120))[:, None]
     learner = kind(kernel=kernel, gamma=1.0, n_landmarks=40, random_state=0).fit(X[:80], y[:80])
-    assert E.MetricKNN(learner, k=5).fit(X[:80], y[:80]).score(X[80:], y[80:]) > 0.75
+    assert E.MetricKNN(learner, n_neighbors=5).fit(X[:80], y[:80]).score(X[80:], y[80:]) > 0.75
 
 
 def test_a_precomputed_kernel_gives_the_same_distances(data: Any) -> None:

@@ -108,7 +108,7 @@ def test_classes_of_one_row_each(learner: Any) -> None:
         (E.GMML(t=1.5), "`t` must be at most 1"),
         (E.GMML(blend=2.0), "`blend` must be at most 1"),
         (E.GMML(blend="much"), "`blend` must be a number"),
-        (E.LFDA(k=0), "`k` must be at least 1"),
+        (E.LFDA(n_neighbors=0), "`k` must be at least 1"),
         (E.LFDA(embedding="wide"), "`embedding` must be one of"),
         (E.ITML(gamma=0.0), "`gamma` must be greater than 0"),
         (E.LMNN(max_impostors=0), "`max_impostors` must be at least 1"),

@@ -286,7 +286,9 @@ def test_with_an_encoder_the_network_is_copied_and_trained(triplets: Any) -> Non
     encoder = MLP(8, 6, hidden=(16,), generator=torch.Generator().manual_seed(0))
     before = [one.detach().clone() for one in encoder.parameters()]
     X32 = X.astype(np.float32)
-    fitted = E.SemiSupervisedMetric(3, encoder=encoder, k=6, max_iter=20, triplets=triplets, random_state=0)
+    fitted = E.SemiSupervisedMetric(
+        3, encoder=encoder, n_neighbors=6, max_iter=20, triplets=triplets, random_state=0
+    )
     fitted = fitted.fit(X32, labels)
     assert all(torch.equal(a, b) for a, b in zip(before, encoder.parameters(), strict=True))
     z = fitted.transform(X32)
@@ -303,7 +305,7 @@ def test_with_an_encoder_the_network_is_copied_and_trained(triplets: Any) -> Non
 @pytest.mark.parametrize(
     ("learner", "message"),
     [
-        (E.LRML(k=0), "`k` must be at least 1"),
+        (E.LRML(n_neighbors=0), "`k` must be at least 1"),
         (E.LRML(ridge=-1), "`ridge` must be at least 0"),
         (E.ISDML(solver="newton"), "`solver` must be one of"),
         (E.SERAPH(method="em", mu=1.5), "`mu` must be at most"),

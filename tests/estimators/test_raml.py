@@ -297,7 +297,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: RAMLKRR().fit(X0, np.tile([1.5, -0.5], (10, 1))), "smallest entry -0.5"),
     (lambda: RAMLKRR(relation="l2").fit(X0, np.eye(10)), "`function` must be one of"),
     (lambda: RAMLKRR(relation="l1").fit(X0, np.arange(10) % 2), "compares rows of labels"),
-    (lambda: RAMLKRR(k=0, n_random=0).fit(X0, np.linspace(0, 1.5, 10)), "must not both be 0"),
+    (lambda: RAMLKRR(n_neighbors=0, n_random=0).fit(X0, np.linspace(0, 1.5, 10)), "must not both be 0"),
     (lambda: RAMLKRR(ridge=-1.0).fit(X0, np.linspace(0, 1.5, 10)), "`ridge` must be at least 0"),
     (lambda: RAMLKRR(ridge_on="beta").fit(X0, np.linspace(0, 1.5, 10)), "`ridge_on` must be one of"),
     (lambda: RAMLKRR(psd="no").fit(X0, np.linspace(0, 1.5, 10)), "`psd` must be one of"),

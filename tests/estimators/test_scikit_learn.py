@@ -191,7 +191,9 @@ def test_neighbors_of_label_sets_and_distributions_keep_scikit_learns_rules(iris
     """With y of their own kind: fitted twice the same, pickled the same, any float type, no NaN."""
     X, classes = iris
     sets = np.eye(3, dtype=int)[classes]
-    y, estimator = (sets, E.MLKNN(k=3)) if kind == "sets" else (0.8 * sets + 0.2 / 3, E.AAKNN(k=3))
+    y, estimator = (
+        (sets, E.MLKNN(n_neighbors=3)) if kind == "sets" else (0.8 * sets + 0.2 / 3, E.AAKNN(n_neighbors=3))
+    )
     first = clone(estimator).fit(X, y).predict(X)
     again = clone(estimator).fit(X, y)
     np.testing.assert_array_equal(again.predict(X), first)

@@ -30,7 +30,7 @@ def test_the_gates_by_hand():
 def test_scales_see_the_cut_image():
     torch.manual_seed(0)
     trunk = nn.Sequential(nn.Conv2d(1, 6, 3), nn.ReLU())
-    encoder = DecoupledEncoder(trunk, 6, dimension=10, scales=2, branches=2).eval()
+    encoder = DecoupledEncoder(trunk, 6, embedding_dim=10, scales=2, branches=2).eval()
     images = torch.rand(3, 1, 9, 9)
     z = encoder(images)
     assert encoder.widths == (3, 3, 2, 2)
@@ -45,4 +45,4 @@ def test_bad_input():
     with pytest.raises(ParameterError, match="`widths` must have one number for each branch, got none"):
         AttentionHeads(4, ())
     with pytest.raises(ParameterError, match="at least one for each of the 9 parts, got 8"):
-        DecoupledEncoder(nn.Identity(), 4, dimension=8)
+        DecoupledEncoder(nn.Identity(), 4, embedding_dim=8)

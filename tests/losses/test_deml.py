@@ -115,7 +115,7 @@ def test_unseen_classes_of_pictures():
     encoder = DecoupledEncoder(
         nn.Sequential(nn.Conv2d(16, 32, 1), nn.ReLU()),
         32,
-        dimension=36,
+        embedding_dim=36,
         scales=2,
         branches=2,
         hidden=16,

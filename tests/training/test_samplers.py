@@ -20,9 +20,11 @@ GROUPS = np.array([0, 0, 1, 1, 2, 2])[LABELS]
 def every_sampler(seed: int) -> dict[str, object]:
     return {
         "uniform": UniformSampler(len(LABELS), batch_size=7, seed=seed),
-        "classes": ClassSampler(LABELS, classes=3, per_class=4, seed=seed),
+        "classes": ClassSampler(LABELS, n_classes=3, per_class=4, seed=seed),
         "n-pairs": NPairSampler(LABELS, pairs=4, seed=seed),
-        "hierarchical": HierarchicalSampler(LABELS, GROUPS, groups_per_batch=2, classes=2, per_class=2, seed=seed),
+        "hierarchical": HierarchicalSampler(
+            LABELS, GROUPS, groups_per_batch=2, n_classes=2, per_class=2, seed=seed
+        ),
     }
 
 
@@ -79,7 +81,7 @@ def test_classes_times_k(sizes, classes, per_class, seed):
     classes = min(classes, len(sizes))
     labels = np.repeat(np.arange(len(sizes)) * 3 - 0, sizes)
     labels = np.concatenate([labels, [-1, -1]])
-    for rows in ClassSampler(labels, classes=classes, per_class=per_class, seed=seed).epoch(0):
+    for rows in ClassSampler(labels, n_classes=classes, per_class=per_class, seed=seed).epoch(0):
         of = labels[rows.numpy()].reshape(classes, per_class)
         assert (of == of[:, :1]).all(), "the items of a class stand side by side"
         assert len(set(of[:, 0].tolist())) == classes, "no class twice"
@@ -91,7 +93,7 @@ def test_classes_times_k(sizes, classes, per_class, seed):
 
 def test_classes_and_their_items_take_turns():
     labels = np.repeat(np.arange(8), 6)
-    rows = torch.cat(list(ClassSampler(labels, classes=4, per_class=3, seed=1).epoch(0))).numpy()
+    rows = torch.cat(list(ClassSampler(labels, n_classes=4, per_class=3, seed=1).epoch(0))).numpy()
     assert set(Counter(labels[rows].tolist()).values()) == {6}
     assert set(Counter(rows.tolist()).values()) == {1}, "an epoch of full rounds sees every item once"
 
@@ -107,7 +109,7 @@ def test_n_pairs_leave_out_single_items_and_pair_in_order():
 
 
 def test_hierarchical_batches_stay_in_their_groups():
-    sampler = HierarchicalSampler(LABELS, GROUPS, groups_per_batch=1, classes=5, per_class=2, batches=6)
+    sampler = HierarchicalSampler(LABELS, GROUPS, groups_per_batch=1, n_classes=5, per_class=2, batches=6)
     seen = Counter()
     for rows in sampler.epoch(0):
         groups = set(GROUPS[rows.numpy()].tolist())
@@ -119,12 +121,12 @@ def test_hierarchical_batches_stay_in_their_groups():
 
 def test_bad_input():
     with pytest.raises(LabelError, match="got only -1"):
-        ClassSampler([-1, -1], classes=1, per_class=1)
+        ClassSampler([-1, -1], n_classes=1, per_class=1)
     with pytest.raises(ParameterError, match="at most the 2 classes"):
-        ClassSampler([0, 1], classes=3, per_class=1)
+        ClassSampler([0, 1], n_classes=3, per_class=1)
     with pytest.raises(LabelError, match="class 0 is in 1 and 0"):
-        HierarchicalSampler([0, 0], [0, 1], groups_per_batch=1, classes=1, per_class=1)
+        HierarchicalSampler([0, 0], [0, 1], groups_per_batch=1, n_classes=1, per_class=1)
     with pytest.raises(LabelError, match="group for every labelled item"):
-        HierarchicalSampler([0, 1], [0, -1], groups_per_batch=1, classes=1, per_class=1)
+        HierarchicalSampler([0, 1], [0, -1], groups_per_batch=1, n_classes=1, per_class=1)
     with pytest.raises(ParameterError, match="at most the 1 groups"):
-        HierarchicalSampler([0, 1], [0, 0], groups_per_batch=2, classes=1, per_class=1)
+        HierarchicalSampler([0, 1], [0, 0], groups_per_batch=2, n_classes=1, per_class=1)

@@ -45,7 +45,7 @@ def test_unequal_lengths_make_new_pairs_meet():
 
 def test_different_structures():
     labels = torch.arange(40) // 4
-    streams = TwoStreams(ClassSampler(labels, classes=3, per_class=2), UniformSampler(40, batch_size=7))
+    streams = TwoStreams(ClassSampler(labels, n_classes=3, per_class=2), UniformSampler(40, batch_size=7))
     assert streams.first_size == 6
     for rows in streams.epoch(0):
         assert (labels[rows[:6]].view(3, 2)[:, 0] == labels[rows[:6]].view(3, 2)[:, 1]).all()
@@ -101,7 +101,7 @@ def test_damlrrm_learns():
     torch.manual_seed(0)
     encoder = torch.nn.Linear(12, 4)
     streams = TwoStreams(
-        ClassSampler(labels, classes=4, per_class=4), UniformSampler(120, batch_size=24, drop_last=True)
+        ClassSampler(labels, n_classes=4, per_class=4), UniformSampler(120, batch_size=24, drop_last=True)
     )
     loss = AcrossStreams(RAWLoss(miner=SpanningTree()), first=streams.first_size)
     step = EncoderStep(encoder, loss, torch.optim.Adam(encoder.parameters(), lr=0.02), TensorBatches(x, labels))

@@ -139,7 +139,7 @@ class DeepLRML(DeepPairMetric):
     """
 
     def __init__(self, in_features: int, *, k: int = 6, dissimilar_weight: float = 1.0) -> None:
-        super().__init__(in_features, LRML(k=k, blend=0.0))
+        super().__init__(in_features, LRML(n_neighbors=k, blend=0.0))
         self.k, self.dissimilar_weight = k, dissimilar_weight
 
     def edges(self, embeddings: Array, codes: Array) -> Edges:
@@ -157,7 +157,7 @@ class DeepISDML(DeepPairMetric):
     """
 
     def __init__(self, in_features: int, *, k: int = 6, dissimilar_weight: float = 1.0) -> None:
-        super().__init__(in_features, ISDML(k=k, blend=0.0))
+        super().__init__(in_features, ISDML(n_neighbors=k, blend=0.0))
         self.k, self.dissimilar_weight = k, dissimilar_weight
 
     def edges(self, embeddings: Array, codes: Array) -> Edges:
@@ -209,7 +209,7 @@ class DeepAPLLR(DeepPairMetric):
     """
 
     def __init__(self, in_features: int, *, k: int = 10, gamma: float = 0.99, threshold: float = 1.0) -> None:
-        super().__init__(in_features, APLLR(k=k, gamma=gamma, blend=0.0))
+        super().__init__(in_features, APLLR(n_neighbors=k, gamma=gamma, blend=0.0))
         self.k, self.gamma, self.threshold = k, gamma, threshold
 
     def edges(self, embeddings: Array, codes: Array) -> Edges:
@@ -235,7 +235,7 @@ class DeepAPIT(DeepPairMetric):
         upper: float = 0.5,
         lower: float = 1.5,
     ) -> None:
-        super().__init__(in_features, APIT(k=k, gamma=gamma, max_iter=3, blend=0.0, random_state=0))
+        super().__init__(in_features, APIT(n_neighbors=k, gamma=gamma, max_iter=3, blend=0.0, random_state=0))
         self.k, self.gamma, self.upper, self.lower = k, gamma, upper, lower
 
     def edges(self, embeddings: Array, codes: Array) -> Edges:

@@ -57,13 +57,13 @@ class AsymmetricMap(nn.Module):
     """
 
     def __init__(
-        self, in_features: int, out_features: int | None = None, database_features: int | None = None
+        self, in_features: int, embedding_dim: int | None = None, database_features: int | None = None
     ) -> None:
         super().__init__()
         p = check_int(in_features, "in_features")
         other = p if database_features is None else check_int(database_features, "database_features")
-        d = check_int(min(p, other) if out_features is None else out_features, "out_features")
-        self.settings: dict[str, Any] = {"in_features": p, "out_features": d, "database_features": other}
+        d = check_int(min(p, other) if embedding_dim is None else embedding_dim, "embedding_dim")
+        self.settings: dict[str, Any] = {"in_features": p, "embedding_dim": d, "database_features": other}
         self.query_factor = nn.Parameter(torch.eye(p, d))  # U (p, d)
         self.database_factor = nn.Parameter(torch.eye(other, d))  # V (p', d)
 

@@ -70,7 +70,7 @@ class DecoupledEncoder(nn.Module):
     `widths` has them in order, scale by scale. In evaluation mode each part has length one.
 
     >>> trunk = nn.Conv2d(1, 8, 3)
-    >>> encoder = DecoupledEncoder(trunk, 8, dimension=20, scales=2, branches=3)
+    >>> encoder = DecoupledEncoder(trunk, 8, embedding_dim=20, scales=2, branches=3)
     >>> encoder(torch.rand(2, 1, 12, 12)).shape, encoder.widths
     (torch.Size([2, 20]), (4, 4, 3, 3, 3, 3))
 
@@ -82,7 +82,7 @@ class DecoupledEncoder(nn.Module):
         trunk: nn.Module,
         channels: int,
         *,
-        dimension: int = 512,
+        embedding_dim: int = 512,
         scales: int = 3,
         branches: int = 3,
         hidden: int = 64,
@@ -92,7 +92,7 @@ class DecoupledEncoder(nn.Module):
         self.trunk = trunk
         self.scales, self.branches = check_int(scales, "scales"), check_int(branches, "branches")
         parts = self.scales * self.branches
-        d = check_int(dimension, "dimension")
+        d = check_int(embedding_dim, "embedding_dim")
         if d < parts:
             raise ParameterError(f"`dimension` must be at least one for each of the {parts} parts, got {d}.")
         self.widths = tuple(d // parts + (place < d % parts) for place in range(parts))

@@ -36,7 +36,7 @@ class MLP(nn.Module):
     def __init__(
         self,
         in_features: int,
-        out_features: int,
+        embedding_dim: int,
         *,
         hidden: Sequence[int] = (512,),
         activation: Literal["relu", "tanh"] = "relu",
@@ -47,12 +47,12 @@ class MLP(nn.Module):
         widths = [
             check_int(in_features, "in_features"),
             *(check_int(width, "hidden") for width in hidden),
-            check_int(out_features, "out_features"),
+            check_int(embedding_dim, "embedding_dim"),
         ]
         check_choice(activation, "activation", ["relu", "tanh"])
         self.settings: dict[str, Any] = {
             "in_features": widths[0],
-            "out_features": widths[-1],
+            "embedding_dim": widths[-1],
             "hidden": widths[1:-1],
             "activation": activation,
             "normalized": bool(normalized),
@@ -91,16 +91,16 @@ class DigitsCNN(nn.Module):
 
     def __init__(
         self,
-        out_features: int = 128,
+        embedding_dim: int = 128,
         *,
         batch_norm: bool = False,
         normalized: bool = True,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        d = check_int(out_features, "out_features")
+        d = check_int(embedding_dim, "embedding_dim")
         self.settings: dict[str, Any] = {
-            "out_features": d,
+            "embedding_dim": d,
             "batch_norm": bool(batch_norm),
             "normalized": bool(normalized),
         }

@@ -76,11 +76,11 @@ class Mahalanobis(nn.Module):
     tensor([[2., 1.]], grad_fn=<WhereBackward0>)
     """
 
-    def __init__(self, in_features: int, out_features: int | None = None) -> None:
+    def __init__(self, in_features: int, embedding_dim: int | None = None) -> None:
         super().__init__()
         p = check_int(in_features, "in_features")
-        d = check_int(p if out_features is None else out_features, "out_features")
-        self.settings: dict[str, Any] = {"in_features": p, "out_features": d}
+        d = check_int(p if embedding_dim is None else embedding_dim, "embedding_dim")
+        self.settings: dict[str, Any] = {"in_features": p, "embedding_dim": d}
         self.factor = nn.Parameter(torch.eye(p, d))  # (p, d)
 
     @classmethod

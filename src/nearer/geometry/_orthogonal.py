@@ -124,11 +124,11 @@ class OrthogonalMap(nn.Module):
     (True, torch.Size([1, 2]))
     """
 
-    def __init__(self, in_features: int, out_features: int, *, generator: torch.Generator | None = None) -> None:
+    def __init__(self, in_features: int, embedding_dim: int, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
         p = check_int(in_features, "in_features")
-        d = check_int(out_features, "out_features", maximum=p)
-        self.settings: dict[str, Any] = {"in_features": p, "out_features": d}
+        d = check_int(embedding_dim, "embedding_dim", maximum=p)
+        self.settings: dict[str, Any] = {"in_features": p, "embedding_dim": d}
         self.factor = nn.Parameter(_signed_q(torch.randn(p, d, generator=generator)))  # (p, d)
         # On the meta device the numbers are yet to come, and so is the question what they are good for.
         if not self.factor.is_meta:
@@ -185,7 +185,7 @@ class OrthogonalMap(nn.Module):
 def _warn_if_square(p: int, d: int) -> None:
     if d == p:
         warnings.warn(
-            f"`out_features` should be smaller than `in_features`, got {d} for both: a square orthogonal map "
+            f"`embedding_dim` should be smaller than `in_features`, got {d} for both: a square orthogonal map "
             f"changes no distance and no angle.",
             NearerWarning,
             stacklevel=3,

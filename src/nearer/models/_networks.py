@@ -173,4 +173,4 @@ def _sampler(labels: np.ndarray[Any, Any], settings: FitSettings) -> Sampler:
     # With few classes all of them are in a batch, with more items each.
     classes = min(len(names), max(2, settings.batch_size // PER_CLASS))
     per_class = max(2, min(settings.batch_size // classes, int(np.median(counts))))
-    return ClassSampler(labels, classes=classes, per_class=per_class, seed=settings.seed)
+    return ClassSampler(labels, n_classes=classes, per_class=per_class, seed=settings.seed)

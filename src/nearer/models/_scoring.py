@@ -53,9 +53,9 @@ def evaluate_problem(problem: Problem, encode: Encode, *, quick: bool = False) -
         return evaluate(asked, answers, scores=scores, similarity="euclidean")
     k = min(NEIGHBORS, len(train) - 1)
     if problem.kind == "sets":
-        neighbors = MLKNN(k=k).fit(encode(problem.items[train]), labels[train])
+        neighbors = MLKNN(n_neighbors=k).fit(encode(problem.items[train]), labels[train])
         return evaluate_multilabel(neighbors.predict_scores(asked), answers, neighbors.predict(asked))
-    average = AAKNN(k=k).fit(encode(problem.items[train]), labels[train])
+    average = AAKNN(n_neighbors=k).fit(encode(problem.items[train]), labels[train])
     return evaluate_distribution(average.predict(asked), answers)
 
 

@@ -110,7 +110,7 @@ def train(
     >>> encoder, labels = MLP(4, 2), [0, 0, 1, 1]
     >>> adam = torch.optim.Adam(encoder.parameters(), lr=0.01)
     >>> step = EncoderStep(encoder, ContrastiveLoss(), adam, TensorBatches(torch.eye(4), labels))
-    >>> history = train(step, ClassSampler(labels, classes=2, per_class=2), epochs=50)
+    >>> history = train(step, ClassSampler(labels, n_classes=2, per_class=2), epochs=50)
     >>> history.epochs[-1]["loss"] < history.epochs[0]["loss"]
     True
     """

@@ -25,7 +25,7 @@ __all__ = ["BelievedAngular", "NeighborhoodAngular"]
 class NeighborhoodAngular:
     """Affinities by propagation, rank-aligned triplets in the k-neighbourhood, angular loss behind an orthogonal L.
 
-    Embeddings of length one of `in_features` columns are projected to `out_features`. Per batch L takes
+    Embeddings of length one of `in_features` columns are projected to `embedding_dim`. Per batch L takes
     `metric_steps` iterations of Riemannian conjugate gradients on the batch, then the encoder takes one step.
     `literal` has the weight ν = 1 of the paper instead of the balanced 1/(c − 1); `orthogonal=False` drops the
     constraint on L (plain gradient steps on a free factor); `modes_only` takes the peaks of the graph as anchors.
@@ -41,7 +41,7 @@ class NeighborhoodAngular:
     def __init__(
         self,
         in_features: int,
-        out_features: int,
+        embedding_dim: int,
         *,
         k: int = 10,
         gamma: float = 0.99,
@@ -56,7 +56,7 @@ class NeighborhoodAngular:
         self.weight = tangent_weight(alpha, "alpha")
         self.metric_steps = check_int(metric_steps, "metric_steps", minimum=0)
         self.literal, self.orthogonal, self.modes_only = literal, orthogonal, modes_only
-        start = OrthogonalMap(in_features, out_features, generator=generator)
+        start = OrthogonalMap(in_features, embedding_dim, generator=generator)
         self.module: Any = start if orthogonal else Mahalanobis.from_factor(start.factor)
         self.module.requires_grad_(False)
         self.triplets = torch.zeros(0, 3, dtype=torch.int64)
@@ -130,7 +130,7 @@ class BelievedAngular:
     def __init__(
         self,
         in_features: int,
-        out_features: int,
+        embedding_dim: int,
         *,
         k: int = 10,
         gamma: float = 0.99,
@@ -144,7 +144,7 @@ class BelievedAngular:
         self.weight = tangent_weight(alpha, "alpha")
         self.believed = check_number(believed, "believed", above=0.0, maximum=1.0)
         self.orthogonal, self.generator = orthogonal, generator
-        start = OrthogonalMap(in_features, out_features, generator=generator)
+        start = OrthogonalMap(in_features, embedding_dim, generator=generator)
         self.module: Any = start if orthogonal else Mahalanobis.from_factor(start.factor)
         rate = check_number(metric_rate, "metric_rate", above=0.0)
         factor = [self.module.factor]

@@ -70,23 +70,23 @@ class ClassSampler:
     items fill, or `batches`.
 
     >>> labels = [0, 0, 0, 1, 1, 1, 2, 2, 2, -1]
-    >>> sampler = ClassSampler(labels, classes=2, per_class=2)
+    >>> sampler = ClassSampler(labels, n_classes=2, per_class=2)
     >>> len(sampler), [sorted({labels[row] for row in rows}) for rows in sampler.epoch(0)]
     (2, [[1, 2], [0, 2]])
     """
 
     def __init__(
-        self, labels: Any, *, classes: int, per_class: int, batches: int | None = None, seed: int = 0
+        self, labels: Any, *, n_classes: int, per_class: int, batches: int | None = None, seed: int = 0
     ) -> None:
         self.members = members_of(labels)
-        self.classes = check_int(classes, "classes")
+        self.classes = check_int(n_classes, "n_classes")
         self.per_class = check_int(per_class, "per_class")
-        if classes > len(self.members):
+        if n_classes > len(self.members):
             raise ParameterError(
-                f"`classes` must be at most the {len(self.members)} classes there are, got {classes}."
+                f"`classes` must be at most the {len(self.members)} classes there are, got {n_classes}."
             )
         labeled = sum(map(len, self.members))
-        self.batches = batch_count(batches, labeled, classes * per_class)
+        self.batches = batch_count(batches, labeled, n_classes * per_class)
         self.seed = check_int(seed, "seed", minimum=0)
 
     def __len__(self) -> int:
@@ -117,7 +117,7 @@ class NPairSampler:
         names, counts = np.unique(array[array >= 0], return_counts=True)
         # A class of one item has no pair.
         usable = np.where(np.isin(array, names[counts > 1]), array, -1)
-        self._by_class = ClassSampler(usable, classes=pairs, per_class=2, batches=batches, seed=seed)
+        self._by_class = ClassSampler(usable, n_classes=pairs, per_class=2, batches=batches, seed=seed)
 
     def __len__(self) -> int:
         return len(self._by_class)
@@ -135,7 +135,7 @@ class HierarchicalSampler:
     classes gives those it has.
 
     >>> labels, groups = [0, 0, 1, 1, 2, 2, 3, 3], [0, 0, 0, 0, 1, 1, 1, 1]
-    >>> sampler = HierarchicalSampler(labels, groups, groups_per_batch=1, classes=2, per_class=2)
+    >>> sampler = HierarchicalSampler(labels, groups, groups_per_batch=1, n_classes=2, per_class=2)
     >>> [sorted({groups[row] for row in rows}) for rows in sampler.epoch(0)]
     [[0], [1]]
     """
@@ -146,7 +146,7 @@ class HierarchicalSampler:
         groups: Any,
         *,
         groups_per_batch: int,
-        classes: int,
+        n_classes: int,
         per_class: int,
         batches: int | None = None,
         seed: int = 0,
@@ -169,13 +169,13 @@ class HierarchicalSampler:
             by_group.setdefault(group_of[name], []).append(place)
         self.groups = [by_group[group] for group in sorted(by_group)]
         self.groups_per_batch = check_int(groups_per_batch, "groups_per_batch")
-        self.classes = check_int(classes, "classes")
+        self.classes = check_int(n_classes, "n_classes")
         self.per_class = check_int(per_class, "per_class")
         if groups_per_batch > len(self.groups):
             raise ParameterError(
                 f"`groups_per_batch` must be at most the {len(self.groups)} groups, got {groups_per_batch}."
             )
-        size = groups_per_batch * classes * per_class
+        size = groups_per_batch * n_classes * per_class
         self.batches = batch_count(batches, int(known.sum()), size)
         self.seed = check_int(seed, "seed", minimum=0)
 

@@ -22,7 +22,7 @@ class TwoStreams:
     twice. No item meets itself: a row that is in the first stream's batch is left out of the second's. All batches
     of the first stream must have one size, `first_size`, which `nearer.losses.AcrossStreams` splits at.
 
-    Usage: `TwoStreams(ClassSampler(labels, classes=8, per_class=4), UniformSampler(n, batch_size=48))`.
+    Usage: `TwoStreams(ClassSampler(labels, n_classes=8, per_class=4), UniformSampler(n, batch_size=48))`.
 
     >>> from nearer.training import UniformSampler
     >>> sampler = TwoStreams(UniformSampler(6, batch_size=2), UniformSampler(6, batch_size=6))

@@ -43,7 +43,7 @@ class DoubletSVM(PairSupervision, MatrixLearner):
     Reference: Wang, Zuo, Zhang, Meng, Zhang (2015).
 
     >>> X = np.array([[0.0, 0], [0, 4], [9, 0], [9, 4]])
-    >>> M = DoubletSVM(blend=0.0, k=1).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
+    >>> M = DoubletSVM(blend=0.0, n_neighbors=1).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 10 * M[1, 1])
     True
     """
@@ -55,14 +55,14 @@ class DoubletSVM(PairSupervision, MatrixLearner):
         n_components: int | None = None,
         *,
         C: float = 1.0,
-        k: int = 2,
+        n_neighbors: int = 2,
         max_anchors: int = 1000,
         blend: float | str = "auto",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.C = C
-        self.k = k
+        self.n_neighbors = n_neighbors
         self.max_anchors = max_anchors
         self.blend = blend
         self.random_state = random_state
@@ -70,7 +70,7 @@ class DoubletSVM(PairSupervision, MatrixLearner):
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         dense = X.toarray() if hasattr(X, "toarray") else X
         most = check_int(self.max_anchors, "max_anchors")
-        pairs, similar = near_pairs(dense, codes, check_int(self.k, "k"), rng, most=most)
+        pairs, similar = near_pairs(dense, codes, check_int(self.n_neighbors, "n_neighbors"), rng, most=most)
         return self._learn_pairs(dense, pairs, similar, rng)
 
     def _learn_pairs(self, X: Any, pairs: Array, similar: Array, rng: np.random.RandomState) -> Array:

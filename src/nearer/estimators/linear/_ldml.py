@@ -50,7 +50,7 @@ class LDML(PairSupervision, MatrixLearner):
     Reference: Guillaumin, Verbeek, Schmid (2009).
 
     >>> X = np.array([[0.0, 0], [0, 9], [1, 1], [1, 8]])
-    >>> learner = LDML(k=1).fit_pairs(X, [[0, 1], [2, 3], [0, 2], [1, 3]], [1, 1, -1, -1])
+    >>> learner = LDML(n_neighbors=1).fit_pairs(X, [[0, 1], [2, 3], [0, 2], [1, 3]], [1, 1, -1, -1])
     >>> learner.predict_pairs(X[[0, 0]], X[[1, 2]])
     array([ 1, -1])
     """
@@ -61,7 +61,7 @@ class LDML(PairSupervision, MatrixLearner):
         self,
         n_components: int | None = None,
         *,
-        k: int = 3,
+        n_neighbors: int = 3,
         max_anchors: int = 2000,
         ridge: float = 1e-3,
         max_iter: int = 200,
@@ -71,7 +71,7 @@ class LDML(PairSupervision, MatrixLearner):
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
-        self.k = k
+        self.n_neighbors = n_neighbors
         self.max_anchors = max_anchors
         self.ridge = ridge
         self.max_iter = max_iter
@@ -83,7 +83,7 @@ class LDML(PairSupervision, MatrixLearner):
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         dense = X.toarray() if hasattr(X, "toarray") else X
         most = check_int(self.max_anchors, "max_anchors")
-        pairs, similar = near_pairs(dense, codes, check_int(self.k, "k"), rng, most=most)
+        pairs, similar = near_pairs(dense, codes, check_int(self.n_neighbors, "n_neighbors"), rng, most=most)
         return self._learn_pairs(dense, pairs, similar, rng)
 
     def _learn_pairs(self, X: Any, pairs: Array, similar: Array, rng: np.random.RandomState) -> Array:

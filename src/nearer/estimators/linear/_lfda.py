@@ -105,21 +105,21 @@ class LFDA(MatrixLearner):
         self,
         n_components: int | None = None,
         *,
-        k: int = 7,
+        n_neighbors: int = 7,
         embedding: Literal["weighted", "plain", "orthonormal"] = "weighted",
         ridge: float = 1e-3,
         blend: float | str = "auto",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
-        self.k = k
+        self.n_neighbors = n_neighbors
         self.embedding = embedding
         self.ridge = ridge
         self.blend = blend
         self.random_state = random_state
 
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
-        k = check_int(self.k, "k")
+        k = check_int(self.n_neighbors, "n_neighbors")
         embedding = check_choice(self.embedding, "embedding", ["weighted", "plain", "orthonormal"])
         ridge = check_number(self.ridge, "ridge", above=0)
         if codes.max() == 0:

@@ -151,7 +151,7 @@ class LMNN(MetricLearner):
     Reference: Weinberger, Saul (2009).
 
     >>> X = np.array([[0.0, 0], [0, 9], [1, 1], [1, 8]])
-    >>> M = LMNN(k=1).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
+    >>> M = LMNN(n_neighbors=1).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 10 * M[1, 1])
     True
     """
@@ -162,7 +162,7 @@ class LMNN(MetricLearner):
         self,
         n_components: int | None = None,
         *,
-        k: int = 3,
+        n_neighbors: int = 3,
         push: float = 0.5,
         init: Init = "auto",
         max_impostors: int | None = 20,
@@ -172,7 +172,7 @@ class LMNN(MetricLearner):
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
-        self.k = k
+        self.n_neighbors = n_neighbors
         self.push = push
         self.init = init
         self.max_impostors = max_impostors
@@ -185,7 +185,7 @@ class LMNN(MetricLearner):
         """Learn from rows X (n, p) and their classes y (n,), of any type."""
         X, codes = self._check_labeled(X, y)
         d = self._check_targets(X.shape[1])
-        k = check_int(self.k, "k")
+        k = check_int(self.n_neighbors, "n_neighbors")
         push = check_number(self.push, "push", above=0, maximum=1)
         max_iter, tol = check_int(self.max_iter, "max_iter"), check_number(self.tol, "tol", above=0)
         most = None if self.max_impostors is None else check_int(self.max_impostors, "max_impostors")

@@ -78,7 +78,7 @@ class TripletSVM(TripletSupervision, MatrixLearner):
         n_components: int | None = None,
         *,
         C: float = 1.0,
-        k: int = 1,
+        n_neighbors: int = 1,
         max_anchors: int = 2000,
         max_iter: int = 500,
         tol: float = 1e-5,
@@ -88,7 +88,7 @@ class TripletSVM(TripletSupervision, MatrixLearner):
     ) -> None:
         self.n_components = n_components
         self.C = C
-        self.k = k
+        self.n_neighbors = n_neighbors
         self.max_anchors = max_anchors
         self.max_iter = max_iter
         self.tol = tol
@@ -99,7 +99,7 @@ class TripletSVM(TripletSupervision, MatrixLearner):
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         dense = X.toarray() if hasattr(X, "toarray") else X
         most = check_int(self.max_anchors, "max_anchors")
-        triplets = near_triplets(dense, codes, check_int(self.k, "k"), rng, most=most)
+        triplets = near_triplets(dense, codes, check_int(self.n_neighbors, "n_neighbors"), rng, most=most)
         return self._learn_triplets(dense, triplets, rng)
 
     def _learn_triplets(self, X: Any, triplets: Array, rng: np.random.RandomState) -> Array:

@@ -45,7 +45,7 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Reference: the asymmetric form of Trivedi, McAllester, Shakhnarovich (2014).
 
     >>> X = np.array([[0.0, 0], [0, 9], [1, 1], [1, 8], [0, 5], [1, 4]])
-    >>> model = AsymmetricKNN(k=1, max_iter=200, random_state=0).fit(X, ["a", "a", "b", "b", "a", "b"])
+    >>> model = AsymmetricKNN(n_neighbors=1, max_iter=200, random_state=0).fit(X, ["a", "a", "b", "b", "a", "b"])
     >>> model.predict([[0.1, 8.1], [0.9, 0.0]])
     array(['a', 'b'], dtype='<U1')
     """
@@ -54,25 +54,25 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_components: int | None = None,
         *,
-        k: int = 3,
+        n_neighbors: int = 3,
         margin: float = 3.0,
         regularization: float = 1e-4,
         regularizer: RegularizerName = "squared_w",
         init: Init = "auto",
         max_iter: int = 30,
-        rate: float = 0.01,
+        lr: float = 0.01,
         validation: float = 0.2,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
-        self.k = k
+        self.n_neighbors = n_neighbors
         self.margin = margin
         self.regularization = regularization
         self.regularizer = regularizer
         self.init = init
         self.max_iter = max_iter
-        self.rate = rate
+        self.lr = lr
         self.validation = validation
         self.random_state = random_state
         self.verbose = verbose
@@ -191,8 +191,8 @@ class KernelAsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     as landmarks it is the exact kernel form, with `n_landmarks` the Nyström one.
 
     >>> X = np.array([[0.0], [0.1], [0.2], [2.0], [2.1], [-2.0], [-2.1]])
-    >>> KernelAsymmetricKNN(AsymmetricKNN(k=1), gamma=1.0).fit(X, [0, 0, 0, 1, 1, 1, 1]).predict([[-0.1], [2.2]])
-    array([0, 1])
+    >>> KernelAsymmetricKNN(AsymmetricKNN(n_neighbors=1), gamma=1.0).fit(X, [0, 0, 0, 1, 1, 1, 1]).predict([[-0.1],
+    [2.2]]) array([0, 1])
     """
 
     def __init__(

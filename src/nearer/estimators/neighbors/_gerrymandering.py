@@ -83,7 +83,7 @@ class GerrymanderingMetric(MetricLearner):
     Reference: Trivedi, McAllester, Shakhnarovich (2014).
 
     >>> X = np.array([[0.0, 0], [0, 9], [1, 1], [1, 8], [0, 5], [1, 4]])
-    >>> M = GerrymanderingMetric(k=1, random_state=0).fit(X, [0, 0, 1, 1, 0, 1]).mahalanobis_matrix()
+    >>> M = GerrymanderingMetric(n_neighbors=1, random_state=0).fit(X, [0, 0, 1, 1, 0, 1]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 10 * M[1, 1])
     True
     """
@@ -92,25 +92,25 @@ class GerrymanderingMetric(MetricLearner):
         self,
         n_components: int | None = None,
         *,
-        k: int = 3,
+        n_neighbors: int = 3,
         margin: float = 3.0,
         regularization: float = 1e-4,
         init: Init = "auto",
         solver: Literal["factor", "matrix"] = "factor",
         max_iter: int = 30,
-        rate: float = 0.01,
+        lr: float = 0.01,
         validation: float = 0.2,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
-        self.k = k
+        self.n_neighbors = n_neighbors
         self.margin = margin
         self.regularization = regularization
         self.init = init
         self.solver = solver
         self.max_iter = max_iter
-        self.rate = rate
+        self.lr = lr
         self.validation = validation
         self.random_state = random_state
         self.verbose = verbose

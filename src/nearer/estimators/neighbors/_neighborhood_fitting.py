@@ -78,14 +78,14 @@ def hold_out(codes: Array, share: float, rng: np.random.RandomState) -> Array:
 
 def check_settings(estimator: Any, n: int, regularizer: RegularizerName = "squared_w") -> Schedule:
     """The settings that both estimators share, for n rows; k is cut to n − 1, with a warning."""
-    k = check_int(estimator.k, "k")
+    k = check_int(estimator.n_neighbors, "n_neighbors")
     if k > n - 1:
         warnings.warn(f"k = {k} is cut to the {n - 1} other rows there are.", NearerWarning, stacklevel=4)
     check_choice(regularizer, "regularizer", get_args(RegularizerName))
     return Schedule(
         k=min(k, n - 1),
         epochs=check_int(estimator.max_iter, "max_iter"),
-        rate=check_number(estimator.rate, "rate", above=0),
+        rate=check_number(estimator.lr, "lr", above=0),
         regularization=check_number(estimator.regularization, "regularization", minimum=0),
         regularizer=regularizer,
     )

@@ -41,19 +41,19 @@ class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     training rows first, None is the Euclidean distance. Equal votes go to the class of the nearest. k is cut to n.
 
     >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
-    >>> MetricKNN(k=1).fit(X, ["a", "a", "b", "b"]).predict([[2.0], [7.0]])
+    >>> MetricKNN(n_neighbors=1).fit(X, ["a", "a", "b", "b"]).predict([[2.0], [7.0]])
     array(['a', 'b'], dtype='<U1')
     """
 
-    def __init__(self, metric: Any = None, *, k: int = 3) -> None:
+    def __init__(self, metric: Any = None, *, n_neighbors: int = 3) -> None:
         self.metric = metric
-        self.k = k
+        self.n_neighbors = n_neighbors
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the metric if it needs it, and remember the mapped rows."""
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
-        self.k_ = min(check_int(self.k, "k"), X.shape[0])
+        self.k_ = min(check_int(self.n_neighbors, "n_neighbors"), X.shape[0])
         self.classes_, self.codes_ = np.unique(y, return_inverse=True)
         self.metric_, self.rows_ = _fit_metric(self.metric, X, y)
         return self
@@ -87,14 +87,14 @@ class MLKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     >>> X = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]])
     >>> Y = np.array([[1, 0], [1, 0], [1, 0], [0, 1], [0, 1], [0, 1]])
-    >>> MLKNN(k=2).fit(X, Y).predict([[0.05], [9.05]])
+    >>> MLKNN(n_neighbors=2).fit(X, Y).predict([[0.05], [9.05]])
     array([[1, 0],
            [0, 1]])
     """
 
-    def __init__(self, metric: Any = None, *, k: int = 10, smoothing: float = 1.0) -> None:
+    def __init__(self, metric: Any = None, *, n_neighbors: int = 10, smoothing: float = 1.0) -> None:
         self.metric = metric
-        self.k = k
+        self.n_neighbors = n_neighbors
         self.smoothing = smoothing
 
     def __sklearn_tags__(self) -> Any:
@@ -115,7 +115,7 @@ class MLKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         s = check_number(self.smoothing, "smoothing", above=0)
         n = X.shape[0]
-        self.k_ = min(check_int(self.k, "k"), n - 1)
+        self.k_ = min(check_int(self.n_neighbors, "n_neighbors"), n - 1)
         self.classes_ = [np.array([0, 1]) for _ in range(labels.shape[1])]
         self.metric_, self.rows_ = _fit_metric(self.metric, X, labels)
         self.labels_ = labels.astype(np.int64)
@@ -155,13 +155,13 @@ class AAKNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Reference: Geng (2016).
 
     >>> X = np.array([[0.0], [1.0], [9.0]])
-    >>> AAKNN(k=2).fit(X, [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]).predict([[0.4]])
+    >>> AAKNN(n_neighbors=2).fit(X, [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]).predict([[0.4]])
     array([[0.75, 0.25]])
     """
 
-    def __init__(self, metric: Any = None, *, k: int = 5) -> None:
+    def __init__(self, metric: Any = None, *, n_neighbors: int = 5) -> None:
         self.metric = metric
-        self.k = k
+        self.n_neighbors = n_neighbors
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -179,7 +179,7 @@ class AAKNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise LabelError(
                 "the rows of `y` must be distributions, not negative and of sum 1. Divide each by its sum."
             )
-        self.k_ = min(check_int(self.k, "k"), X.shape[0])
+        self.k_ = min(check_int(self.n_neighbors, "n_neighbors"), X.shape[0])
         self.metric_, self.rows_ = _fit_metric(self.metric, X, targets)
         self.targets_ = targets
         return self

@@ -32,7 +32,7 @@ class APIT(_NearPrior):
         self,
         n_components: int | None = None,
         *,
-        k: int = 10,
+        n_neighbors: int = 10,
         gamma: float = 0.99,
         strength: float = 1.0,
         form: Literal["logdet", "frobenius"] = "logdet",
@@ -41,7 +41,7 @@ class APIT(_NearPrior):
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
-        self.k = k
+        self.n_neighbors = n_neighbors
         self.gamma = gamma
         self.strength = strength
         self.form = form

@@ -85,7 +85,7 @@ class _NearPrior(PartlyLabeledLearner):
                 NearerWarning,
                 stacklevel=4,
             )
-        graph = edge_scatter(X, affinity_edges(X, codes, k=self._neighbors(self.k), gamma=self.gamma))
+        graph = edge_scatter(X, affinity_edges(X, codes, k=self._neighbors(self.n_neighbors), gamma=self.gamma))
         # In units in which prior and graph weigh the same, so that `strength` means the same for all data.
         unit = float(np.einsum("ij,ji->", prior, graph)) / X.shape[1]
         return near_prior(prior, graph, strength / unit if unit > 0 else 0.0, form=self.form)
@@ -104,7 +104,7 @@ class APLLR(_NearPrior):
 
     >>> rng = np.random.default_rng(0)
     >>> X = np.r_[rng.normal(size=(20, 2)), rng.normal(size=(20, 2)) + [6, 0]]
-    >>> M = APLLR(k=3).fit(X, [0, 0, 0] + [-1] * 17 + [1, 1, 1] + [-1] * 17).mahalanobis_matrix()
+    >>> M = APLLR(n_neighbors=3).fit(X, [0, 0, 0] + [-1] * 17 + [1, 1, 1] + [-1] * 17).mahalanobis_matrix()
     >>> M.shape
     (2, 2)
     """
@@ -113,7 +113,7 @@ class APLLR(_NearPrior):
         self,
         n_components: int | None = None,
         *,
-        k: int = 10,
+        n_neighbors: int = 10,
         gamma: float = 0.99,
         strength: float = 1.0,
         form: Literal["logdet", "frobenius"] = "logdet",
@@ -122,7 +122,7 @@ class APLLR(_NearPrior):
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
-        self.k = k
+        self.n_neighbors = n_neighbors
         self.gamma = gamma
         self.strength = strength
         self.form = form

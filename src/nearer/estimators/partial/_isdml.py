@@ -91,7 +91,7 @@ class ISDML(PartlyLabeledLearner):
     Reference: Ying, Wen, Lin (2017), of which the details are a reconstruction.
 
     >>> X = np.array([[0.0, 0], [0, 3], [9, 0], [9, 3]])
-    >>> M = ISDML(k=1, blend=0.0).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
+    >>> M = ISDML(n_neighbors=1, blend=0.0).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 100 * M[1, 1])
     True
     """
@@ -100,7 +100,7 @@ class ISDML(PartlyLabeledLearner):
         self,
         n_components: int | None = None,
         *,
-        k: int = 6,
+        n_neighbors: int = 6,
         graph_weight: float = 1.0,
         solver: Literal["closed", "descent"] = "closed",
         max_iter: int = 500,
@@ -109,7 +109,7 @@ class ISDML(PartlyLabeledLearner):
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
-        self.k = k
+        self.n_neighbors = n_neighbors
         self.graph_weight = graph_weight
         self.solver = solver
         self.max_iter = max_iter
@@ -121,7 +121,7 @@ class ISDML(PartlyLabeledLearner):
         check_choice(self.solver, "solver", ["closed", "descent"])
         nu = check_number(self.graph_weight, "graph_weight", minimum=0)
         scatters = labeled_scatters(X, codes)
-        base = scatters.similar + nu * edge_scatter(X, density_edges(X, self._neighbors(self.k)))
+        base = scatters.similar + nu * edge_scatter(X, density_edges(X, self._neighbors(self.n_neighbors)))
         base = ridged(base, np.diag(base), check_number(self.ridge, "ridge", minimum=0))
         matrix = base - safe_weight(base, scatters.dissimilar) * scatters.dissimilar
         self.n_iter_ = 1

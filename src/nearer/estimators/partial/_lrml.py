@@ -79,7 +79,7 @@ class LRML(PartlyLabeledLearner):
     Reference: Hoi, Liu, Chang (2010); the closed form is ours.
 
     >>> X = np.array([[0.0, 0], [0, 3], [9, 0], [9, 3]])
-    >>> M = LRML(k=1, normalized=False, blend=0.0).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
+    >>> M = LRML(n_neighbors=1, normalized=False, blend=0.0).fit(X, [0, 0, 1, 1]).mahalanobis_matrix()
     >>> bool(M[0, 0] > 100 * M[1, 1])
     True
     """
@@ -88,7 +88,7 @@ class LRML(PartlyLabeledLearner):
         self,
         n_components: int | None = None,
         *,
-        k: int = 6,
+        n_neighbors: int = 6,
         similar_weight: float = 1.0,
         dissimilar_weight: float | None = None,
         ridge: float = 1e-3,
@@ -97,7 +97,7 @@ class LRML(PartlyLabeledLearner):
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
-        self.k = k
+        self.n_neighbors = n_neighbors
         self.similar_weight = similar_weight
         self.dissimilar_weight = dissimilar_weight
         self.ridge = ridge
@@ -109,7 +109,7 @@ class LRML(PartlyLabeledLearner):
         scatters = labeled_scatters(X, codes)
         weight = self.dissimilar_weight
         return lrml_matrix(
-            edge_scatter(X, neighbor_edges(X, self._neighbors(self.k)), normalized=self.normalized),
+            edge_scatter(X, neighbor_edges(X, self._neighbors(self.n_neighbors)), normalized=self.normalized),
             scatters.similar,
             scatters.dissimilar,
             similar_weight=check_number(self.similar_weight, "similar_weight", minimum=0),

@@ -76,7 +76,7 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
         self,
         n_components: int | None = None,
         *,
-        k: int = 10,
+        n_neighbors: int = 10,
         gamma: float = 0.99,
         alpha: float = 40.0,
         triplets: Literal["signed", "neighborhood"] = "signed",
@@ -86,7 +86,7 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
-        self.k = k
+        self.n_neighbors = n_neighbors
         self.gamma = gamma
         self.alpha = alpha
         self.triplets = triplets
@@ -162,7 +162,7 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
     def _project(
         self, z: Tensor, labels: Tensor, width: int, generator: torch.Generator, max_iter: int
     ) -> tuple[Tensor, int]:
-        near = nearest_neighbors(z, k=check_int(self.k, "k"), normalized=False)
+        near = nearest_neighbors(z, k=check_int(self.n_neighbors, "n_neighbors"), normalized=False)
         found = self._mine(z, near, labels, generator)
         start = torch.linalg.qr(torch.randn(z.shape[1], width, generator=generator, dtype=z.dtype)).Q
         if not len(found):
@@ -196,7 +196,9 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
         width = self._width(columns)
         known = bool((labels != -1).any())
         kind = BelievedAngular if self.triplets == "signed" and known else NeighborhoodAngular
-        learner: Any = kind(columns, width, k=self.k, gamma=self.gamma, alpha=self.alpha, generator=generator)
+        learner: Any = kind(
+            columns, width, k=self.n_neighbors, gamma=self.gamma, alpha=self.alpha, generator=generator
+        )
         optimizer = torch.optim.Adam(self.encoder_.parameters(), lr=1e-3)
         seed = int(torch.randint(2**31 - 1, (), generator=generator))
         plan = Plan(partitions=max(1, max_iter // 10), epochs=min(10, max_iter), seed=seed)

@@ -150,7 +150,7 @@ class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         epochs: int = 100,
         batch_size: int = 128,
         optimizer: str = "adam",
-        rate: float = 3e-3,
+        lr: float = 3e-3,
         weight_decay: float = 1e-4,
         dropout: float = 0.5,
         input_dropout: float = 0.2,
@@ -171,7 +171,7 @@ class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.epochs = epochs
         self.batch_size = batch_size
         self.optimizer = optimizer
-        self.rate = rate
+        self.lr = lr
         self.weight_decay = weight_decay
         self.dropout = dropout
         self.input_dropout = input_dropout
@@ -256,7 +256,7 @@ class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _optimizer(self, encoder: nn.Module) -> torch.optim.Optimizer:
         name = check_choice(self.optimizer, "optimizer", ["adam", "sgd"])
-        rate = check_number(self.rate, "rate", above=0)
+        rate = check_number(self.lr, "lr", above=0)
         decay = check_number(self.weight_decay, "weight_decay", minimum=0)
         if name == "sgd":
             return torch.optim.SGD(encoder.parameters(), lr=rate, momentum=0.9, weight_decay=decay)

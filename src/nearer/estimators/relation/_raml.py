@@ -58,7 +58,7 @@ class RelationLearner(PairSupervision, MatrixLearner):
         pairs = choose_pairs(
             X.astype(np.float64, copy=False),
             relation,
-            k=check_int(self.k, "k", minimum=0),
+            k=check_int(self.n_neighbors, "n_neighbors", minimum=0),
             random=check_int(self.n_random, "n_random", minimum=0),
             max_pairs=self._most_pairs(),
             rng=rng,

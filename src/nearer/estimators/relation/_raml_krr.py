@@ -177,7 +177,7 @@ class RAMLKRR(RelationLearner):
         ridge_on: str = "metric",
         psd: str = "project",
         bias: bool = True,
-        k: int = 5,
+        n_neighbors: int = 5,
         n_random: int = 5,
         max_pairs: int = 10_000_000,
         solver: str = "auto",
@@ -193,7 +193,7 @@ class RAMLKRR(RelationLearner):
         self.ridge_on = ridge_on
         self.psd = psd
         self.bias = bias
-        self.k = k
+        self.n_neighbors = n_neighbors
         self.n_random = n_random
         self.max_pairs = max_pairs
         self.solver = solver

@@ -105,7 +105,7 @@ class RAMLSVR(RelationLearner):
         C: float = 1.0,
         epsilon: float = 1e-2,
         nu: float | None = None,
-        k: int = 2,
+        n_neighbors: int = 2,
         n_random: int = 2,
         max_pairs: int = 4000,
         solver: str = "auto",
@@ -120,7 +120,7 @@ class RAMLSVR(RelationLearner):
         self.C = C
         self.epsilon = epsilon
         self.nu = nu
-        self.k = k
+        self.n_neighbors = n_neighbors
         self.n_random = n_random
         self.max_pairs = max_pairs
         self.solver = solver

@@ -86,7 +86,7 @@ def _measure_view(problem: str, seed: int, method: str) -> float:
         learner = SYMMETRIC[method](seed).fit(both, np.concatenate([y, y]))
         mapped = learner.transform(queries[test]), learner.transform(database[train])
     else:
-        learner = AsymmetricKNN(DIMENSIONS, k=K, init="pca", random_state=seed)
+        learner = AsymmetricKNN(DIMENSIONS, n_neighbors=K, init="pca", random_state=seed)
         learner.fit_views(queries[train], database[train], y)
         mapped = learner.transform_queries(queries[test]), learner.transform_database(database[train])
     return vote_error(mapped[0], digits.y[test], mapped[1], y)

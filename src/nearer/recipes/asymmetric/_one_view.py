@@ -71,9 +71,9 @@ def _best_lmnn(data: Data, seed: int) -> tuple[str, Any]:
         data[0], data[2], test_size=0.2, stratify=data[2], random_state=seed
     )
     inner = (train, held, train_y, held_y)
-    shares = {push: _error(LMNN(k=K, push=push).fit(train, train_y), inner) for push in (0.3, 0.5, 0.7)}
+    shares = {push: _error(LMNN(n_neighbors=K, push=push).fit(train, train_y), inner) for push in (0.3, 0.5, 0.7)}
     push = min(shares, key=lambda one: (shares[one], abs(one - 0.5)))
-    return f"LMNN push {push}", LMNN(k=K, push=push).fit(data[0], data[2])
+    return f"LMNN push {push}", LMNN(n_neighbors=K, push=push).fit(data[0], data[2])
 
 
 ONE_VIEW_METHODS: dict[str, Callable[[Data, int], tuple[str, Any]]] = {

@@ -49,9 +49,9 @@ Row = dict[str, Any]
 
 def _scores(kind: str, Z: Array, y: Array, Z_test: Array, y_test: Array, k: int) -> dict[str, float]:
     if kind == "classes":
-        return {"accuracy": float((MetricKNN(k=k).fit(Z, y).predict(Z_test) == y_test).mean())}
+        return {"accuracy": float((MetricKNN(n_neighbors=k).fit(Z, y).predict(Z_test) == y_test).mean())}
     if kind == "sets":
-        values = MLKNN(k=k).fit(Z, y).predict_scores(Z_test)
+        values = MLKNN(n_neighbors=k).fit(Z, y).predict_scores(Z_test)
         return {
             "average precision": multilabel.average_precision(values, y_test),
             "ranking loss": multilabel.ranking_loss(values, y_test),
@@ -59,7 +59,7 @@ def _scores(kind: str, Z: Array, y: Array, Z_test: Array, y_test: Array, k: int)
             "one-error": multilabel.one_error(values, y_test),
             "coverage": multilabel.coverage(values, y_test),
         }
-    predicted = AAKNN(k=k).fit(Z, y).predict(Z_test)
+    predicted = AAKNN(n_neighbors=k).fit(Z, y).predict(Z_test)
     return {name: getattr(distribution, name)(predicted, y_test) for name in SCORES["distributions"]}
 
 

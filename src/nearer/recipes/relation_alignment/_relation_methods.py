@@ -55,7 +55,7 @@ def _after_krr(name: str, quick: bool, **settings: Any) -> Candidate:
     network = _hraml(name, quick, **settings, dropout=0.2, input_dropout=0.0)
 
     def stretched(seed: int, *, final: bool) -> Any:
-        first = RAMLKRR(ridge=1.0, k=10, n_random=0, max_iter=50, random_state=seed)
+        first = RAMLKRR(ridge=1.0, n_neighbors=10, n_random=0, max_iter=50, random_state=seed)
         return make_pipeline(first, network.learner(seed, final=final))
 
     return Candidate(name, lambda seed: stretched(seed, final=True), lambda seed: stretched(seed, final=False))
@@ -74,7 +74,7 @@ def _near_pairs() -> list[Candidate]:
     for psd in ("project", "constrained"):
 
         def make(seed: int, psd: str = psd) -> RAMLKRR:
-            return RAMLKRR(ridge=1.0, k=10, n_random=0, psd=psd, max_iter=50, random_state=seed)
+            return RAMLKRR(ridge=1.0, n_neighbors=10, n_random=0, psd=psd, max_iter=50, random_state=seed)
 
         found.append(Candidate(f"ridge=1, near pairs, {psd}", make))
     return found
@@ -86,7 +86,7 @@ def _many_pairs() -> list[Candidate]:
     for relation in ("cosine", "jaccard"):
 
         def make(seed: int, relation: str = relation) -> RAMLKRR:
-            return RAMLKRR(ridge=1.0, relation=relation, k=30, n_random=30, random_state=seed)
+            return RAMLKRR(ridge=1.0, relation=relation, n_neighbors=30, n_random=30, random_state=seed)
 
         found.append(Candidate(f"ridge=1, {relation}, 60 pairs", make))
     return found

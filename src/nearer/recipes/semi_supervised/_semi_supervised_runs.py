@@ -215,7 +215,7 @@ def _with_labels_only(
     batches = TensorBatches(data.items[rows], data.labels[rows], transform=data.moved)
     step = EncoderStep(encoder, loss, adam, batches)
     each = min(50, length.free_steps)
-    sampler = ClassSampler(data.labels[rows], classes=10, per_class=PER_CLASS, batches=each, seed=seed)
+    sampler = ClassSampler(data.labels[rows], n_classes=10, per_class=PER_CLASS, batches=each, seed=seed)
     epochs = max(1, length.free_steps // each)
     return encoder, None, train(step, sampler, epochs=epochs, validate=_validation(data, encoder, None))
 

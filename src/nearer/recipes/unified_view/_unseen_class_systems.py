@@ -171,7 +171,7 @@ def deml(data: UnseenClasses, network: Network, seed: int) -> Learner:
     if isinstance(network.trunk, SmallTrunk):
         trunk, channels = _Maps(network.trunk), network.width // 4
     encoder = DecoupledEncoder(
-        trunk, channels, dimension=network.dimension, scales=1 if ready else 2, generator=generator
+        trunk, channels, embedding_dim=network.dimension, scales=1 if ready else 2, generator=generator
     )
     loss = DeMLLoss(encoder.widths, branches=encoder.branches, generator=generator)
     return Learner(encoder, loss, make_sampler("classes", data, seed), encoder)

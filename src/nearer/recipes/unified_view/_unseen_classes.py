@@ -130,7 +130,7 @@ def make_sampler(kind: str, data: UnseenClasses, seed: int) -> Sampler:
         return _Steps(UniformSampler(rows, batch_size=min(rows, size), drop_last=True, seed=seed), plan.steps)
     if kind == "pairs":
         return NPairSampler(data.labels, pairs=min(size // 2, data.classes), batches=plan.steps, seed=seed)
-    return ClassSampler(data.labels, classes=classes, per_class=plan.per_class, batches=plan.steps, seed=seed)
+    return ClassSampler(data.labels, n_classes=classes, per_class=plan.per_class, batches=plan.steps, seed=seed)
 
 
 def setting_of(data: UnseenClasses, network: Network, seed: int) -> Setting:
