@@ -23,7 +23,7 @@ MINUTES = 60.0
 # Slowed down between its steps, so that a kill finds it at work however fast the machine is.
 SLOWED = """
 import sys, time
-from nearer.models import networks
+from nearer.models import _networks as networks
 
 pause = float(sys.argv[1])
 

@@ -99,7 +99,7 @@ def test_the_scores_of_the_table() -> None:
     }
     theirs = AccuracyCalculator(include=tuple(names), k=15, knn_func=CustomKNN(distances.CosineSimilarity()))
     expected = theirs.get_accuracy(x, Y)
-    found = evaluate(x, Y, scores=list(names.values())).scores
+    found = evaluate(x, Y, scores=list(names.values()), similarity="cosine").scores
     for name, score in names.items():
         assert found[score] == pytest.approx(expected[name]), name
         assert 0 < found[score] < 1
