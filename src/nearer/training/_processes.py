@@ -64,9 +64,9 @@ def process_group(*, timeout: float = 600.0) -> Iterator[None]:
 def _leave_quietly() -> None:
     """Give the threads of gloo the interpreter once more before it is taken down.
 
-    A thread that lets go of the tensor of a finished message while the interpreter ends aborts the process, after all
-    of its work is done (one run in four on two cores). The threads wait for the interpreter's lock at that moment, and
-    a sleeping main thread hands it over.
+    A thread that lets go of the tensor of a finished message while the interpreter ends aborts the process, after
+    all of its work is done (one run in four on two cores). The threads wait for the interpreter's lock at that
+    moment, and a sleeping main thread hands it over.
     """
     time.sleep(0.3)
 
