@@ -231,7 +231,8 @@ def main() -> None:
                 if size == 8192 and name not in ("RAW + VTHM", "all triplets", "SupCon"):
                     continue
                 # Positive cosine 0.2 is the batch of an untrained encoder, 0.5 of a partly trained one.
-                for noise in (2.0, 1.0) if name == "RAW + VTHM" else (2.0,):
+                # At 64 the only mined pair lies on the margin, and the peer's rounding leaves it out.
+                for noise in (2.0, 1.0) if name == "RAW + VTHM" and size != 64 else (2.0,):
                     rows.append(measure(name, size, dimension, noise, theirs))
                     print(rows[-1], flush=True)
                     save(
