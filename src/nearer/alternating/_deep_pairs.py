@@ -1,4 +1,4 @@
-"""The five semi-supervised baselines behind an encoder: metrics for `nearer.training.alternate`.
+"""The five semi-supervised baselines behind an encoder: metrics for `nearer.alternating.alternate`.
 
 Each learns M on all embeddings of a partition (`prepare`), by the same closed form or solver as its linear form;
 the encoder then takes steps on mini-batches of labelled items and of edges of the graph, with M fixed. Embeddings
