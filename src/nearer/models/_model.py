@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,16 +31,17 @@ from nearer._checks import check_choice, check_int
 from nearer._storage import read_folder, write_folder
 from nearer._validation import as_tensor
 from nearer.datasets import Dataset, Split
-from nearer.datasets._anything import Columns, as_dataset, dataset_from_frame, read_frame
+from nearer.datasets._anything import Columns, as_dataset, dataset_from_frame, read_frame, with_pairs
 from nearer.datasets._cleaning import Cleaned, Cleaning
 from nearer.datasets._frame import Frame, frame_from, is_frame
 from nearer.exceptions import CorruptFileError, ParameterError, ShapeError
-from nearer.geometry import embed
+from nearer.geometry import TwoEncoders, embed
 from nearer.geometry._loading import REFUSED, build
 from nearer.geometry._saving import description
 from nearer.index import HNSW, IVF, Exact, Index, SearchResult
 from nearer.models._encoded import Reading, is_photo, read_items
 from nearer.models._encoders import FrozenEncoder
+from nearer.relations import Relation
 
 __all__ = ["Inputs", "Model", "load"]
 
@@ -72,6 +74,8 @@ class Inputs:
 
     def read(self, data: Any, y: Any = None, *, part: str = "all") -> Dataset:
         """Anything that `nearer.fit` takes as a data set for this model: its columns by name, in any order."""
+        if isinstance(y, Relation):
+            return with_pairs(self.read(data), y)
         if self.encoder is not None and not _are_features(data, self.size):
             return self._encoded(data, y, self.encoder)
         if isinstance(data, str | os.PathLike):
@@ -223,9 +227,28 @@ class Model:
     def __str__(self) -> str:
         return self.summary or repr(self)
 
-    def transform(self, items: Any, *, batch_size: int = 512) -> NDArray[np.float32]:
-        """The embeddings of items, (n, ...) -> (n, d); nearness is Euclidean distance between them."""
-        rows = embed(self.encoder, torch.from_numpy(self.features(items)), batch_size=batch_size)
+    @property
+    def asymmetric(self) -> bool:
+        """Whether queries and the items that are searched in have maps of their own."""
+        return isinstance(self.encoder, TwoEncoders)
+
+    @property
+    def database_map(self) -> Callable[[Any], NDArray[np.float32]] | None:
+        """How an asymmetric model embeds the items that are searched in; None where that is `transform`."""
+        return partial(self.transform, side="database") if self.asymmetric else None
+
+    def transform(
+        self, items: Any, *, side: Literal["queries", "database"] = "queries", batch_size: int = 512
+    ) -> NDArray[np.float32]:
+        """The embeddings of items, (n, ...) -> (n, d); nearness is Euclidean distance between them.
+
+        `side` matters to an asymmetric model alone: "database" is for the items that are searched in.
+        """
+        check_choice(side, "side", ["queries", "database"])
+        encoder = self.encoder
+        if isinstance(encoder, TwoEncoders):
+            encoder = encoder.query_encoder if side == "queries" else encoder.database_encoder
+        rows = embed(encoder, torch.from_numpy(self.features(items)), batch_size=batch_size)
         return rows.cpu().numpy().astype(np.float32, copy=False)
 
     def features(self, items: Any) -> NDArray[np.float32]:
@@ -242,16 +265,18 @@ class Model:
             return rows.reshape(len(rows), -1)
         return embed(self.baseline, torch.from_numpy(rows)).cpu().numpy().astype(np.float32, copy=False)
 
-    def embed(self, data: Dataset, part: str = "all") -> NDArray[np.float32]:
+    def embed(
+        self, data: Dataset, part: str = "all", *, side: Literal["queries", "database"] = "queries"
+    ) -> NDArray[np.float32]:
         """The embeddings of a data set, its columns found by name."""
-        return self.transform(self.inputs.of(data, part))
+        return self.transform(self.inputs.of(data, part), side=side)
 
     def index(self, data: Any = None, *, kind: Exact | HNSW | IVF | None = None) -> Index:
         """An index of items to search in, with their labels, ids and kept columns; by default of the data of the
         fit.
         """
         given = self._database(data)
-        rows = self.embed(given)
+        rows = self.embed(given, side="database")
         index = Index(rows.shape[1], similarity="euclidean", kind=kind)
         extra = given.all.extra
         index.add(rows, ids=extra["id"].tolist() if "id" in extra else None, metadata=item_metadata(given))
