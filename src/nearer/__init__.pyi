@@ -1,5 +1,6 @@
 from . import alternating as alternating
 from . import datasets as datasets
+from . import decisions as decisions
 from . import estimators as estimators
 from . import evaluation as evaluation
 from . import exceptions as exceptions
@@ -24,6 +25,7 @@ __version__: str
 __all__ = [
     "alternating",
     "datasets",
+    "decisions",
     "estimators",
     "evaluate",
     "evaluation",

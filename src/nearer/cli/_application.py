@@ -323,6 +323,70 @@ def search(
 
 
 @app.command()
+def calibrate(
+    data: Data,
+    model: ModelFolder,
+    label: Label = None,
+    error: Annotated[
+        float, typer.Option(help="The largest share of different pairs that may be called same.")
+    ] = 0.05,
+    miss: Annotated[
+        float | None,
+        typer.Option(help="The largest share of same pairs that may be called different. [as --error]"),
+    ] = None,
+    guarantee: Annotated[str, typer.Option(help="estimated, average or high-probability.")] = "estimated",
+    report: Annotated[Path | None, typer.Option(help="Write one HTML page with the curves too.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Find which distance means the same, with a bounded error on classes never seen, and keep it in the model.
+
+    DATA holds labelled items of classes that the model did not learn from. The class is the unit of the promise:
+    an estimate needs about 20 of them for an error of 0.05, a proof 39 and more.
+
+    \b
+    Examples:
+      nearer calibrate others.csv --model model --label person
+      nearer calibrate others.csv -m model -l person --error 0.01 --guarantee average --report same.html
+    """
+    with failures_reported(as_json):
+        if report is not None:
+            check_new(report)
+        from nearer.cli._same import run_calibrate
+
+        run_calibrate(
+            data,
+            model=model,
+            label=label or [],
+            error=error,
+            miss=miss,
+            guarantee=guarantee,
+            report=report,
+            as_json=as_json,
+        )
+
+
+@app.command()
+def same(
+    first: Annotated[str, typer.Argument(help="A row number of --data, a photo, or a text.")],
+    second: Annotated[str, typer.Argument(help="The other one.")],
+    model: ModelFolder,
+    data: Annotated[Path | None, typer.Option("--data", "-d", help="Where the row numbers count.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say whether two items are the same, different, or that it cannot say.
+
+    \b
+    Examples:
+      nearer same 3 17 --data records.csv --model model
+      nearer same left.jpg right.jpg -m photo-model
+    """
+    with failures_reported(as_json):
+        from nearer.cli._same import run_same
+
+        run_same(first, second, model=model, data=data, as_json=as_json)
+
+
+@app.command()
 def export(
     model: Annotated[Path, typer.Argument(help="A model folder that `nearer fit` wrote.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="A file that ends in .onnx or .safetensors.")],

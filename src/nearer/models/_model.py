@@ -34,7 +34,9 @@ from nearer.datasets import Dataset, Split
 from nearer.datasets._anything import Columns, as_dataset, dataset_from_frame, read_frame, with_pairs
 from nearer.datasets._cleaning import Cleaned, Cleaning
 from nearer.datasets._frame import Frame, frame_from, is_frame
-from nearer.exceptions import CorruptFileError, ParameterError, ShapeError
+from nearer.decisions import SamePair
+from nearer.decisions._rules import Guarantee
+from nearer.exceptions import CorruptFileError, LabelError, ParameterError, ShapeError
 from nearer.geometry import TwoEncoders, embed
 from nearer.geometry._loading import REFUSED, build
 from nearer.geometry._saving import description
@@ -215,6 +217,8 @@ class Model:
     """A fingerprint of every row that it learned from."""
     summary: str = ""
     """What the fit has to tell: data, columns, method, scores and the verdict, for `print(model)`."""
+    calibration: SamePair | None = field(default=None, repr=False)
+    """Which distances mean "same" and "different", with which promise; None until `calibrate`."""
     reference: Dataset | None = field(default=None, repr=False)
     """The data of the fit, while the model is in memory; it is not saved."""
     fitted: Any = field(default=None, repr=False)
@@ -287,6 +291,42 @@ class Model:
         index = self.index(database)
         return index.search(self.transform(items), k=min(check_int(k, "k"), len(index)))
 
+    def calibrate(
+        self,
+        data: Any,
+        y: Any = None,
+        *,
+        error: float = 0.05,
+        miss: float | None = None,
+        guarantee: Guarantee = "estimated",
+    ) -> SamePair:
+        """Find the distances that mean "same" and "different" from labelled items of classes it did not learn from.
+
+        The promise is about classes never seen, so rows that the model was trained on are refused. The result is
+        kept with the model and saved with it; see `decisions.SamePair`.
+        """
+        if self.asymmetric:
+            raise ParameterError("`calibrate` needs a model with one map: same is symmetric, and this one is not.")
+        given = self.inputs.read(data, y)
+        if given.all.y.ndim != 1 or given.kind not in ("classes", "partial"):
+            raise LabelError(f"`y` must hold classes to calibrate with, got {given.kind}.")
+        items = self.inputs.of(given)
+        taught = int(self.seen(items).sum())
+        if taught:
+            raise LabelError(
+                f"The data must hold items of other classes than the model learned from, and it was trained on "
+                f"{taught} of these {len(items)} rows. Keep some classes for calibration."
+            )
+        decision = SamePair(error, miss=miss, guarantee=guarantee)
+        self.calibration = decision.calibrate(self.transform(items), given.all.y)
+        return self.calibration
+
+    def same(self, a: Any, b: Any) -> NDArray[Any]:
+        """For item i of `a` and of `b`: "same", "different" or "cannot say", an array of words (n,)."""
+        if self.calibration is None:
+            raise ParameterError("`calibrate` must come first: nothing says yet which distance means the same.")
+        return self.calibration.decide(self.transform(a), self.transform(b))
+
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write one HTML page: the verdict, the scores with intervals, a map, the columns, how to use it."""
         from nearer.models._report import write_report
@@ -337,6 +377,7 @@ class Model:
             "data": dict(self.data),
             "scores": dict(self.scores),
             "command": self.command,
+            "calibration": None if self.calibration is None else self.calibration.to_dict(),
         }
         return write_folder(
             path,
@@ -392,6 +433,8 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
             folder.tensors["trained_on"]["rows"].to(torch.int64).reshape(-1).numpy(),
             str(about["summary"]),
         )
+        if about.get("calibration") is not None:
+            model.calibration = SamePair.from_dict(about["calibration"])
     except REFUSED as error:
         reason = " ".join(str(error).split()).rstrip(". ")
         raise CorruptFileError(

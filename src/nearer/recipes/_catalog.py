@@ -57,6 +57,12 @@ RECIPES: tuple[Recipe, ...] = (
         ("encoders",),
     ),
     Recipe(
+        "decisions",
+        "same or not on classes never seen: whether thresholds keep their level, and what they cost",
+        "decisions._decisions",
+        ("decisions",),
+    ),
+    Recipe(
         "relation-alignment",
         "class labels, label sets and label distributions: RAML, HRAML and their rivals",
         "relation_alignment._relation_alignment",
