@@ -70,8 +70,9 @@ def test_the_stub_imports_what_is_exported(name: str) -> None:
 
 def test_the_surface_stays_small() -> None:
     names = sum(len(importlib.import_module(name).__all__) for name in PACKAGES)
-    # 250, eight losses that people know from pytorch-metric-learning, and three names about "same or not".
-    assert names <= 261, f"{names} public names; a new one must replace an old one"
+    # 250, eight losses that people know from pytorch-metric-learning, three names about "same or not" and two about
+    # what to ask next.
+    assert names <= 263, f"{names} public names; a new one must replace an old one"
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,14 @@ def decisions() -> str:
     return markdown(HEADER, lines(rows)) + source(rows)
 
 
+@table("questions")
+def questions() -> str:
+    from nearer.recipes.questions._questions import HEADER, lines
+
+    rows = load("questions")
+    return markdown(HEADER, lines(rows)) + source(rows)
+
+
 @table("relation-alignment-classes")
 def relation_alignment_classes() -> str:
     return _relation_table("classes")

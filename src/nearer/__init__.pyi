@@ -12,6 +12,7 @@ from . import mining as mining
 from . import models as models
 from . import neighbors as neighbors
 from . import pairwise as pairwise
+from . import questions as questions
 from . import recipes as recipes
 from . import relations as relations
 from . import reports as reports
@@ -40,6 +41,7 @@ __all__ = [
     "models",
     "neighbors",
     "pairwise",
+    "questions",
     "recipes",
     "relations",
     "reports",

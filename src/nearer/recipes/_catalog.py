@@ -63,6 +63,12 @@ RECIPES: tuple[Recipe, ...] = (
         ("decisions",),
     ),
     Recipe(
+        "questions",
+        "what to ask next: answers that a metric needs, by influence, at random, by margin; also for pairs",
+        "questions._questions",
+        ("questions",),
+    ),
+    Recipe(
         "relation-alignment",
         "class labels, label sets and label distributions: RAML, HRAML and their rivals",
         "relation_alignment._relation_alignment",

@@ -192,13 +192,14 @@ def _against(found: Classes, held: Any, order: Any, *, any_match: bool) -> Float
 
 
 def _found(found: Classes, held: Any) -> Floats:
-    """The share of items of the database's classes that have an item of their own class within each distance, (t,)."""
+    """The share of items of known classes that have an item of their class in the database within t, (t,)."""
     shares = []
     for code in held:
         rows = found.data.rows[found.data.codes == code]
         nearest = np.sort(distances(rows[EACH:], rows[:EACH]).min(axis=1))
         shares.append(np.searchsorted(nearest, found.grid, side="right") / len(nearest))
-    return np.mean(shares, axis=0)
+    mean: Floats = np.mean(shares, axis=0)
+    return mean
 
 
 def _last(holds: NDArray[np.bool_]) -> int:
