@@ -3,6 +3,8 @@ from ._index import SearchResult as SearchResult
 from ._kinds import HNSW as HNSW
 from ._kinds import IVF as IVF
 from ._kinds import Exact as Exact
+from ._open import VectorIndex as VectorIndex
+from ._open import open_index as open_index
 
 __all__ = [
     "HNSW",
@@ -10,4 +12,6 @@ __all__ = [
     "Exact",
     "Index",
     "SearchResult",
+    "VectorIndex",
+    "open_index",
 ]

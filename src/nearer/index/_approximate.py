@@ -9,6 +9,7 @@ should find.)
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,13 +52,25 @@ class Structure:
         self.positions: Positions = np.empty(0, dtype=np.int64)  # of the rows, in the order of the structure
         self.recall: Recall | None = None
 
-    def add(self, vectors: Floats, positions: Positions, *, measure: bool) -> None:
-        """Put rows in, in a random order that is always the same; the last of them are queries first."""
+    def add(self, vectors: Floats, positions: Positions, *, measure: bool, target: float | None = None) -> None:
+        """Put rows in, in a random order that is always the same; the last of them are queries first.
+
+        With a `target`, cells are searched with more probes until the recall reaches it.
+        """
         order = np.random.default_rng(0).permutation(positions)
         held_out = min(HELD_OUT, len(order) // 2) if measure else 0
         self._insert(vectors, order[: len(order) - held_out])
         if held_out:
             self._measure(vectors, order[len(order) - held_out :])
+            while (
+                target is not None
+                and isinstance(self.kind, IVF)
+                and self.recall is not None
+                and self.recall.value < target
+                and self.kind.probes < self.faiss_index.nlist
+            ):
+                self.kind = replace(self.kind, probes=2 * self.kind.probes)
+                self._measure(vectors, order[len(order) - held_out :])
             self._insert(vectors, order[len(order) - held_out :])
 
     def search(
@@ -128,8 +141,8 @@ def warn_if_poor(kind: HNSW | IVF, recall: Recall | None) -> None:
         )
 
 
-def build(kind: HNSW | IVF, vectors: Floats, *, similarity: Similarity) -> Structure:
-    """A structure over all rows of a matrix (n, d), with its recall measured."""
+def build(kind: HNSW | IVF, vectors: Floats, *, similarity: Similarity, target: float | None = None) -> Structure:
+    """A structure over all rows of a matrix (n, d), its recall measured, for cells raised to a target."""
     n, d = vectors.shape
     if isinstance(kind, HNSW):
         structure = _empty_graph(kind, similarity, d)
@@ -141,7 +154,7 @@ def build(kind: HNSW | IVF, vectors: Floats, *, similarity: Similarity) -> Struc
         faiss_index.cp.min_points_per_centroid = 1
         faiss_index.train(vectors[sample])
         structure = Structure(kind, similarity, faiss_index, n)
-    structure.add(vectors, np.arange(n), measure=True)
+    structure.add(vectors, np.arange(n), measure=True, target=target)
     return structure
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nearer._checks import check_int
 
-__all__ = ["HNSW", "IVF", "Exact", "Recall"]
+__all__ = ["HNSW", "IVF", "Exact", "Kind", "Recall"]
 
 
 # faiss reserves room for so many candidates in every search.
@@ -57,6 +57,9 @@ class IVF:
         if self.cells is not None:
             check_int(self.cells, "cells", maximum=1 << 20)
         check_int(self.probes, "probes")
+
+
+Kind = Exact | HNSW | IVF
 
 
 @dataclass(frozen=True)
