@@ -1,4 +1,5 @@
 from . import alternating as alternating
+from . import client as client
 from . import datasets as datasets
 from . import estimators as estimators
 from . import evaluation as evaluation
@@ -14,6 +15,7 @@ from . import pairwise as pairwise
 from . import recipes as recipes
 from . import relations as relations
 from . import reports as reports
+from . import server as server
 from . import training as training
 from .models import load as load
 from .models._door import evaluate as evaluate
@@ -23,6 +25,7 @@ __version__: str
 
 __all__ = [
     "alternating",
+    "client",
     "datasets",
     "estimators",
     "evaluate",
@@ -41,5 +44,6 @@ __all__ = [
     "recipes",
     "relations",
     "reports",
+    "server",
     "training",
 ]

@@ -306,6 +306,58 @@ def search(
 
 
 @app.command()
+def serve(
+    model: Annotated[Path, typer.Argument(help="A model folder that `nearer fit` wrote.")],
+    index: Annotated[str, typer.Argument(help="An index folder, or a URL such as postgresql://...")],
+    host: Annotated[
+        str, typer.Option(help="Where to listen; beyond this machine tokens are needed.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
+    tokens: Annotated[
+        Path | None, typer.Option(help="A file with lines 'read TOKEN' or 'write TOKEN'. [$NEARER_TOKENS]")
+    ] = None,
+    tls_certificate: Annotated[Path | None, typer.Option(help="A PEM file: speak HTTPS.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
+    max_body: Annotated[int, typer.Option(min=1, help="Bytes that a request may have.")] = 16 << 20,
+    max_rows: Annotated[int, typer.Option(min=1, help="Items or vectors in one request.")] = 1024,
+    queue: Annotated[int, typer.Option(min=1, help="Rows that may wait; beyond them: 429.")] = 8192,
+    batch: Annotated[int, typer.Option(min=1, help="Rows that are searched together.")] = 256,
+    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds until a request is given up.")] = 30.0,
+    log: Annotated[str, typer.Option(help="all, errors or none: JSON lines on standard error.")] = "all",
+    as_json: Json = False,
+) -> None:
+    """Serve a model and an index over HTTP: embed, search, add, remove, compare.
+
+    An answered write is on disk. SIGTERM finishes what was begun; SIGHUP opens the model, the index and the tokens
+    again without dropping a request. /docs describes the API, / shows the load.
+
+    \b
+    Examples:
+      nearer serve model index
+      nearer serve model index --host 0.0.0.0 --tokens tokens.txt --tls-certificate cert.pem --tls-key key.pem
+      nearer serve model postgresql://user@database/items?table=photos --port 9000
+    """
+    with failures_reported(as_json):
+        from nearer.cli._serve import run_serve
+
+        run_serve(
+            model,
+            index,
+            host=host,
+            port=port,
+            tokens=tokens,
+            tls_certificate=tls_certificate,
+            tls_key=tls_key,
+            max_body=max_body,
+            max_rows=max_rows,
+            queue=queue,
+            batch=batch,
+            timeout=timeout,
+            log=log,
+        )
+
+
+@app.command()
 def export(
     model: Annotated[Path, typer.Argument(help="A model folder that `nearer fit` wrote.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="A file that ends in .onnx or .safetensors.")],
