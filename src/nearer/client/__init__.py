@@ -1,4 +1,4 @@
-"""A client for `nearer serve`: embed, search, add and remove over HTTP, with retries; nothing but Python is needed."""
+"""A client for `nearer serve`: embed, search, add and remove over HTTP, with retries."""
 
 import lazy_loader as _lazy
 

@@ -156,7 +156,7 @@ def _routes(service: Service) -> FastAPI:
         return await told(request, service.similar(id, call_of(request)))
 
     @app.post("/same", **_about(messages.SameAnswer, messages.SameRequest, more={
-        404: "There is no such item.", 409: "The model has no calibration; the distance is in the answer."}))  # fmt: skip
+        404: "There is no such item.", 409: "The model has no calibration; `distance` is there."}))  # fmt: skip
     async def same(request: Request) -> Response:
         """Whether two items are the same, by the calibration of the model."""
         return await told(request, service.same(call_of(request)))
@@ -248,8 +248,8 @@ def _reference(kind: Any) -> dict[str, Any]:
 def _schema(app: FastAPI) -> dict[str, Any]:
     """The description of the API, with the structures of msgspec among its components."""
     schema = app.openapi()
-    kinds = [kind for name, kind in vars(messages).items()
-             if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not msgspec.Struct]  # fmt: skip
+    classes = [kind for kind in vars(messages).values() if isinstance(kind, type)]
+    kinds = [kind for kind in classes if issubclass(kind, msgspec.Struct) and kind is not msgspec.Struct]
     _, components = msgspec.json.schema_components(kinds, ref_template=COMPONENTS)
     found = schema.setdefault("components", {}).setdefault("schemas", {})
     found.update(components)

@@ -111,20 +111,18 @@ class Gate:
             async with asyncio.timeout(self.service.settings.timeout):
                 message = await receive()
                 body: bytes = message.get("body", b"")
-                if not message.get("more_body", False):
-                    if message["type"] == "http.disconnect":
-                        raise Problem(400, "gone", "The client has gone.")
-                    return body
                 parts, size = [body], len(body)
                 while message.get("more_body", False):
+                    if size > most:
+                        raise Problem(413, "too_large", f"A request may have {most} bytes. Send less at a time.")
                     message = await receive()
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
-                    if size > most:
-                        raise Problem(413, "too_large", f"A request may have {most} bytes. Send less at a time.")
                 if message["type"] == "http.disconnect":
                     raise Problem(400, "gone", "The client has gone.")
-                return b"".join(parts)
+                if size > most:
+                    raise Problem(413, "too_large", f"A request may have {most} bytes. Send less at a time.")
+                return body if len(parts) == 1 else b"".join(parts)
         except TimeoutError:
             raise Problem(408, "slow", "The request did not arrive in time.") from None
 

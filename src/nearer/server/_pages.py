@@ -9,7 +9,7 @@ import re
 __all__ = ["DOCS", "STATUS", "policy"]
 
 _STYLE = """
-body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#1c2430;background:#fff}
+body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#1c2430}
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin:1.6rem 0 .3rem}code,pre{font:13px/1.4 ui-monospace,monospace}
 pre{background:#f4f6f8;padding:.6rem;border-radius:6px;overflow:auto}table{border-collapse:collapse;width:100%}
 td,th{padding:.25rem .6rem;border-bottom:1px solid #dde3ea;text-align:left}td.n,th.n{text-align:right}
@@ -19,8 +19,8 @@ svg{width:100%;height:80px;background:#f4f6f8;border-radius:6px}.w{color:#8a1f11
 td,th{border-color:#333c47}.m{color:#7db8f5}}
 """
 
-STATUS = f"""<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>nearer: status</title><style>{_STYLE}</style>
+STATUS = f"""<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>nearer: status</title><style>{_STYLE}</style>
 <h1>nearer: status</h1><p id="who"></p><p id="token" hidden>Token: <input id="given" type="password"
 autocomplete="off" aria-label="token"></p><p class="w" id="trouble" role="status"></p>
 <h2>Requests a second</h2><svg id="load" viewBox="0 0 600 80" preserveAspectRatio="none" role="img"
@@ -55,8 +55,8 @@ async function look(){{
 look();setInterval(look,2000);
 </script></html>"""
 
-DOCS = f"""<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>nearer: API</title><style>{_STYLE}</style>
+DOCS = f"""<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>nearer: API</title><style>{_STYLE}</style>
 <h1>nearer: API</h1><p id="about"></p><p><a href="openapi.json">openapi.json</a> (OpenAPI 3.1) ·
 <a href=".">status</a></p><main id="all"></main>
 <script>
@@ -76,8 +76,10 @@ fetch('openapi.json').then(r=>r.json()).then(api=>{{
   for(const [path,methods] of Object.entries(api.paths))for(const [method,op] of Object.entries(methods)){{
     const head=make('h2','',all);make('span',method.toUpperCase(),head).className='m';make('code',path,head);
     make('p',op.description||'',all);
-    for(const p of op.parameters||[])make('p',p.name+' ('+p.in+', '+(p.schema.type||'')+'): '+(p.description||''),all);
-    for(const [kind,body] of Object.entries(op.requestBody?.content||{{}}))make('pre',kind+'  '+show(body.schema),all);
+    for(const p of op.parameters||[])
+      make('p',p.name+' ('+p.in+', '+(p.schema.type||'')+'): '+(p.description||''),all);
+    for(const [kind,body] of Object.entries(op.requestBody?.content||{{}}))
+      make('pre',kind+'  '+show(body.schema),all);
     const table=make('table','',all);
     for(const [code,r] of Object.entries(op.responses)){{const row=table.insertRow();
       row.insertCell().textContent=code;row.insertCell().textContent=r.description;
@@ -102,6 +104,6 @@ def policy(page: str) -> dict[str, str]:
 
     rules = (
         f"default-src 'none'; connect-src 'self'; script-src {hashed('script')}; "
-        f"style-src {hashed('style')} 'unsafe-hashes' ; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"style-src {hashed('style')}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     return {"content-security-policy": rules, "referrer-policy": "no-referrer"}

@@ -1,4 +1,4 @@
-"""What a client is told when something does not work: a status, a code and a sentence, and no path of the server."""
+"""What a client is told when something does not work: a status, a code, a sentence, and no path of the server."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ __all__ = ["serve"]
 
 # A request line and its headers are a few hundred bytes.
 LONGEST_HEAD = 64 << 10
+LINGER = 0.5
 
 
 class Guarded(HttpToolsProtocol):
@@ -35,7 +36,7 @@ class Guarded(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._head = 0
+        self._head, self._refused = 0, False
         self._alarm: asyncio.TimerHandle | None = None
         if len(self.connections) > self.most:
             transport.close()
@@ -58,14 +59,18 @@ class Guarded(HttpToolsProtocol):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
         if self._alarm is not None:
             self._head += len(data)
             # The body may come with the headers; only what is far too much without them is refused.
             if self._head > LONGEST_HEAD and b"\r\n\r\n" not in data:
                 self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n"
                                      b"content-length: 0\r\n\r\n")  # fmt: skip
+                # Closing at once would throw the answer away with what is still on its way here.
+                self._refused = True
                 self._unwatch()
-                self.transport.close()
+                self._alarm = self.loop.call_later(LINGER, self._give_up)
                 return
         super().data_received(data)
 
