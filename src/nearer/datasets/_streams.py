@@ -45,8 +45,8 @@ class Stream:
 
 
 def open_stream(data: Any) -> Stream:
-    """The stream of a CSV, TSV, Parquet or .npy file, a folder of Parquet files or of photos, or a Hugging Face data
-    set: a folder that `save_to_disk` wrote, or the object itself, also one that streams.
+    """The stream of a CSV, TSV, Parquet or .npy file, of a folder of Parquet files or photos, or of a Hugging Face
+    data set: a folder that `save_to_disk` wrote, or the object itself, also one that streams.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "numbers.npy"
@@ -72,7 +72,7 @@ def open_stream(data: Any) -> Stream:
     if suffix == ".npy":
         return _numpy(path)
     raise ParameterError(
-        f"`{path.name}` must end in {', '.join((*TABLES, *PARQUET, '.npy'))} or be a folder, to be read part by part."
+        f"`{path.name}` must end in {', '.join((*TABLES, *PARQUET, '.npy'))} or be a folder, to be read in parts."
     )
 
 
@@ -94,7 +94,9 @@ def _numpy(path: Path) -> Stream:
             shape, fortran, dtype = read(file)
             begin = file.tell()
     except (ValueError, OSError) as error:
-        raise CorruptFileError(f"`{path.name}` must be an .npy file, and cannot be read as one: {error}.") from error
+        raise CorruptFileError(
+            f"`{path.name}` must be an .npy file, and cannot be read as one: {error}."
+        ) from error
     if len(shape) < 2 or fortran or dtype.kind not in "biuf":
         raise ShapeError(f"`{path.name}` must hold rows of numbers, one item each, got {dtype} of shape {shape}.")
     width = int(np.prod(shape[1:], dtype=np.int64))
@@ -240,7 +242,9 @@ def _saved_by_hugging_face(path: Path) -> Stream:
         raise NearerError("Reading Arrow needs pyarrow. Run: pip install 'nearer[tables]'") from error
     if (path / "dataset_dict.json").is_file():
         splits = json.loads((path / "dataset_dict.json").read_text()).get("splits", [])
-        raise ParameterError(f"`{path}` holds the splits {', '.join(splits)}. Name one: {path / (splits or ['x'])[0]}.")
+        raise ParameterError(
+            f"`{path}` holds the splits {', '.join(splits)}. Name one: {path / (splits or ['x'])[0]}."
+        )
     try:
         state = json.loads((path / "state.json").read_text())
         files = [path / Path(one["filename"]).name for one in state["_data_files"]]

@@ -152,7 +152,9 @@ def embed_part(model: Model, rows: Any, start: int, *, root: Path | None = None,
     inputs = model.inputs
     if isinstance(rows, np.ndarray):
         if rows.dtype.kind == "f" and not np.isfinite(rows).all():
-            raise NotFiniteError("Rows must be finite, got NaN or infinity. Impute or drop them.")
+            if inputs.cleaning is None:
+                raise NotFiniteError("Rows must be finite, got NaN or infinity. Impute or drop them.")
+            return Part(start, model.embed(inputs.read(rows)), None, None)
         return Part(start, model.transform(rows.astype(np.float32)), None, None)
     if isinstance(rows, Frame):
         data = _read_table(model, rows, labels)
@@ -180,9 +182,12 @@ def _read_photos(model: Model, files: list[Path], root: Path | None) -> Dataset:
     """Photos of one part; the folder that one is in is its class, as `nearer.fit` sees it."""
     assert root is not None
     names = [file.relative_to(root) for file in files]
-    classes = tuple(sorted({name.parts[0] for name in names if len(name.parts) > 1}))
+    folders = {entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")}
+    depth = 1 if folders == {"train", "test"} else 0
+    found = [name.parts[depth] if len(name.parts) > depth + 1 else None for name in names]
+    classes = tuple(sorted({one for one in found if one is not None}))
     code = {name: place for place, name in enumerate(classes)}
-    y = np.array([code[name.parts[0]] if len(name.parts) > 1 else -1 for name in names])
+    y = np.array([-1 if one is None else code[one] for one in found])
     split = Split(np.array([name.as_posix() for name in names]), y, root=root)
     data = Dataset(_source(root), {"all": split}, classes)
     return data if model.inputs.encoder is None else encode_dataset(data, model.inputs.encoder, progress=False)

@@ -236,7 +236,9 @@ class Journey:
             told = json.loads(self.place.read_bytes())
             if told["about"] != self.about:
                 names = {"data": "other data", "model": "another model", "out": "another result"}
-                what = next((names[k] for k in names if told["about"].get(k) != self.about.get(k)), "other settings")
+                what = next(
+                    (names[k] for k in names if told["about"].get(k) != self.about.get(k)), "other settings"
+                )
                 raise ParameterError(
                     f"`{self.work}` is a run that was interrupted, with {what}. Delete that folder to begin anew."
                 )
