@@ -26,6 +26,7 @@ COMMANDS = [
     "neighbors",
     "index",
     "search",
+    "serve",
     "export",
     "reproduce",
     "methods",

@@ -22,7 +22,7 @@ from nearer.exceptions import (
     ShapeError,
     WriteError,
 )
-from nearer.index import HNSW, IVF, Exact, Index, open_index
+from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
 from nearer.index import _stored as stored
 from saved_versions import fork, wait
 
@@ -89,7 +89,9 @@ StoredAgainstMemory.TestCase.settings = settings(max_examples=15, stateful_step_
 TestStoredAgainstMemory = StoredAgainstMemory.TestCase
 
 
-@pytest.mark.parametrize("kind", [Exact(), HNSW(neighbors=8), IVF(probes=8)], ids=str)
+@pytest.mark.parametrize(
+    "kind", [Exact(), HNSW(neighbors=8), IVF(probes=8), IVFPQ(probes=8, bytes=16, refine=50)], ids=str
+)
 @pytest.mark.parametrize("similarity", ["cosine", "euclidean"])
 def test_an_opened_index_answers_the_same(
     tmp_path: Path, easy: Floats, new: Floats, kind: Any, similarity: Any

@@ -21,7 +21,7 @@ from nearer.index import _folder as folder
 from nearer.index._approximate import SMALL, Structure, build, recall_of, warn_if_poor
 from nearer.index._exact import Floats, Positions, Similarity, exact_search
 from nearer.index._items import Id, Items, Metadata
-from nearer.index._kinds import HNSW, IVF, Exact, Recall
+from nearer.index._kinds import HNSW, IVF, IVFPQ, Exact, Kind, Recall
 from nearer.index._rows import Change, center_of, checked_lengths, kept_rows
 
 __all__ = ["Hit", "Index", "SearchResult"]
@@ -81,15 +81,13 @@ class Index:
     [['between', 'east']]
     """
 
-    def __init__(
-        self, dimension: int, *, similarity: Similarity = "euclidean", kind: Exact | HNSW | IVF | None = None
-    ) -> None:
+    def __init__(self, dimension: int, *, similarity: Similarity = "euclidean", kind: Kind | None = None) -> None:
         self.dimension = check_int(dimension, "dimension")
         check_choice(similarity, "similarity", ["cosine", "dot", "euclidean"])
         self.similarity: Similarity = similarity
-        self.kind: Exact | HNSW | IVF = Exact() if kind is None else kind
-        if not isinstance(self.kind, Exact | HNSW | IVF):
-            raise ParameterError(f"`kind` must be Exact(), HNSW(...) or IVF(...), got {kind!r}.")
+        self.kind: Kind = Exact() if kind is None else kind
+        if not isinstance(self.kind, Exact | HNSW | IVF | IVFPQ):
+            raise ParameterError(f"`kind` must be Exact(), HNSW(...), IVF(...) or IVFPQ(...), got {kind!r}.")
         self._items = Items()
         self._buffer: Floats = np.empty((0, self.dimension), dtype=np.float32)
         self._alive: NDArray[np.bool_] = np.empty(0, dtype=np.bool_)
@@ -350,7 +348,7 @@ class Index:
         structure, n = self._structure, len(self._items)
         if isinstance(self.kind, Exact) or (structure is None and n < SMALL):
             return
-        if structure is None or (isinstance(self.kind, IVF) and n >= 4 * structure.trained_on):
+        if structure is None or (isinstance(self.kind, IVF | IVFPQ) and n >= 4 * structure.trained_on):
             self.rebuild()
             return
         due = n - start >= 100 and (structure.recall is None or n >= 2 * structure.recall.size)

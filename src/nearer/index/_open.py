@@ -15,6 +15,7 @@ from nearer.index._exact import Similarity
 from nearer.index._index import SearchResult
 from nearer.index._items import Id
 from nearer.index._kinds import Kind
+from nearer.index._remote import RemoteIndex
 from nearer.index._stored import StoredIndex
 
 __all__ = ["VectorIndex", "open_index"]
@@ -100,6 +101,18 @@ def open_index(
         check_choice(similarity, "similarity", ["cosine", "dot", "euclidean"])
     if fingerprint is not None and not isinstance(fingerprint, str):
         raise ParameterError(f"`fingerprint` must be text, got {fingerprint!r}.")
+    scheme = str(where).partition("://")[0]
+    if "://" in str(where):
+        if scheme not in ("postgresql", "postgres", "milvus"):
+            raise ParameterError(
+                f"`where` must be a folder, postgresql://... or milvus://..., got {scheme}://. Check the address."
+            )
+        if read_only:
+            raise ParameterError("`read_only` must be False for an engine: it has its own rights for readers.")
+        remote = _open_remote(
+            str(where), dimension=dimension, similarity=similarity, kind=kind, fingerprint=fingerprint
+        )
+        return _fitting(remote, remote.name, dimension, similarity, fingerprint)
     place = _resolved(where)
     if (place / MANIFEST).exists():
         index = StoredIndex.open(place, read_only=read_only)
@@ -113,8 +126,28 @@ def open_index(
         return StoredIndex.create(
             place, dimension, similarity=similarity or "euclidean", kind=kind, fingerprint=fingerprint
         )
+    return _fitting(index, str(place), dimension, similarity, fingerprint)
+
+
+def _open_remote(where: str, **wanted: Any) -> RemoteIndex:
+    if where.startswith("milvus"):
+        from nearer.index._milvus import MilvusIndex
+
+        return MilvusIndex.open(where, **wanted)
+    from nearer.index._postgres import PostgresIndex
+
+    return PostgresIndex.open(where, **wanted)
+
+
+def _fitting(
+    index: VectorIndex,
+    name: str,
+    dimension: int | None,
+    similarity: Similarity | None,
+    fingerprint: str | None,
+) -> VectorIndex:
     try:
-        check_fits(index, str(place), dimension, similarity, fingerprint)
+        check_fits(index, name, dimension, similarity, fingerprint)
     except BaseException:
         index.close()
         raise
