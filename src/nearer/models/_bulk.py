@@ -86,10 +86,15 @@ def embed_stream(
         raise ParameterError(f"`{target}` must not exist yet. Choose another name, or delete it.")
     index = None if to_file else _open(model, target, kind, fresh=not (work / "progress.json").exists())
     journey = Journey(work, about)
+    sink = sink_for(target, work, index=index)
     try:
         journey.open()
-        sink = sink_for(target, work, index=index)
-        sink.reopen(journey.mark)
+    except BaseException:
+        if index is not None:
+            index.close()
+        raise
+    sink.reopen(journey.mark)
+    try:
         earlier, done, width = journey.rows, journey.rows, 0
         with _bar(stream, done, progress) as step:
             for part in _parts(model, stream, done, size, labels):
@@ -100,8 +105,7 @@ def embed_stream(
                 step(len(part.embeddings))
         sink.finish()
     except BaseException:
-        if index is not None:
-            index.close()
+        sink.abandon()
         raise
     journey.close()
     return Embedded(done, earlier, width or dimension_of(model), target)

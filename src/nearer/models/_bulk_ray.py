@@ -40,7 +40,7 @@ def embed_with_ray(
     workers: int = 1,
     batch_size: int | None = None,
 ) -> Embedded:
-    """Embed tables (CSV or Parquet, a file or a folder) on a Ray cluster into a folder of Parquet files or an index.
+    """Embed tables (CSV or Parquet, a file or a folder) on a Ray cluster, into Parquet files or an index.
 
     The model, the data and `out` must be where all machines find them. An index needs a column of ids (`--id` of
     `nearer fit`): the rows come in any order, and are put in by their ids, so that a run can be repeated.

@@ -51,6 +51,9 @@ class Sink(Protocol):
     def finish(self) -> None:
         """Give the result its name."""
 
+    def abandon(self) -> None:
+        """Give files back after an error; what was committed stays for the next run."""
+
 
 def sink_for(out: str, work: Path, *, index: Any = None) -> Sink:
     """The sink for a file name, or for an index that is open."""
@@ -91,6 +94,9 @@ class _FileSink:
         os.fsync(self.file.fileno())
         self.file.close()
         os.replace(self.place, self.out)
+
+    def abandon(self) -> None:
+        self.file.close()
 
 
 class NumpySink(_FileSink):
@@ -175,6 +181,9 @@ class ParquetSink:
             os.fsync(file.fileno())
         os.replace(whole, self.out)
 
+    def abandon(self) -> None:
+        """Nothing is open between two parts."""
+
 
 def columns_of(part: Part) -> dict[str, Any]:
     """The Arrow columns of a part: id, embedding, and one for each key of the metadata."""
@@ -218,6 +227,9 @@ class IndexSink:
         return {}
 
     def finish(self) -> None:
+        self.index.close()
+
+    def abandon(self) -> None:
         self.index.close()
 
 
