@@ -190,10 +190,14 @@ class PostgresIndex(RemoteIndex):
 
     def _candidates(self, queries: Floats, fetch: int, where: Metadata | None) -> list[Candidates]:
         condition, values = _condition(where)
-        command = (
-            f"SELECT id, position, metadata, embedding FROM {self.name} {condition} "
-            f"ORDER BY embedding {self._operator} %b::vector LIMIT {int(fetch)}"
-        )
+        order = f"ORDER BY embedding {self._operator} %b::vector LIMIT {int(fetch)}"
+        command = f"SELECT id, position, metadata, embedding FROM {self.name} {condition} {order}"
+        if isinstance(self.kind, Exact):
+            # Sorting all rows costs by their width: sort their places, and fetch the few that are wanted.
+            command = (
+                f"SELECT id, position, metadata, embedding FROM {self.name} WHERE ctid = ANY(ARRAY("
+                f"SELECT ctid FROM {self.name} {condition} {order}))"
+            )
 
         def work(connection: Any) -> list[Candidates]:
             self._prepare(connection, fetch)
@@ -201,8 +205,9 @@ class PostgresIndex(RemoteIndex):
             short = [number for number, rows in enumerate(found) if len(rows) < fetch]
             if short and not isinstance(self.kind, Exact):
                 # An approximate scan may end early; whether it did, only an exact one knows.
-                connection.execute("SET LOCAL enable_indexscan = off")
-                again = self._ask(connection, command, values, queries[short])
+                with connection.transaction():
+                    connection.execute("SET LOCAL enable_indexscan = off")
+                    again = self._ask(connection, command, values, queries[short])
                 for number, rows in zip(short, again, strict=True):
                     found[number] = rows
             names = self._as_ids([row[0] for rows in found for row in rows], connection)
@@ -221,10 +226,13 @@ class PostgresIndex(RemoteIndex):
                 at += len(rows)
             return answers
 
-        return self._run(work) if len(queries) else []
+        return self._run(work, atomic=False) if len(queries) else []
 
     def _ask(self, connection: Any, command: str, values: list[Any], queries: Floats) -> list[list[Any]]:
         """One round trip for all queries."""
+        if len(queries) == 1:
+            cursor = connection.cursor(binary=True)
+            return [cursor.execute(command, [*values, Vector(queries[0])], prepare=True).fetchall()]
         cursors = []
         with connection.pipeline():
             for query in queries:
@@ -272,7 +280,7 @@ class PostgresIndex(RemoteIndex):
 
     _ids: str | None = None
 
-    def _run(self, work: Callable[[Any], T]) -> T:
+    def _run(self, work: Callable[[Any], T], *, atomic: bool = True) -> T:
         """Do something in one transaction, over a new connection if the last one was lost."""
         if self._closed:
             raise ParameterError(f"The index {self.name!r} must be open, it was closed.")
@@ -280,6 +288,8 @@ class PostgresIndex(RemoteIndex):
             if self._connection.closed:
                 self._connection = connect(self._address, self.name)
                 self._width = 0
+            if not atomic:
+                return work(self._connection)
             with self._connection.transaction():
                 return work(self._connection)
 

@@ -80,7 +80,8 @@ class RemoteIndex(ABC):
         condition = as_condition(where)
         answers: list[tuple[Candidates, Floats, Any]] = []
         with self._one_at_a_time:
-            fetch = wanted + 8 + wanted // 4
+            # Two more tell whether the border cuts through a tie; more would only have to be sent.
+            fetch = wanted + 2 + wanted // 8
             for query, found in zip(rows, self._candidates(rows, fetch, condition), strict=True):
                 number = fetch
                 values, places = self._ranked(query, found)
