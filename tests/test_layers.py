@@ -32,7 +32,8 @@ LEVELS: list[set[str]] = [
     {"reports"},
     {"models"},
     {"recipes"},
-    {"cli", "server", "explorer"},
+    {"server", "explorer", "client"},
+    {"cli"},
     {"__main__"},
 ]
 LEVEL = {name: number for number, names in enumerate(LEVELS) for name in names}

@@ -1,4 +1,5 @@
 from . import alternating as alternating
+from . import client as client
 from . import datasets as datasets
 from . import decisions as decisions
 from . import estimators as estimators
@@ -16,6 +17,7 @@ from . import questions as questions
 from . import recipes as recipes
 from . import relations as relations
 from . import reports as reports
+from . import server as server
 from . import training as training
 from .models import load as load
 from .models._door import evaluate as evaluate
@@ -25,6 +27,7 @@ __version__: str
 
 __all__ = [
     "alternating",
+    "client",
     "datasets",
     "decisions",
     "estimators",
@@ -45,5 +48,6 @@ __all__ = [
     "recipes",
     "relations",
     "reports",
+    "server",
     "training",
 ]

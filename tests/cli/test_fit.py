@@ -51,6 +51,7 @@ def test_from_a_table_to_a_search(here):
     assert json.loads(run("embed", "wine.csv", "-m", "m", "-o", "e.npy", "--json")) == {
         "rows": 178,
         "dimensions": 13,
+        "earlier": 0,
         "out": "e.npy",
     }
     embeddings = np.load("e.npy")
@@ -129,7 +130,7 @@ def test_bad_queries(here):
     assert "`QUERY` must be" in run("neighbors", "999", "-d", "wine.csv", "-m", "m", code=1)
     assert "QUERY must be a row number" in run("neighbors", "cat.png", "-d", "wine.csv", "-m", "m", code=1)
     assert "`kind`" in run("index", "wine.csv", "-m", "m", "--kind", "tree", code=1)
-    assert "must end in .npy or .csv" in run("embed", "wine.csv", "-m", "m", "-o", "x.txt", code=1)
+    assert "must end in .npy, .csv, .parquet" in run("embed", "wine.csv", "-m", "m", "-o", "x.txt", code=1)
     assert "must end in .onnx" in run("export", "m", "-o", "x.bin", code=1)
     assert "142 rows were left out: the model was trained on them" in run("evaluate", "wine.csv", "-m", "m")
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parent))
+import engines
 
 
 def clustered(n: int, d: int = 16, *, noise: float = 0.3, seed: int = 0) -> NDArray[np.float32]:
@@ -26,3 +34,20 @@ def hard() -> NDArray[np.float32]:
 @pytest.fixture(scope="session")
 def new() -> NDArray[np.float32]:
     return clustered(60, seed=7)
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with engines.postgres_server(tmp_path_factory.mktemp("postgres")) as address:
+        yield address
+
+
+@pytest.fixture(params=engines.ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def start(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Opens the index of an engine, the same one every time."""
+    return engines.opener(engine, tmp_path, lambda: request.getfixturevalue("postgres"))

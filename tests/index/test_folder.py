@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from nearer._storage import read_folder, write_folder
 from nearer.exceptions import CorruptFileError, MissingDataError
-from nearer.index import HNSW, IVF, Exact, Index
+from nearer.index import HNSW, IVF, IVFPQ, Exact, Index
 
 Floats = NDArray[np.float32]
-KINDS = [Exact(), HNSW(neighbors=8), IVF(probes=8)]
+KINDS = [Exact(), HNSW(neighbors=8), IVF(probes=8), IVFPQ(probes=8, bytes=16, refine=50)]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -183,6 +183,48 @@ def test_forged_centers_are_refused(tmp_path: Path, easy: Floats, centers: torch
     )
     with pytest.raises(CorruptFileError, match="`centers` must be finite rows of 16"):
         Index.load(place)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cells", torch.zeros(3, dtype=torch.int32)),
+        ("cells", torch.full((1200,), 99, dtype=torch.int32)),
+        ("codes", torch.zeros(1200, 3, dtype=torch.uint8)),
+        ("books", torch.zeros(5)),
+    ],
+)
+def test_forged_cells_and_codes_are_refused(tmp_path: Path, easy: Floats, name: str, value: torch.Tensor) -> None:
+    index = Index(16, kind=IVFPQ(probes=8, bytes=8), similarity="cosine")
+    index.add(easy[:1200])
+    content = read_folder(index.save(tmp_path / "index"), format="nearer.index", version=1)
+    content.tensors["structure"][name] = value
+    place = write_folder(
+        tmp_path / "forged",
+        format="nearer.index",
+        version=1,
+        tensors=content.tensors,
+        documents=content.documents,
+        metadata=content.metadata,
+    )
+    with pytest.raises(CorruptFileError, match=f"`{name}` must"):
+        Index.load(place)
+
+
+def test_cells_of_an_older_folder_are_found_again(tmp_path: Path, easy: Floats, new: Floats) -> None:
+    index = Index(16, kind=IVF(probes=8))
+    index.add(easy[:1200])
+    content = read_folder(index.save(tmp_path / "index"), format="nearer.index", version=1)
+    del content.tensors["structure"]["cells"]
+    place = write_folder(
+        tmp_path / "older",
+        format="nearer.index",
+        version=1,
+        tensors=content.tensors,
+        documents=content.documents,
+        metadata=content.metadata,
+    )
+    assert Index.load(place).search(new, k=5).ids.tolist() == index.search(new, k=5).ids.tolist()
 
 
 def test_the_folder_is_open_to_other_tools(stored: Path) -> None:

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from nearer.exceptions import NearerWarning, NotFiniteError, ParameterError, ShapeError
 from nearer.geometry import AsymmetricMap, cosine_similarity, euclidean_distance
 from nearer.geometry._similarity import dot_product
-from nearer.index import HNSW, IVF, Exact, Index
+from nearer.index import HNSW, IVF, IVFPQ, Exact, Index
 from nearer.index._exact import Similarity
 
 Floats = NDArray[np.float32]
-KINDS = [Exact(), HNSW(), IVF(probes=8)]
+KINDS = [Exact(), HNSW(), IVF(probes=8), IVFPQ(probes=8, bytes=8)]
 
 
 def filled(x: Any, **options: Any) -> Index:
@@ -331,7 +331,7 @@ def test_the_number_of_threads_is_left_alone(easy: Floats, new: Floats) -> None:
         (
             lambda i: Index(2, kind="hnsw", similarity="cosine"),
             ParameterError,
-            r"`kind` must be Exact\(\), HNSW\(...\) or IVF\(...\)",
+            r"`kind` must be Exact\(\), HNSW\(...\), IVF\(...\) or IVFPQ",
         ),
         (lambda i: HNSW(neighbors=1), ParameterError, "`neighbors` must be between 2"),
         (lambda i: HNSW(build_width=0), ParameterError, "`build_width` must be between 1 and 1048576"),

@@ -91,6 +91,7 @@ PairsFile = Annotated[
     typer.Option("--pairs", help="A table of two rows each (numbers or ids) and whether they are near: 1 or 0."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
+BatchRows = Annotated[int | None, typer.Option("--batch-size", min=1, help="Rows in a part. [16384; 256 photos]")]
 K = Annotated[int, typer.Option("-k", min=1, help="How many neighbours.")]
 
 
@@ -207,21 +208,38 @@ def init(
 def embed(
     data: Data,
     model: ModelFolder,
-    out: Annotated[Path, typer.Option("--out", "-o", help="An .npy or .csv file.")],
+    out: Annotated[str, typer.Option("--out", "-o", help="A .parquet, .npy or .csv file; an index folder or URL.")],
+    batch_size: BatchRows = None,
+    ray: Annotated[str | None, typer.Option(help="The address of a Ray cluster, or local.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="With --ray: copies of the model that work.")] = 1,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Write the embeddings of every row: nearness is Euclidean distance between them.
 
+    Rows are read, embedded and written part by part, so the data may be larger than memory. After a kill the same
+    command goes on where it was. DATA may also be a folder of Parquet files or a saved Hugging Face data set.
+
     \b
     Examples:
       nearer embed data.csv --model model --out embeddings.npy
-      nearer embed photos/ -m photo-model -o embeddings.csv
+      nearer embed photos/ -m photo-model -o embeddings.parquet
+      nearer embed tables/ -m model -o "postgresql://user@database/items?table=rows"
+      nearer embed tables/ -m model -o embedded --ray auto --workers 8
     """
     with failures_reported(as_json):
-        check_new(out)
         from nearer.cli._use import run_embed
 
-        run_embed(data, model=model, out=out, as_json=as_json)
+        run_embed(
+            data,
+            model=model,
+            out=out,
+            batch_size=batch_size,
+            ray=ray,
+            workers=workers,
+            quiet=quiet,
+            as_json=as_json,
+        )
 
 
 @app.command()
@@ -275,27 +293,45 @@ def neighbors(
 def index(
     data: Data,
     model: ModelFolder,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The index folder to write.")] = Path("index"),
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="The index folder to write, or a URL such as postgresql://...")
+    ] = "index",
     label: Label = None,
-    kind: Annotated[str, typer.Option(help="exact, hnsw or ivf; approximate ones report their recall.")] = "exact",
+    kind: Annotated[
+        str, typer.Option(help="exact, hnsw, ivf, ivfpq or auto (by size); approximate ones report their recall.")
+    ] = "auto",
+    batch_size: BatchRows = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Embed a data set and save it as an index to search.
+    """Embed a data set into an index to search or to serve, part by part.
+
+    After a kill the same command goes on where it was, and puts no row in twice.
 
     \b
     Examples:
       nearer index data.csv --model model --label class
+      nearer index tables/ -m model -o "postgresql://user@database/items?table=rows"
       nearer index photos/ -m photo-model -o photo-index --kind hnsw
     """
     with failures_reported(as_json):
         from nearer.cli._use import run_index
 
-        run_index(data, model=model, out=out, label=label or [], kind=kind, as_json=as_json)
+        run_index(
+            data,
+            model=model,
+            out=out,
+            label=label or [],
+            kind=kind,
+            batch_size=batch_size,
+            quiet=quiet,
+            as_json=as_json,
+        )
 
 
 @app.command()
 def search(
-    index: Annotated[Path, typer.Argument(help="An index folder that `nearer index` wrote.")],
+    index: Annotated[str, typer.Argument(help="An index folder that `nearer index` wrote, or a URL.")],
     queries: Annotated[Path, typer.Argument(help="A table, a folder of images, or one image.")],
     model: ModelFolder,
     k: K = 5,
@@ -362,6 +398,58 @@ def calibrate(
             guarantee=guarantee,
             report=report,
             as_json=as_json,
+        )
+
+
+@app.command()
+def serve(
+    model: Annotated[Path, typer.Argument(help="A model folder that `nearer fit` wrote.")],
+    index: Annotated[str, typer.Argument(help="An index folder, or a URL such as postgresql://...")],
+    host: Annotated[
+        str, typer.Option(help="Where to listen; beyond this machine tokens are needed.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
+    tokens: Annotated[
+        Path | None, typer.Option(help="A file with lines 'read TOKEN' or 'write TOKEN'. [$NEARER_TOKENS]")
+    ] = None,
+    tls_certificate: Annotated[Path | None, typer.Option(help="A PEM file: speak HTTPS.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
+    max_body: Annotated[int, typer.Option(min=1, help="Bytes that a request may have.")] = 16 << 20,
+    max_rows: Annotated[int, typer.Option(min=1, help="Items or vectors in one request.")] = 1024,
+    queue: Annotated[int, typer.Option(min=1, help="Rows that may wait; beyond them: 429.")] = 8192,
+    batch: Annotated[int, typer.Option(min=1, help="Rows that are searched together.")] = 256,
+    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds until a request is given up.")] = 30.0,
+    log: Annotated[str, typer.Option(help="all, errors or none: JSON lines on standard error.")] = "all",
+    as_json: Json = False,
+) -> None:
+    """Serve a model and an index over HTTP: embed, search, add, remove, compare.
+
+    An answered write is on disk. SIGTERM finishes what was begun; SIGHUP opens the model, the index and the tokens
+    again without dropping a request. /docs describes the API, / shows the load.
+
+    \b
+    Examples:
+      nearer serve model index
+      nearer serve model index --host 0.0.0.0 --tokens tokens.txt --tls-certificate cert.pem --tls-key key.pem
+      nearer serve model postgresql://user@database/items?table=photos --port 9000
+    """
+    with failures_reported(as_json):
+        from nearer.cli._serve import run_serve
+
+        run_serve(
+            model,
+            index,
+            host=host,
+            port=port,
+            tokens=tokens,
+            tls_certificate=tls_certificate,
+            tls_key=tls_key,
+            max_body=max_body,
+            max_rows=max_rows,
+            queue=queue,
+            batch=batch,
+            timeout=timeout,
+            log=log,
         )
 
 

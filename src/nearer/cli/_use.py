@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,31 +19,64 @@ from nearer._checks import check_choice, check_int
 from nearer._storage import write_file
 from nearer.cli._fit import comparison_table
 from nearer.cli._loading import load_for, paired, told_as_flags
-from nearer.cli._output import print_json
+from nearer.cli._output import check_new, print_json
 from nearer.cli._pages import evaluation_page, search_page
 from nearer.datasets._image_files import load_image
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.index import HNSW, IVF, Exact, Index
-from nearer.models import Model, export_onnx, export_state, load
+from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
+from nearer.index._layout import is_stored
+from nearer.models import Model, embed_stream, export_onnx, export_state, load
+from nearer.models._bulk import Embedded, work_folder
 from nearer.models._door import evaluate_dataset
 from nearer.models._model import item_metadata
+from nearer.models._sinks import FILES
 
 __all__ = ["run_embed", "run_evaluate", "run_export", "run_index", "run_neighbors", "run_search"]
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 
 
-def run_embed(data: Path, *, model: Path, out: Path, as_json: bool) -> None:
-    """Write the embeddings of all rows."""
-    if out.suffix not in (".npy", ".csv"):
-        raise ParameterError(f"`--out` must end in .npy or .csv, got {out.name!r}.")
-    machine = load(model)
-    rows = machine.embed(load_for(machine, data))
-    write_file(out, _as_npy(rows) if out.suffix == ".npy" else _as_csv(rows))
-    if as_json:
-        print_json({"rows": len(rows), "dimensions": rows.shape[1], "out": str(out)})
+def run_embed(
+    data: Path,
+    *,
+    model: Path,
+    out: str,
+    batch_size: int | None,
+    ray: str | None,
+    workers: int,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Write the embeddings of all rows, part by part."""
+    to_file = "://" not in out and Path(out).suffix.lower() in FILES
+    if not to_file and "://" not in out and Path(out).suffix:
+        raise ParameterError(f"`--out` must end in {', '.join(FILES)}, or be a folder or a URL, got {out!r}.")
+    if ray is not None:
+        from nearer.models._bulk_ray import embed_with_ray
+
+        done = embed_with_ray(model, data, out, address=ray, workers=workers, batch_size=batch_size)
+    elif data.suffix.lower() == ".npz":
+        machine = load(model)
+        rows = machine.embed(load_for(machine, data))
+        if Path(out).suffix.lower() not in (".npy", ".csv"):
+            raise ParameterError(f"`--out` must end in .npy or .csv for an .npz file, got {out!r}.")
+        write_file(Path(out), _as_npy(rows) if Path(out).suffix == ".npy" else _as_csv(rows))
+        done = Embedded(len(rows), 0, rows.shape[1], out)
     else:
-        typer.echo(f"{len(rows):,} embeddings of {rows.shape[1]} dimensions: {out}")
+        if to_file:
+            check_new(Path(out))
+        with told_as_flags():
+            done = embed_stream(load(model), data, out, batch_size=batch_size, progress=_shown(quiet, as_json))
+    if as_json:
+        print_json({"rows": done.rows, "dimensions": done.dimensions, "out": done.out, "earlier": done.earlier})
+    else:
+        told = f" ({done.earlier:,} of them by an earlier run)" if done.earlier else ""
+        typer.echo(f"{done.rows:,} embeddings of {done.dimensions} dimensions{told}: {done.out}")
+
+
+def _shown(quiet: bool, as_json: bool) -> bool:
+    """Whether someone looks at a progress bar."""
+    return not quiet and not as_json and sys.stderr.isatty()
 
 
 def run_evaluate(
@@ -97,41 +131,70 @@ def run_index(
     data: Path,
     *,
     model: Path,
-    out: Path,
+    out: str,
     label: Sequence[str],
     kind: str,
+    batch_size: int | None,
+    quiet: bool,
     as_json: bool,
 ) -> None:
-    """Embed a data set and save it as an index."""
-    if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
+    """Embed a data set part by part into an index."""
+    place = Path(out)
+    unfinished = (work_folder(out) / "progress.json").exists()
+    if (
+        "://" not in out
+        and place.exists()
+        and not unfinished
+        and any(place.iterdir() if place.is_dir() else [place])
+    ):
         raise ParameterError(f"`--out` must be free or an empty folder, `{out}` is not.")
-    kinds: dict[str, Any] = {"exact": Exact, "hnsw": HNSW, "ivf": IVF}
+    kinds: dict[str, Any] = {"auto": None, "exact": Exact(), "hnsw": HNSW(), "ivf": IVF(), "ivfpq": IVFPQ()}
     check_choice(kind, "kind", kinds)
     machine = load(model)
-    given = load_for(machine, data, label=label)
-    embeddings = machine.embed(given, side="database")
-    index = Index(embeddings.shape[1], similarity="euclidean", kind=kinds[kind]())
-    index.add(embeddings, metadata=item_metadata(given))
-    index.save(out)
-    recall = index.recall
+    if data.suffix.lower() == ".npz":
+        given = load_for(machine, data, label=label)
+        embeddings = machine.embed(given, side="database")
+        with open_index(
+            out, dimension=embeddings.shape[1], kind=kinds[kind], fingerprint=machine.fingerprint
+        ) as fresh:
+            fresh.add(embeddings, metadata=item_metadata(given))
+    else:
+        with told_as_flags():
+            embed_stream(
+                machine,
+                data,
+                out,
+                batch_size=batch_size,
+                kind=kinds[kind],
+                labels=list(label) or None,
+                progress=_shown(quiet, as_json),
+            )
+    index = open_index(out, fingerprint=machine.fingerprint, read_only="://" not in out)
+    items, recall = index.count(), getattr(index, "recall", None)
+    index.close()
     if as_json:
-        print_json(
-            {"items": len(index), "kind": kind, "out": str(out), "recall": None if recall is None else recall.value}
-        )
+        print_json({"items": items, "kind": kind, "out": out, "recall": None if recall is None else recall.value})
     else:
         told = "" if recall is None else f"; measured recall {recall.value:.3f}"
         typer.echo(
-            f"{len(index):,} items in {out} ({kind}{told}). Search it: nearer search {out} QUERIES --model {model}"
+            f"{items:,} items in {out} ({kind}{told}). Search it: nearer search {out} QUERIES --model {model}"
         )
 
 
+def _opened(index: str, machine: Model) -> Any:
+    """An index to search in: a folder of either kind, or an engine."""
+    if "://" not in index and (Path(index) / "manifest.json").exists() and not is_stored(Path(index)):
+        return Index.load(index)
+    return open_index(index, fingerprint=machine.fingerprint, read_only="://" not in index)
+
+
 def run_search(
-    index: Path, queries: Path, *, model: Path, k: int, out: Path | None, limit: int, as_json: bool
+    index: str, queries: Path, *, model: Path, k: int, out: Path | None, limit: int, as_json: bool
 ) -> None:
     """The nearest items of an index for every row of a file, or for one image."""
     machine = load(model)
-    found = Index.load(index)
-    k = check_int(k, "k", maximum=len(found))
+    found = _opened(index, machine)
+    k = check_int(k, "k", maximum=found.count())
     if queries.suffix.lower() in IMAGES:
         rows = machine.transform(_image(queries, machine))
     else:
@@ -139,7 +202,7 @@ def run_search(
     results = list(found.search(rows, k=k))
     if out is not None:
         if out.suffix == ".html":
-            search_page(results, out, index=index.name, queries=queries.name)
+            search_page(results, out, index=Path(index).name, queries=queries.name)
         else:
             write_file(out, _hits_as_text(results, out.suffix))
         typer.echo(f"{len(results):,} queries, {k} hits each: {out}")

@@ -20,7 +20,7 @@ import numpy as np
 from nearer.datasets._dataset import Array
 from nearer.exceptions import ParameterError, ShapeError
 
-__all__ = ["Column", "Frame", "frame_from", "is_frame", "read_cells"]
+__all__ = ["CellForm", "Column", "Frame", "frame_from", "is_frame", "read_cells"]
 
 ColumnKind = Literal["number", "flag", "date", "word"]
 # What people and programs write where there is nothing.
@@ -123,11 +123,26 @@ def _columns_of(name: str, series: Any) -> dict[str, Column]:
         days = [np.nan if day is None or day != day else _timestamp(day) for day in series.to_list()]
         return {name: Column("date", np.array(days, dtype=np.float64))}
     if isinstance(kind, nw.List | nw.Array):
-        block = np.array(series.to_list(), dtype=np.float64)
+        block = _list_block(series)
         if block.ndim != 2:
             raise ShapeError(f"The lists of the column {name!r} must have one length, got several.")
         return {f"{name}[{place}]": Column("number", block[:, place]) for place in range(block.shape[1])}
     return {name: read_cells(series.to_list())}
+
+
+def _list_block(series: Any) -> Array:
+    """A column of lists as a matrix (n, width); Arrow has the numbers in one piece, others as Python lists."""
+    native = series.to_native()
+    if type(native).__module__.startswith("pyarrow") and len(native):
+        array = native.combine_chunks() if hasattr(native, "combine_chunks") else native
+        array = array.chunk(0) if hasattr(array, "chunk") else array
+        numbers = array.flatten()
+        if not array.null_count and not numbers.null_count and len(numbers) % len(array) == 0:
+            width = len(numbers) // len(array)
+            even = hasattr(array.type, "list_size") or bool((np.diff(np.asarray(array.offsets)) == width).all())
+            if even and width:
+                return np.asarray(numbers, dtype=np.float64).reshape(len(array), width)
+    return np.array(series.to_list(), dtype=np.float64)
 
 
 def read_cells(cells: Sequence[Any], *, decimal_comma: bool = False) -> Column:
@@ -138,19 +153,81 @@ def read_cells(cells: Sequence[Any], *, decimal_comma: bool = False) -> Column:
     >>> read_cells(["yes", "no", "?"]).kind, read_cells(["2024-05-01", None]).kind, read_cells(["a", "1"]).kind
     ('flag', 'date', 'word')
     """
-    texts = [_text(cell) for cell in cells]
-    present = [text for text in texts if text is not None]
-    numbers = _numbers(present, decimal_comma=decimal_comma)
-    if numbers is not None:
-        return Column("number", _spread(numbers, texts))
-    if present and all(text.lower() in FLAGS for text in present):
-        return Column("flag", _spread([FLAGS[text.lower()] for text in present], texts))
-    dates = _dates(present)
-    if dates is not None:
-        return Column("date", _spread(dates, texts))
-    words = np.empty(len(texts), dtype=object)
-    words[:] = texts
-    return Column("word", words)
+    form = CellForm(decimal_comma=decimal_comma)
+    form.look(cells)
+    return form.read(cells)
+
+
+@dataclass
+class CellForm:
+    """What all cells of a column can be read as. A long table is looked at part by part, and then read so.
+
+    >>> form = CellForm()
+    >>> form.look(["01/02/2024"]), form.look(["31/01/2024"])
+    (None, None)
+    >>> form.read(["01/02/2024"]).values == form.read(["01/02/2024", "31/01/2024"]).values[:1]
+    array([ True])
+    """
+
+    decimal_comma: bool = False
+    present: bool = False
+    """Whether any cell holds something."""
+    commas: bool = False
+    decimals: bool = False
+    """Whether a cell is like 1,5."""
+    plain: bool = True
+    thousands: bool = True
+    decimal: bool = True
+    """Whether all are numbers: as they are, without thousands separators, with decimal commas."""
+    flags: bool = True
+    iso: bool = True
+    formats: tuple[str, ...] = DATE_FORMATS
+    """The ways to write a date that fit all cells."""
+
+    def look(self, cells: Sequence[Any]) -> None:
+        """Take more cells into account."""
+        texts = [text for text in map(_text, cells) if text is not None]
+        if not texts:
+            return
+        self.present = True
+        if not any("," in text for text in texts) and _parsed(texts) is not None:
+            # Numbers as they are: no flag, no date; with thousands separators elsewhere they are the same numbers.
+            self.flags = self.iso = False
+            self.formats = ()
+            self.decimal = self.decimal and _parsed([_pointed(text) for text in texts]) is not None
+            return
+        self.plain = False
+        self.commas = self.commas or any("," in text for text in texts)
+        self.decimals = self.decimals or any(_DECIMAL_COMMA.fullmatch(text) for text in texts)
+        fits = all(_THOUSANDS.fullmatch(text) or "," not in text for text in texts)
+        self.thousands = self.thousands and fits and _parsed([text.replace(",", "") for text in texts]) is not None
+        self.decimal = self.decimal and _parsed([_pointed(text) for text in texts]) is not None
+        self.flags = self.flags and all(text.lower() in FLAGS for text in texts)
+        self.iso = self.iso and _iso_dates(texts) is not None
+        self.formats = tuple(form for form in self.formats if _formatted_dates(texts, form) is not None)
+
+    def read(self, cells: Sequence[Any]) -> Column:
+        """Cells that were looked at, as the kind that fits all of them."""
+        texts = [_text(cell) for cell in cells]
+        present = [text for text in texts if text is not None]
+        if self.decimal_comma and self.decimals:
+            numbers = _parsed([_pointed(text) for text in present]) if self.decimal else None
+        elif self.commas:
+            numbers = _parsed([text.replace(",", "") for text in present]) if self.thousands else None
+        else:
+            numbers = _parsed(present) if self.plain else None
+        if numbers is not None:
+            return Column("number", _spread(numbers, texts))
+        if self.present and self.flags:
+            return Column("flag", _spread([FLAGS[text.lower()] for text in present], texts))
+        dates = None
+        if self.present and (self.iso or self.formats):
+            dates = _iso_dates(present) if self.iso else _formatted_dates(present, self.formats[0])
+        if dates is not None:
+            return Column("date", _spread(dates, texts))
+        words = np.empty(len(texts), dtype=object)
+        words[:] = texts
+        return Column("word", words)
 
 
 def _text(cell: Any) -> str | None:
@@ -167,13 +244,12 @@ def _spread(values: Sequence[float] | Array, texts: Sequence[str | None]) -> Arr
     return result
 
 
-def _numbers(texts: Sequence[str], *, decimal_comma: bool) -> Array | None:
-    if decimal_comma and any(_DECIMAL_COMMA.fullmatch(text) for text in texts):
-        texts = [text.replace(".", "").replace(",", ".") for text in texts]
-    elif any("," in text for text in texts):
-        if not all(_THOUSANDS.fullmatch(text) or "," not in text for text in texts):
-            return None
-        texts = [text.replace(",", "") for text in texts]
+def _pointed(text: str) -> str:
+    """A number with a decimal comma, and points between the thousands, as programs write it."""
+    return text.replace(".", "").replace(",", ".")
+
+
+def _parsed(texts: Sequence[str]) -> Array | None:
     try:
         values = np.array(texts, dtype=np.str_).astype(np.float64) if texts else np.zeros(0)
     except ValueError:
@@ -182,20 +258,20 @@ def _numbers(texts: Sequence[str], *, decimal_comma: bool) -> Array | None:
     return None if any("_" in text for text in texts) else values
 
 
-def _dates(texts: Sequence[str]) -> list[float] | None:
-    if not texts:
+def _iso_dates(texts: Sequence[str]) -> list[float] | None:
+    if not all(_ISO_DATE.fullmatch(text) for text in texts):
         return None
-    if all(_ISO_DATE.fullmatch(text) for text in texts):
-        try:
-            return [_timestamp(datetime.fromisoformat(text)) for text in texts]
-        except ValueError:
-            return None
-    for form in DATE_FORMATS:
-        try:
-            return [_timestamp(datetime.strptime(text, form)) for text in texts]
-        except ValueError:
-            continue
-    return None
+    try:
+        return [_timestamp(datetime.fromisoformat(text)) for text in texts]
+    except ValueError:
+        return None
+
+
+def _formatted_dates(texts: Sequence[str], form: str) -> list[float] | None:
+    try:
+        return [_timestamp(datetime.strptime(text, form)) for text in texts]
+    except ValueError:
+        return None
 
 
 def _timestamp(moment: date) -> float:

@@ -2,12 +2,18 @@ from ._index import Index as Index
 from ._index import SearchResult as SearchResult
 from ._kinds import HNSW as HNSW
 from ._kinds import IVF as IVF
+from ._kinds import IVFPQ as IVFPQ
 from ._kinds import Exact as Exact
+from ._open import VectorIndex as VectorIndex
+from ._open import open_index as open_index
 
 __all__ = [
     "HNSW",
     "IVF",
+    "IVFPQ",
     "Exact",
     "Index",
     "SearchResult",
+    "VectorIndex",
+    "open_index",
 ]

@@ -9,6 +9,7 @@ should find.)
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from torch import Tensor
 
 from nearer.exceptions import CorruptFileError, NearerWarning
 from nearer.index._exact import Floats, Positions, Similarity, best_first, exact_search, load_faiss, similarities
-from nearer.index._kinds import HNSW, IVF, Recall
+from nearer.index._kinds import HNSW, IVF, IVFPQ, Approximate, Recall
+from nearer.index._lists import fill_lists, list_contents, restore_books
 
 __all__: list[str] = []
 
@@ -43,7 +45,7 @@ def recall_of(found: Floats, true: Floats) -> float:
 class Structure:
     """A faiss index over some rows of a matrix, which it knows by their positions."""
 
-    def __init__(self, kind: HNSW | IVF, similarity: Similarity, faiss_index: Any, trained_on: int) -> None:
+    def __init__(self, kind: Approximate, similarity: Similarity, faiss_index: Any, trained_on: int) -> None:
         self.kind = kind
         self.similarity: Similarity = similarity
         self.faiss_index = faiss_index
@@ -51,13 +53,25 @@ class Structure:
         self.positions: Positions = np.empty(0, dtype=np.int64)  # of the rows, in the order of the structure
         self.recall: Recall | None = None
 
-    def add(self, vectors: Floats, positions: Positions, *, measure: bool) -> None:
-        """Put rows in, in a random order that is always the same; the last of them are queries first."""
+    def add(self, vectors: Floats, positions: Positions, *, measure: bool, target: float | None = None) -> None:
+        """Put rows in, in a random order that is always the same; the last of them are queries first.
+
+        With a `target`, cells are searched with more probes until the recall reaches it.
+        """
         order = np.random.default_rng(0).permutation(positions)
         held_out = min(HELD_OUT, len(order) // 2) if measure else 0
         self._insert(vectors, order[: len(order) - held_out])
         if held_out:
             self._measure(vectors, order[len(order) - held_out :])
+            while (
+                target is not None
+                and isinstance(self.kind, IVF | IVFPQ)
+                and self.recall is not None
+                and self.recall.value < target
+                and self.kind.probes < self.faiss_index.nlist
+            ):
+                self.kind = replace(self.kind, probes=2 * self.kind.probes)
+                self._measure(vectors, order[len(order) - held_out :])
             self._insert(vectors, order[len(order) - held_out :])
 
     def search(
@@ -76,20 +90,28 @@ class Structure:
             settings.sel = selector
         # faiss.contrib.torch_utils, which other libraries import, puts a search without `params` in its place.
         search = getattr(self.faiss_index, "search_numpy", self.faiss_index.search)
-        _, rows = search(np.ascontiguousarray(queries), k, params=settings)
+        wanted = k * self.kind.refine if isinstance(self.kind, IVFPQ) else k
+        _, rows = search(np.ascontiguousarray(queries), min(wanted, max(k, len(self.positions))), params=settings)
         positions = np.where(rows >= 0, self.positions[rows], -1)
         values = similarities(queries, vectors, positions, similarity=self.similarity)
         values[positions < 0] = -np.inf
-        return best_first(values, positions)
+        values, positions = best_first(values, positions)
+        return values[:, :k], positions[:, :k]
 
     def tensors(self) -> dict[str, Tensor]:
         """What is expensive to make again; the vectors themselves are stored once, by the index."""
         faiss = load_faiss()
         stored = {"positions": torch.from_numpy(self.positions)}
-        if isinstance(self.kind, IVF):
+        if not isinstance(self.kind, HNSW):
             # With faiss.contrib.torch_utils this is a tensor, without it an array.
             centers = np.asarray(self.faiss_index.quantizer.reconstruct_n(0, self.faiss_index.nlist))
-            return stored | {"centers": torch.from_numpy(centers)}
+            rows, codes = list_contents(self.faiss_index, coded=isinstance(self.kind, IVFPQ))
+            stored |= {"centers": torch.from_numpy(centers)}
+            stored |= {"cells": torch.from_numpy(rows)}
+            if isinstance(self.kind, IVFPQ):
+                books = faiss.vector_to_array(self.faiss_index.pq.centroids)
+                stored |= {"codes": torch.from_numpy(codes), "books": torch.from_numpy(books)}
+            return stored
         graph = self.faiss_index.hnsw
         return stored | {
             "levels": torch.from_numpy(faiss.vector_to_array(graph.levels)),
@@ -116,46 +138,48 @@ class Structure:
         self.recall = Recall(recall_of(found, true), k, len(held_out), inside)
 
 
-def warn_if_poor(kind: HNSW | IVF, recall: Recall | None) -> None:
+def warn_if_poor(kind: Approximate, recall: Recall | None) -> None:
     """Say that a structure misses many neighbours on this data, and which setting to turn."""
     if recall is not None and recall.value < 0.9:
-        turn = "search_width" if isinstance(kind, HNSW) else "probes"
+        turn = {HNSW: "`search_width`", IVF: "`probes`", IVFPQ: "`probes`, `refine` or `bytes`"}[type(kind)]
         warnings.warn(
             f"{kind} finds {recall.value:.0%} of the {recall.k} nearest items on this data (measured with "
-            f"{recall.queries} held-out items). Raise `{turn}`, or use Exact().",
+            f"{recall.queries} held-out items). Raise {turn}, or use Exact().",
             NearerWarning,
             stacklevel=5,
         )
 
 
-def build(kind: HNSW | IVF, vectors: Floats, *, similarity: Similarity) -> Structure:
-    """A structure over all rows of a matrix (n, d), with its recall measured."""
+def build(kind: Approximate, vectors: Floats, *, similarity: Similarity, target: float | None = None) -> Structure:
+    """A structure over all rows of a matrix (n, d), its recall measured, for cells raised to a target."""
     n, d = vectors.shape
     if isinstance(kind, HNSW):
         structure = _empty_graph(kind, similarity, d)
     else:
         cells = min(n, kind.cells) if kind.cells is not None else max(1, min(round(2 * n**0.5), n // 39))
-        faiss_index = _empty_cells(similarity, d, cells)
+        faiss_index = _empty_cells(kind, similarity, d, cells)
+        if isinstance(kind, IVFPQ):
+            faiss_index.pq.cp.min_points_per_centroid = 1
         sample = np.random.default_rng(0).permutation(n)[: 256 * cells]
         # The default warns on the standard error below 39 rows per cell; a small index is no mistake.
         faiss_index.cp.min_points_per_centroid = 1
         faiss_index.train(vectors[sample])
         structure = Structure(kind, similarity, faiss_index, n)
-    structure.add(vectors, np.arange(n), measure=True)
+    structure.add(vectors, np.arange(n), measure=True, target=target)
     return structure
 
 
 def restore(
-    kind: HNSW | IVF, vectors: Floats, tensors: dict[str, Tensor], *, similarity: Similarity, trained_on: int
+    kind: Approximate, vectors: Floats, tensors: dict[str, Tensor], *, similarity: Similarity, trained_on: int
 ) -> Structure:
     """A structure from its stored tensors. They are checked: a forged graph must not read outside of its arrays."""
     for name, tensor in tensors.items():
-        if tensor.is_floating_point() != (name == "centers"):
+        if tensor.is_floating_point() != (name in ("centers", "books")):
             raise CorruptFileError(f"`{name}` of the structure has the wrong type {tensor.dtype}.")
     positions = tensors["positions"].numpy().astype(np.int64)
     if not np.array_equal(np.sort(positions), np.arange(len(vectors))):
         raise CorruptFileError(f"`positions` must hold each of the {len(vectors)} rows once.")
-    if isinstance(kind, IVF):
+    if not isinstance(kind, HNSW):
         centers = np.ascontiguousarray(tensors["centers"].numpy())
         if (
             centers.ndim != 2
@@ -166,11 +190,18 @@ def restore(
             raise CorruptFileError(
                 f"`centers` must be finite rows of {vectors.shape[1]}, got shape {centers.shape}."
             )
-        faiss_index = _empty_cells(similarity, vectors.shape[1], len(centers))
+        faiss_index = _empty_cells(kind, similarity, vectors.shape[1], len(centers))
         faiss_index.quantizer.add(centers)
         faiss_index.is_trained = True
         structure = Structure(kind, similarity, faiss_index, trained_on)
-        structure._insert(vectors, positions)
+        if isinstance(kind, IVFPQ):
+            restore_books(faiss_index, tensors["books"].numpy())
+        if "cells" not in tensors:  # written before the cells were
+            structure._insert(vectors, positions)
+            return structure
+        codes = tensors["codes"].numpy() if isinstance(kind, IVFPQ) else None
+        fill_lists(faiss_index, tensors["cells"].numpy(), vectors, positions, codes)
+        structure.positions = positions
         return structure
     structure = _empty_graph(kind, similarity, vectors.shape[1])
     _restore_graph(structure.faiss_index, vectors, positions, {k: v.numpy() for k, v in tensors.items()})
@@ -190,9 +221,12 @@ def _empty_graph(kind: HNSW, similarity: Similarity, d: int) -> Structure:
     return Structure(kind, similarity, faiss_index, 0)
 
 
-def _empty_cells(similarity: Similarity, d: int, cells: int) -> Any:
+def _empty_cells(kind: IVF | IVFPQ, similarity: Similarity, d: int, cells: int) -> Any:
     faiss = load_faiss()
     flat = faiss.IndexFlat(d, _metric(similarity))
+    if isinstance(kind, IVFPQ):
+        parts = max(one for one in range(1, min(kind.bytes, d) + 1) if d % one == 0)
+        return faiss.IndexIVFPQ(flat, d, cells, parts, 8, _metric(similarity))
     return faiss.IndexIVFFlat(flat, d, cells, _metric(similarity))
 
 

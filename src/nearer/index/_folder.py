@@ -18,7 +18,7 @@ from nearer._checks import check_int, check_number
 from nearer._storage import Folder, read_folder, write_folder
 from nearer.exceptions import CorruptFileError
 from nearer.index._approximate import restore
-from nearer.index._kinds import HNSW, IVF, Exact, Recall
+from nearer.index._kinds import HNSW, IVF, IVFPQ, Exact, Kind, Recall
 
 if TYPE_CHECKING:
     from nearer.index._index import Index
@@ -27,7 +27,7 @@ __all__: list[str] = []
 
 FORMAT = "nearer.index"
 VERSION = 1
-KINDS: dict[str, type[Exact | HNSW | IVF]] = {kind.__name__: kind for kind in (Exact, HNSW, IVF)}
+KINDS: dict[str, type[Kind]] = {kind.__name__: kind for kind in (Exact, HNSW, IVF, IVFPQ)}
 
 
 def save(index: Index, path: str | os.PathLike[str]) -> Path:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,19 +16,20 @@ from torch import Tensor
 
 from nearer._checks import check_choice, check_int
 from nearer._validation import as_matrix
-from nearer.exceptions import NotFiniteError, ParameterError
+from nearer.exceptions import ParameterError
 from nearer.index import _folder as folder
-from nearer.index._approximate import CHUNK, SMALL, Structure, build, recall_of, warn_if_poor
+from nearer.index._approximate import SMALL, Structure, build, recall_of, warn_if_poor
 from nearer.index._exact import Floats, Positions, Similarity, exact_search
 from nearer.index._items import Id, Items, Metadata
-from nearer.index._kinds import HNSW, IVF, Exact, Recall
+from nearer.index._kinds import HNSW, IVF, IVFPQ, Exact, Kind, Recall
+from nearer.index._rows import Change, center_of, checked_lengths, kept_rows
 
 __all__ = ["Hit", "Index", "SearchResult"]
 
-# Squares of anything longer do not fit into single precision.
-LONGEST = 1e18
 # Share of removed items above which a structure is built again without them.
 STALE = 0.25
+# Removed items that an exact search steps over without a thought.
+GAPS = 64
 
 
 class Hit(NamedTuple):
@@ -79,15 +81,13 @@ class Index:
     [['between', 'east']]
     """
 
-    def __init__(
-        self, dimension: int, *, similarity: Similarity = "euclidean", kind: Exact | HNSW | IVF | None = None
-    ) -> None:
+    def __init__(self, dimension: int, *, similarity: Similarity = "euclidean", kind: Kind | None = None) -> None:
         self.dimension = check_int(dimension, "dimension")
         check_choice(similarity, "similarity", ["cosine", "dot", "euclidean"])
         self.similarity: Similarity = similarity
-        self.kind: Exact | HNSW | IVF = Exact() if kind is None else kind
-        if not isinstance(self.kind, Exact | HNSW | IVF):
-            raise ParameterError(f"`kind` must be Exact(), HNSW(...) or IVF(...), got {kind!r}.")
+        self.kind: Kind = Exact() if kind is None else kind
+        if not isinstance(self.kind, Exact | HNSW | IVF | IVFPQ):
+            raise ParameterError(f"`kind` must be Exact(), HNSW(...), IVF(...) or IVFPQ(...), got {kind!r}.")
         self._items = Items()
         self._buffer: Floats = np.empty((0, self.dimension), dtype=np.float32)
         self._alive: NDArray[np.bool_] = np.empty(0, dtype=np.bool_)
@@ -95,6 +95,20 @@ class Index:
         self._offset: Floats = np.zeros(self.dimension, dtype=np.float32)
         self._longest = 0.0
         self._structure: Structure | None = None
+        # The recall that a build reaches by itself with more probes; None leaves the settings as they are.
+        self._target: float | None = None
+        self.fingerprint: str | None = None
+
+    def close(self) -> None:
+        """Nothing to give back; indexes in folders and data bases have."""
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
 
     def __len__(self) -> int:
         return len(self._items) - self._removed
@@ -125,28 +139,65 @@ class Index:
         >>> Index(2).add([[3, 4]], metadata={"name": ["five"]})
         [0]
         """
+        change = self._change(embeddings, ids, metadata)
+        self._take(change)
+        return change.ids
+
+    def upsert(self, embeddings: Any, ids: Any, metadata: Any = None) -> list[Id]:
+        """Add rows (n, dimension), in the place of those with the same ids; all of them or, on an error, none.
+
+        A replaced item counts as inserted now. The same call may be repeated: it changes nothing but the order.
+
+        >>> index = Index(1)
+        >>> _ = index.add([[1], [2]])
+        >>> index.upsert([[5]], [0]), len(index), index.embeddings([0]).tolist()
+        ([0], 2, [[5.0]])
+        """
+        change = self._change(embeddings, ids, metadata, replacing=True)
+        self._take(change)
+        return change.ids
+
+    def _change(self, embeddings: Any, ids: Any, metadata: Any, *, replacing: bool = False) -> Change:
+        """Everything that can be wrong with new items is found here, before anything is changed."""
         rows = as_matrix(embeddings, "embeddings", columns=self.dimension, minimum_rows=0)
-        fresh, notes = self._items.checked(len(rows), ids, metadata)
+        if replacing and ids is None:
+            raise ParameterError("`ids` must be given: upsert replaces the items that have them.")
+        fresh, notes = self._items.checked(len(rows), ids, metadata, replacing=replacing)
+        given = rows.detach().cpu().numpy()
+        lengths = checked_lengths(given, self.similarity, "embeddings")
+        offset = center_of(given, lengths) if fresh and not len(self._items) else self._offset
+        offset = offset if self.similarity == "euclidean" else self._offset
+        return Change(fresh, notes, kept_rows(given, lengths, self.similarity, offset), offset)
+
+    def _take(self, change: Change) -> None:
+        """Put checked items in, after those that they replace have gone."""
+        fresh, notes, numbers, offset = change
         if not fresh:
-            return []
-        numbers = self._numbers(rows, "embeddings", first=not len(self._items))
+            return
+        known = [self._items.places[one] for one in fresh if one in self._items.places]
+        if known:
+            self._drop(sorted(known))
+        if not len(self._items):
+            self._offset = offset
         start, end = len(self._items), len(self._items) + len(fresh)
         if end > len(self._buffer):
             # Half as much again, so that adding one by one does not copy everything each time.
-            room = np.empty((end if not start else max(end, start + start // 2), self.dimension), dtype=np.float32)
-            room[:start] = self._buffer[:start]
-            self._buffer = room
+            self._make_room(end if not start else max(end, start + start // 2))
         self._buffer[start:end] = numbers
         self._longest = max(self._longest, _longest(numbers))
         self._alive = np.concatenate([self._alive, np.ones(len(fresh), dtype=np.bool_)])
         self._items.append(fresh, notes)
         self._extend_structure(start)
-        return fresh
+
+    def _make_room(self, rows: int) -> None:
+        room = np.empty((rows, self.dimension), dtype=np.float32)
+        room[: len(self._items)] = self._vectors
+        self._buffer = room
 
     def remove(self, ids: Any) -> int:
         """Remove items by id and return how many; on an unknown id nothing is removed.
 
-        Pass many ids in one call: each call copies the vectors of an exact index.
+        They are marked; when there are too many of them, the index closes the gaps.
 
         >>> index = Index(1, similarity="dot")
         >>> _ = index.add([[1], [2], [3]])
@@ -154,14 +205,32 @@ class Index:
         (1, [0, 2])
         """
         positions = sorted(set(self._items.find(ids)))
-        if not positions:
-            return 0
-        self._items.forget(positions)
-        self._alive[positions] = False
-        self._removed += len(positions)
-        if self._structure is None or self._removed > STALE * len(self._items):
-            self.rebuild()
+        self._drop(positions)
         return len(positions)
+
+    def _drop(self, positions: list[int]) -> None:
+        if not positions:
+            return
+        self._items.forget(positions)
+        # A new array: a search that has begun goes on with the old one.
+        alive = self._alive.copy()
+        alive[positions] = False
+        self._alive = alive
+        self._removed += len(positions)
+        # An exact search fetches as many more as there are gaps, so they must stay few.
+        stale = max(GAPS, len(self._items) // 50) if self._structure is None else STALE * len(self._items)
+        if self._removed > stale or not len(self):
+            self.rebuild()
+
+    def count(self, where: Mapping[str, Any] | None = None) -> int:
+        """How many items there are, or have these metadata values.
+
+        >>> index = Index(1)
+        >>> _ = index.add([[1], [2]], metadata={"odd": [True, False]})
+        >>> index.count(), index.count({"odd": True})
+        (2, 1)
+        """
+        return len(self) if where is None else int((self._alive & self._items.where(where)).sum())
 
     def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
         """The k most similar items of each query (q, dimension), best first.
@@ -218,7 +287,8 @@ class Index:
             self._removed = 0
         self._structure = None
         if not isinstance(self.kind, Exact) and len(self) >= SMALL:
-            self._structure = build(self.kind, self._vectors, similarity=self.similarity)
+            self._structure = build(self.kind, self._vectors, similarity=self.similarity, target=self._target)
+            self.kind = self._structure.kind
             warn_if_poor(self.kind, self._structure.recall)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -243,33 +313,10 @@ class Index:
     def _vectors(self) -> Floats:
         return self._buffer[: len(self._items)]
 
-    def _numbers(self, rows: Tensor, name: str, *, first: bool = False) -> Floats:
-        """Checked rows as the index keeps them."""
+    def _numbers(self, rows: Tensor, name: str) -> Floats:
+        """Checked queries as the index keeps its rows."""
         given = rows.detach().cpu().numpy()
-        lengths = np.sqrt(np.einsum("nd,nd->n", given, given, dtype=np.float64))
-        if self.similarity == "cosine":
-            if bool((lengths == 0).any()):
-                raise ParameterError(
-                    f"`{name}` must not hold rows of zeros, which have no direction: row {int(lengths.argmin())}. "
-                    f"Drop them, or use similarity='euclidean'."
-                )
-        elif len(lengths) and not float(lengths.max()) < LONGEST:
-            raise NotFiniteError(
-                f"`{name}` must have lengths below {LONGEST:g} for single precision, got {float(lengths.max()):g}. "
-                f"Scale the features."
-            )
-        if first and self.similarity == "euclidean":
-            # Distances do not change under a shift, but far from the origin they lose their digits.
-            center = given.mean(axis=0, dtype=np.float64)
-            spread = float(np.square(lengths).mean() - center @ center)
-            if float(center @ center) > 100 * spread:
-                self._offset = center.astype(np.float32)
-        kept = np.empty(given.shape, dtype=np.float32)
-        for start in range(0, len(given), CHUNK):
-            part = slice(start, start + CHUNK)
-            wide = given[part].astype(np.float64)
-            kept[part] = wide / lengths[part, None] if self.similarity == "cosine" else wide - self._offset
-        return kept
+        return kept_rows(given, checked_lengths(given, self.similarity, name), self.similarity, self._offset)
 
     def _search(self, queries: Floats, k: int, where: Mapping[str, Any] | None) -> tuple[Floats, Positions]:
         allowed = self._alive if where is None else self._alive & self._items.where(where)
@@ -285,25 +332,35 @@ class Index:
         return values, positions
 
     def _search_exactly(self, queries: Floats, k: int, allowed: NDArray[np.bool_]) -> tuple[Floats, Positions]:
-        if bool(allowed.all()):
-            return exact_search(queries, self._vectors, k, similarity=self.similarity, longest=self._longest)
+        vectors = self._buffer[: len(allowed)]
+        gaps = len(allowed) - int(allowed.sum())
+        if gaps <= GAPS or (k and 50 * gaps <= len(allowed) and gaps <= 4 * (GAPS + k)):
+            # A copy without the gaps costs more than a few more candidates.
+            values, positions = exact_search(
+                queries, vectors, k + gaps, similarity=self.similarity, longest=self._longest
+            )
+            return (values, positions) if not gaps else _without(values, positions, allowed, k)
         places = np.flatnonzero(allowed)
-        values, found = exact_search(
-            queries, self._vectors[places], k, similarity=self.similarity, longest=self._longest
-        )
+        values, found = exact_search(queries, vectors[places], k, similarity=self.similarity, longest=self._longest)
         return values, places[found]
 
     def _extend_structure(self, start: int) -> None:
         structure, n = self._structure, len(self._items)
         if isinstance(self.kind, Exact) or (structure is None and n < SMALL):
             return
-        if structure is None or (isinstance(self.kind, IVF) and n >= 4 * structure.trained_on):
+        if structure is None or (isinstance(self.kind, IVF | IVFPQ) and n >= 4 * structure.trained_on):
             self.rebuild()
             return
         due = n - start >= 100 and (structure.recall is None or n >= 2 * structure.recall.size)
         structure.add(self._vectors, np.arange(start, n), measure=due)
         if due:
             warn_if_poor(self.kind, structure.recall)
+
+
+def _without(values: Floats, positions: Positions, allowed: NDArray[np.bool_], k: int) -> tuple[Floats, Positions]:
+    """The first k allowed ones of each row; there are at least k in each."""
+    order = np.argsort(~allowed[positions], axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(values, order, axis=1), np.take_along_axis(positions, order, axis=1)
 
 
 def _longest(numbers: Floats) -> float:

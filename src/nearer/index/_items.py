@@ -37,8 +37,10 @@ class Items:
         """Whether the ids are text."""
         return bool(self.ids) and isinstance(self.ids[0], str)
 
-    def checked(self, n: int, ids: Any, metadata: Any) -> tuple[list[Id], list[Metadata]]:
-        """The ids and metadata of n new items; raises before anything is changed."""
+    def checked(
+        self, n: int, ids: Any, metadata: Any, *, replacing: bool = False
+    ) -> tuple[list[Id], list[Metadata]]:
+        """The ids and metadata of n new items; raises before anything is changed. `replacing` allows known ids."""
         if ids is None:
             if self.named:
                 raise ParameterError(
@@ -57,10 +59,9 @@ class Items:
             )
         seen: set[Id] = set()
         for one in fresh:
-            if one in self.places or one in seen:
-                where = (
-                    "is already in the index. Remove it first" if one in self.places else "comes twice. Drop one"
-                )
+            known = one in self.places and not replacing
+            if known or one in seen:
+                where = "is already in the index. Remove it first, or upsert" if known else "comes twice. Drop one"
                 raise ParameterError(f"`ids` must be new and different, {one!r} {where}.")
             seen.add(one)
         return fresh, as_metadata(metadata, n)

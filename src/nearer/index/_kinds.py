@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nearer._checks import check_int
 
-__all__ = ["HNSW", "IVF", "Exact", "Recall"]
+__all__ = ["HNSW", "IVF", "IVFPQ", "Approximate", "Exact", "Kind", "Recall"]
 
 
 # faiss reserves room for so many candidates in every search.
@@ -57,6 +57,32 @@ class IVF:
         if self.cells is not None:
             check_int(self.cells, "cells", maximum=1 << 20)
         check_int(self.probes, "probes")
+
+
+@dataclass(frozen=True)
+class IVFPQ:
+    """Cells as in `IVF`, whose rows are kept as codes of a few bytes: small in memory, quick to scan, rougher.
+
+    `bytes` is the length of a code (the largest divisor of the dimension up to it is taken). The `refine` · k best
+    by their codes are compared again with the vectors themselves.
+
+    >>> IVFPQ(refine=5)
+    IVFPQ(cells=None, probes=16, bytes=32, refine=5)
+    """
+
+    cells: int | None = None
+    probes: int = 16
+    bytes: int = 32
+    refine: int = 10
+
+    def __post_init__(self) -> None:
+        IVF(self.cells, self.probes)
+        check_int(self.bytes, "bytes", maximum=1024)
+        check_int(self.refine, "refine", maximum=1000)
+
+
+Approximate = HNSW | IVF | IVFPQ
+Kind = Exact | HNSW | IVF | IVFPQ
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ are safetensors.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -230,6 +231,29 @@ class Model:
 
     def __str__(self) -> str:
         return self.summary or repr(self)
+
+    @property
+    def fingerprint(self) -> str:
+        """What the embeddings depend on, as 16 letters: the encoder, its numbers and what it takes.
+
+        An index keeps it and refuses the embeddings of another model. Labels, scores and how the model was made do
+        not count: two models with one fingerprint give the same embeddings.
+        """
+        inputs = self.inputs
+        about = {
+            "encoder": description(self.encoder),  # type: ignore[arg-type]
+            "kind": inputs.kind,
+            "names": inputs.names,
+            "size": inputs.size,
+            "cleaning": None if inputs.cleaning is None else inputs.cleaning.to_dict(),
+            "front": None if inputs.encoder is None else inputs.encoder.to_dict(),
+            "text": inputs.text,
+        }
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
+        for name, tensor in sorted(self.encoder.state_dict().items()):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()[:16]
 
     @property
     def asymmetric(self) -> bool:

@@ -1,0 +1,49 @@
+"""`nearer serve`: a model and an index behind HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nearer.exceptions import NearerError
+
+__all__ = ["run_serve"]
+
+
+def run_serve(
+    model: Path,
+    index: str,
+    *,
+    host: str,
+    port: int,
+    tokens: Path | None,
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+    max_body: int,
+    max_rows: int,
+    queue: int,
+    batch: int,
+    timeout: float,
+    log: str,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
+    try:
+        from nearer.server import Settings, serve
+        from nearer.server._tokens import Tokens
+    except ImportError as error:
+        raise NearerError(
+            f"Serving needs {error.name}, which is not installed. Run: pip install 'nearer[serve]'"
+        ) from error
+    settings = Settings(
+        host=host,
+        port=port,
+        tokens=Tokens.read(tokens),
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+        max_body=max_body,
+        max_rows=max_rows,
+        queue=queue,
+        batch=batch,
+        timeout=timeout,
+        log=log,
+    )
+    serve(model, index, settings=settings, tokens_file=tokens)

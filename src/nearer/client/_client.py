@@ -1,0 +1,274 @@
+"""The client: one connection that is kept, and a request that is repeated where repeating does no harm."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal
+from urllib.parse import quote, urlencode, urlsplit
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearer._checks import check_int, check_number
+from nearer.exceptions import NearerError, ParameterError
+
+__all__ = ["Client", "Found", "ServerError"]
+
+Id = int | str
+BINARY = "application/octet-stream"
+JSON = "application/json"
+LONGEST_WAIT = 30.0
+
+
+class ServerError(NearerError):
+    """The server refused a request, or cannot be reached; `status` is that of HTTP, 0 if nothing came back.
+
+    Args:
+        message: what the server said.
+        status: of HTTP.
+        code: the short name of the reason, such as "unknown_id".
+        answer: the whole answer.
+    """
+
+    def __init__(self, message: str, *, status: int = 0, code: str = "", answer: Any = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.answer = status, code, answer
+
+
+@dataclass(frozen=True)
+class Found:
+    """One found item; a smaller distance is nearer."""
+
+    id: Id
+    distance: float
+    similarity: float
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Client:
+    """A server of `nearer serve`, as Python functions.
+
+    A request that did not reach the server, or that it was too busy for (429, 503), is sent again after a growing
+    pause, and after what Retry-After says. A write that may have reached it is repeated only where that changes
+    nothing: `upsert` and `remove`; `add` then raises, and the caller decides. Not for several threads at once: give
+    each its own client.
+
+    Args:
+        url: such as "http://127.0.0.1:8080".
+        token: a bearer token; by default the variable NEARER_TOKEN.
+        timeout: seconds to wait for an answer.
+        retries: how often a request is repeated.
+        verify: a PEM file with the certificate to trust, for servers with one of their own.
+
+    >>> Client("http://127.0.0.1:8080", retries=0).url
+    'http://127.0.0.1:8080'
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        timeout: float = 30.0,
+        retries: int = 5,
+        verify: str | os.PathLike[str] | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ParameterError(f"`url` must be http://host:port or https://host:port, got {url!r}.")
+        self.url = url.rstrip("/")
+        self._base = parts.path.rstrip("/")
+        self._token = token if token is not None else os.environ.get("NEARER_TOKEN")
+        self._timeout = check_number(timeout, "timeout", above=0.0)
+        self._retries = check_int(retries, "retries", minimum=0)
+        if parts.scheme == "https":
+            context = ssl.create_default_context(cafile=None if verify is None else os.fspath(verify))
+            self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                parts.hostname, parts.port, timeout=self._timeout, context=context
+            )
+        else:
+            self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=self._timeout)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._connection.close()
+
+    def embed(self, items: Any) -> NDArray[np.float32]:
+        """The embeddings of items, (n, d): rows of numbers (an array is sent as float32), table rows or texts."""
+        body, content = _items(items)
+        answer = self._request("POST", "/embed", body, content, accept=BINARY)
+        rows: NDArray[np.float32] = np.frombuffer(answer[0], dtype="<f4").astype(np.float32)
+        return rows.reshape(tuple(int(one) for one in answer[1]["x-nearer-shape"].split(",")))
+
+    def search(
+        self,
+        items: Any = None,
+        *,
+        vectors: ArrayLike | None = None,
+        k: int = 10,
+        where: Mapping[str, Any] | None = None,
+    ) -> list[list[Found]]:
+        """The k nearest items for each of `items`, which the model embeds first, or of `vectors`."""
+        if (items is None) == (vectors is None):
+            raise ParameterError("Give either `items` or `vectors`.")
+        if vectors is not None and where is None:
+            rows = np.ascontiguousarray(vectors, dtype="<f4")
+            answer = self._request("POST", "/search?" + urlencode({"k": k}), rows.tobytes(), BINARY)
+        else:
+            asked: dict[str, Any] = {"k": k, "where": where}
+            asked |= {"items": _plain(items)} if vectors is None else {"vectors": np.asarray(vectors).tolist()}
+            answer = self._request("POST", "/search", json.dumps(asked).encode(), JSON)
+        return [[Found(**hit) for hit in row] for row in json.loads(answer[0])["results"]]
+
+    def similar(self, id: Id, *, k: int = 10) -> list[Found]:
+        """The k nearest other items of one that is in the index."""
+        place = f"/similar/{quote(str(id), safe='')}?" + urlencode({"k": k})
+        return [Found(**hit) for hit in json.loads(self._request("GET", place)[0])["results"]]
+
+    def add(
+        self, items: Any = None, *, vectors: ArrayLike | None = None, ids: Any = None, metadata: Any = None
+    ) -> list[Id]:
+        """Add items; they are on the disk of the server when this returns. Known ids are an error."""
+        return self._keep("add", items, vectors, ids, metadata)
+
+    def upsert(
+        self, items: Any = None, *, ids: Any, vectors: ArrayLike | None = None, metadata: Any = None
+    ) -> list[Id]:
+        """Add items or put them in the place of those with these ids."""
+        return self._keep("upsert", items, vectors, ids, metadata)
+
+    def _keep(self, mode: Literal["add", "upsert"], items: Any, vectors: Any, ids: Any, metadata: Any) -> list[Id]:
+        if (items is None) == (vectors is None):
+            raise ParameterError("Give either `items` or `vectors`.")
+        asked: dict[str, Any] = {"mode": mode, "metadata": metadata}
+        asked["ids"] = None if ids is None else np.asarray(ids, dtype=object).tolist()
+        asked |= {"items": _plain(items)} if vectors is None else {"vectors": np.asarray(vectors).tolist()}
+        body = json.dumps(asked).encode()
+        answer = self._request("POST", "/items", body, JSON, again=mode == "upsert")
+        kept: list[Id] = json.loads(answer[0])["ids"]
+        return kept
+
+    def remove(self, id: Id) -> bool:
+        """Remove an item; False if an earlier try of this call had removed it."""
+        try:
+            self._request("DELETE", f"/items/{quote(str(id), safe='')}")
+        except ServerError as error:
+            if error.status == 404 and getattr(error, "repeated", False):
+                return False
+            raise
+        return True
+
+    def same(self, first: Any, second: Any) -> dict[str, Any]:
+        """Whether two items are the same, by the calibration of the model; see `ServerError.answer` without one."""
+        body = json.dumps({"items": [*_plain([first]), *_plain([second])]}).encode()
+        found: dict[str, Any] = json.loads(self._request("POST", "/same", body, JSON)[0])
+        return found
+
+    def status(self) -> dict[str, Any]:
+        """The load of the server."""
+        found: dict[str, Any] = json.loads(self._request("GET", "/status")[0])
+        return found
+
+    def ready(self) -> bool:
+        """Whether the server takes requests now."""
+        try:
+            self._send("GET", "/ready", b"", JSON, "")
+        except (OSError, http.client.HTTPException, ServerError):
+            self._connection.close()
+            return False
+        return True
+
+    def reload(self) -> dict[str, Any]:
+        """Let the server open its model and its index again."""
+        found: dict[str, Any] = json.loads(self._request("POST", "/reload", b"{}", JSON)[0])
+        return found
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content: str = JSON,
+        *,
+        accept: str = "",
+        again: bool = True,
+    ) -> tuple[bytes, Mapping[str, str]]:
+        """Send until there is an answer; `again` says whether a request that may have arrived can be repeated."""
+        for attempt in range(self._retries + 1):
+            try:
+                return self._send(method, path, body, content, accept)
+            except ServerError as error:
+                error.repeated = attempt > 0  # type: ignore[attr-defined]
+                if error.status not in (429, 503) or attempt == self._retries:
+                    raise
+                pause = float((error.answer or {}).get("retry_after", 0))
+            except (OSError, http.client.HTTPException) as error:
+                self._connection.close()
+                arrived = not isinstance(error, ConnectionRefusedError)
+                if attempt == self._retries or (arrived and not again):
+                    more = "" if again or not arrived else " It may have been done; look before you repeat it."
+                    raise ServerError(
+                        f"{self.url} does not answer: {error or type(error).__name__}.{more}"
+                    ) from error
+                pause = 0.0
+            # Clients that were turned away together should not come back together.
+            time.sleep(min(LONGEST_WAIT, max(pause, 0.05 * 2**attempt) * random.uniform(0.75, 1.25)))
+        raise AssertionError("the last attempt returns or raises")
+
+    def _send(
+        self, method: str, path: str, body: bytes, content: str, accept: str
+    ) -> tuple[bytes, Mapping[str, str]]:
+        headers = {"content-type": content, "accept": accept or JSON}
+        if self._token:
+            headers["authorization"] = f"Bearer {self._token}"
+        self._connection.request(method, self._base + path, body or None, headers)
+        answer = self._connection.getresponse()
+        data = answer.read()
+        told = {name.lower(): value for name, value in answer.getheaders()}
+        if answer.status < 300:
+            return data, told
+        try:
+            document = json.loads(data)
+            about = document["error"]
+        except (ValueError, KeyError, TypeError):
+            document, about = {}, {"code": "", "message": f"an answer with status {answer.status}"}
+        if told.get("retry-after", "").isdigit():
+            document["retry_after"] = int(told["retry-after"])
+        raise ServerError(
+            f"{about['message']} (HTTP {answer.status})", status=answer.status, code=about["code"], answer=document
+        )
+
+
+def _items(items: Any) -> tuple[bytes, str]:
+    """The body of items: arrays of numbers as float32, anything else as JSON."""
+    if isinstance(items, np.ndarray) and items.dtype.kind in "fiu" and items.ndim >= 2:
+        return np.ascontiguousarray(items, dtype="<f4").tobytes(), BINARY
+    return json.dumps({"items": _plain(items)}).encode(), JSON
+
+
+def _plain(items: Any) -> list[Any]:
+    """Items as JSON writes them."""
+    if isinstance(items, str | Mapping):
+        raise ParameterError("`items` must be a list of items, got one of them. Write [item].")
+    if hasattr(items, "to_dict") and hasattr(items, "columns"):
+        return list(items.to_dict(orient="records"))  # a DataFrame of pandas
+    rows = items.tolist() if hasattr(items, "tolist") else list(items)
+    return [
+        row.tolist() if hasattr(row, "tolist") else dict(row) if isinstance(row, Mapping) else row for row in rows
+    ]

@@ -1,0 +1,288 @@
+"""Data that does not fit into memory, part by part: tables, arrays, folders of photos, Hugging Face data sets.
+
+A stream knows how many rows it has where that is cheap to know, can begin at any row, and has a fingerprint, by
+which a run that was interrupted sees that it goes on with the same data.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearer.datasets._csv_files import semicolons, table_form
+from nearer.datasets._frame import CellForm, Frame, frame_from
+from nearer.datasets._image_files import list_images
+from nearer.datasets._parquet_files import INDEX
+from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, ShapeError
+
+__all__ = ["Stream", "open_stream"]
+
+TABLES = (".csv", ".tsv", ".txt")
+PARQUET = (".parquet", ".pq")
+# What Arrow decodes at a time: large steps would keep whole row groups.
+READ_ROWS = 1 << 14
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows that come in parts: a `Frame`, an array (n, ...), or a list of the paths of photos."""
+
+    name: str
+    rows: int | None
+    fingerprint: str
+    parts: Callable[[int, int], Iterator[Any]]
+    """`parts(start, size)`: the rows from `start` on, `size` at a time."""
+    root: Path | None = None
+    """The folder of photos."""
+
+
+def open_stream(data: Any) -> Stream:
+    """The stream of a CSV, TSV, Parquet or .npy file, of a folder of Parquet files or photos, or of a Hugging Face
+    data set: a folder that `save_to_disk` wrote, or the object itself, also one that streams.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "numbers.npy"
+    >>> np.save(path, np.arange(6.0).reshape(3, 2))
+    >>> [part.tolist() for part in open_stream(path).parts(1, 1)]
+    [[[2.0, 3.0]], [[4.0, 5.0]]]
+    """
+    if not isinstance(data, str | os.PathLike):
+        return _hugging_face(data)
+    path = Path(data).expanduser()
+    suffix = path.suffix.lower()
+    if not path.exists():
+        raise MissingDataError(f"`{path}` must be a file or a folder, and there is no such one.")
+    if path.is_dir():
+        if (path / "state.json").is_file() or (path / "dataset_dict.json").is_file():
+            return _saved_by_hugging_face(path)
+        files = sorted(file for file in path.rglob("*") if file.suffix.lower() in PARQUET)
+        return _parquet(path, files) if files else _photos(path)
+    if suffix in PARQUET:
+        return _parquet(path, [path])
+    if suffix in TABLES:
+        return _csv(path)
+    if suffix == ".npy":
+        return _numpy(path)
+    raise ParameterError(
+        f"`{path.name}` must end in {', '.join((*TABLES, *PARQUET, '.npy'))} or be a folder, to be read in parts."
+    )
+
+
+def _fingerprint(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:16]
+
+
+def _of_files(files: list[Path]) -> str:
+    """Names, sizes and times of files: cheap, and enough to see that they are other ones."""
+    told = [(file.name, (status := file.stat()).st_size, status.st_mtime_ns) for file in files]
+    return _fingerprint(told)
+
+
+def _numpy(path: Path) -> Stream:
+    try:
+        with path.open("rb") as file:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, fortran, dtype = read(file)
+            begin = file.tell()
+    except (ValueError, OSError) as error:
+        raise CorruptFileError(
+            f"`{path.name}` must be an .npy file, and cannot be read as one: {error}."
+        ) from error
+    if len(shape) < 2 or fortran or dtype.kind not in "biuf":
+        raise ShapeError(f"`{path.name}` must hold rows of numbers, one item each, got {dtype} of shape {shape}.")
+    width = int(np.prod(shape[1:], dtype=np.int64))
+    if path.stat().st_size < begin + shape[0] * width * dtype.itemsize:
+        raise CorruptFileError(f"`{path.name}` must hold {shape[0]} rows, and is shorter. Copy it again.")
+
+    def parts(start: int, size: int) -> Iterator[Any]:
+        for first in range(start, shape[0], size):
+            count = min(size, shape[0] - first)
+            # Not mapped: pages of a mapped file stay in the memory of the process.
+            rows = np.fromfile(path, dtype, count * width, offset=begin + first * width * dtype.itemsize)
+            yield rows.reshape(count, *shape[1:])
+
+    return Stream(path.name, shape[0], _of_files([path]), parts)
+
+
+def _photos(path: Path) -> Stream:
+    names = list_images(path)
+    if not names:
+        raise ShapeError(f"`{path}` must hold photos or Parquet files, and has none.")
+
+    def parts(start: int, size: int) -> Iterator[Any]:
+        for first in range(start, len(names), size):
+            yield [path / name for name in names[first : first + size]]
+
+    return Stream(path.name, len(names), _fingerprint(names), parts, path)
+
+
+def _parquet(path: Path, files: list[Path]) -> Stream:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise NearerError("Reading Parquet needs pyarrow. Run: pip install 'nearer[tables]'") from error
+
+    def opened(file: Path) -> Any:
+        try:
+            return parquet.ParquetFile(file, pre_buffer=False)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise CorruptFileError(f"`{file.name}` must be a Parquet file: {error}.") from error
+
+    counts = [opened(file).metadata.num_rows for file in files]
+
+    def pieces(start: int) -> Iterator[Any]:
+        for file, count in zip(files, counts, strict=True):
+            if start >= count:
+                start -= count
+                continue
+            source = opened(file)
+            names = [name for name in source.schema_arrow.names if not INDEX.fullmatch(str(name))]
+            for group in range(source.num_row_groups):
+                rows = source.metadata.row_group(group).num_rows
+                if start >= rows:
+                    start -= rows
+                    continue
+                try:
+                    for batch in source.iter_batches(READ_ROWS, row_groups=[group], columns=names):
+                        if start >= batch.num_rows:
+                            start -= batch.num_rows
+                            continue
+                        yield batch.slice(start)
+                        start = 0
+                except (pa.ArrowException, OSError, ValueError) as error:
+                    raise CorruptFileError(f"`{file.name}` cannot be read to its end: {error}.") from error
+
+    return Stream(path.name, sum(counts), _of_files(files), lambda start, size: _frames(pieces(start), size))
+
+
+def _frames(batches: Iterator[Any], size: int) -> Iterator[Frame]:
+    """Arrow batches gathered or cut into parts of `size` rows."""
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    rows = 0
+    for batch in batches:
+        while batch.num_rows:
+            taken = batch.slice(0, size - rows)
+            waiting.append(taken)
+            rows += taken.num_rows
+            batch = batch.slice(taken.num_rows)
+            if rows == size:
+                yield frame_from(pa.Table.from_batches(waiting))
+                waiting, rows = [], 0
+    if waiting:
+        yield frame_from(pa.Table.from_batches(waiting))
+
+
+def _csv(path: Path) -> Stream:
+    delimiter, names, skip, _ = table_form(path)
+    comma = path.suffix.lower() != ".tsv" and semicolons(path)
+
+    def rows() -> Iterator[list[str]]:
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                reader = csv.reader(file, delimiter=delimiter)
+                for row in reader:
+                    if reader.line_num <= skip or not any(cell.strip() for cell in row):
+                        continue
+                    if len(row) != len(names):
+                        raise CorruptFileError(
+                            f"`{path.name}` must have {len(names)} columns as on its first line, got {len(row)} on "
+                            f"line {reader.line_num}."
+                        )
+                    yield row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise CorruptFileError(f"`{path.name}` must be a UTF-8 table: {error}.") from error
+
+    # What a column is depends on all of its cells: a date such as 01/02 is settled by a 31 much later.
+    forms = [CellForm(decimal_comma=comma) for _ in names]
+    count = 0
+    for block in _blocks(rows(), READ_ROWS):
+        count += len(block)
+        for form, cells in zip(forms, zip(*block, strict=True), strict=True):
+            form.look(cells)
+
+    def parts(start: int, size: int) -> Iterator[Any]:
+        source = rows()
+        for _ in range(start):
+            next(source)
+        for block in _blocks(source, size):
+            columns = zip(names, forms, zip(*block, strict=True), strict=True)
+            yield Frame({name: form.read(cells) for name, form, cells in columns if name})
+
+    return Stream(path.name, count, _of_files([path]), parts)
+
+
+def _blocks(rows: Iterator[list[str]], size: int) -> Iterator[list[list[str]]]:
+    block: list[list[str]] = []
+    for row in rows:
+        block.append(row)
+        if len(block) == size:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _saved_by_hugging_face(path: Path) -> Stream:
+    """A folder that `Dataset.save_to_disk` wrote: Arrow streams, named in state.json."""
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise NearerError("Reading Arrow needs pyarrow. Run: pip install 'nearer[tables]'") from error
+    if (path / "dataset_dict.json").is_file():
+        splits = json.loads((path / "dataset_dict.json").read_text()).get("splits", [])
+        raise ParameterError(
+            f"`{path}` holds the splits {', '.join(splits)}. Name one: {path / (splits or ['x'])[0]}."
+        )
+    try:
+        state = json.loads((path / "state.json").read_text())
+        files = [path / Path(one["filename"]).name for one in state["_data_files"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptFileError(f"`{path / 'state.json'}` must list the files of a data set.") from error
+    if state.get("_indices_data_files"):
+        raise ParameterError(f"`{path}` holds a selection of rows; flatten it: dataset.flatten_indices().")
+
+    def pieces(start: int) -> Iterator[Any]:
+        for file in files:
+            try:
+                with pa.OSFile(str(file)) as source:
+                    for batch in pa.ipc.open_stream(source):
+                        if start >= batch.num_rows:
+                            start -= batch.num_rows
+                            continue
+                        yield batch.slice(start)
+                        start = 0
+            except (pa.ArrowException, OSError) as error:
+                raise CorruptFileError(f"`{file.name}` must be an Arrow stream: {error}.") from error
+
+    return Stream(path.name, None, _of_files(files), lambda start, size: _frames(pieces(start), size))
+
+
+def _hugging_face(data: Any) -> Stream:
+    """A `datasets.Dataset`, or an `IterableDataset` that streams."""
+    if not (hasattr(data, "with_format") and hasattr(data, "features")):
+        raise ParameterError(f"`data` must be a path or a Hugging Face data set, got {type(data).__name__}.")
+    streams = not hasattr(data, "__len__")
+
+    def parts(start: int, size: int) -> Iterator[Any]:
+        if streams:
+            for table in data.skip(start).with_format("arrow").iter(batch_size=size):
+                yield frame_from(table)
+            return
+        tables = data.with_format("arrow")
+        for first in range(start, len(data), size):
+            yield frame_from(tables[first : first + size])
+
+    print_of = getattr(data, "_fingerprint", None) or _fingerprint(str(data))
+    return Stream("data set", None if streams else len(data), str(print_of), parts)

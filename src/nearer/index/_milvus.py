@@ -1,0 +1,352 @@
+"""An index in Milvus, a cluster or a file of milvus-lite, through the same client.
+
+Milvus has no transactions: an `add` that fails takes back what it had inserted, an `upsert` can be repeated. A
+field `position` holds the order of insertion, by the clock of the one who inserts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import numpy as np
+
+from nearer._checks import check_int
+from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError
+from nearer.index._exact import Floats, Similarity
+from nearer.index._folder import KINDS
+from nearer.index._items import Id, Metadata, as_ids
+from nearer.index._kinds import HNSW, IVF, Exact, Kind
+from nearer.index._remote import Candidates, RemoteIndex, _check_known, as_condition, lost
+from nearer.index._rows import Change
+
+__all__ = ["MilvusIndex"]
+
+METRICS = {"euclidean": "L2", "cosine": "COSINE", "dot": "IP"}
+LONGEST_ID = 65_535
+WIDEST = 32_768
+MOST = 16_384  # rows that one search or query gives
+BATCH = 1_000
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}\Z")
+FIELDS = ["id", "position", "whole", "metadata", "embedding"]
+
+
+def load_pymilvus() -> Any:
+    """pymilvus, imported when it is first needed."""
+    try:
+        import pymilvus
+    except ImportError as error:
+        raise MissingDataError(
+            "Milvus must be reached through pymilvus, which is not installed. Run: pip install 'nearer[milvus]'"
+        ) from error
+    return pymilvus
+
+
+class MilvusIndex(RemoteIndex):
+    """The items of one collection; `open_index("milvus://host:port/collection")` makes it."""
+
+    def __init__(self, client: Any, collection: str, about: Mapping[str, Any]) -> None:
+        kind = KINDS[about["kind"]](**about["settings"])
+        super().__init__(collection, about["dimension"], about["similarity"], kind, about["fingerprint"])
+        self._client = client
+        self._next_id = int(about["next_id"])
+        self._last = 0
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        dimension: int | None,
+        similarity: Similarity | None,
+        kind: Kind | None,
+        fingerprint: str | None,
+    ) -> MilvusIndex:
+        """Open the collection that the address names, or make it if there is a dimension."""
+        options, collection = split_address(url)
+        pymilvus = load_pymilvus()
+        with _told(collection):
+            client = pymilvus.MilvusClient(**options)
+        try:
+            with _told(collection):
+                if client.has_collection(collection):
+                    about = _about(client, collection)
+                elif dimension is None:
+                    raise MissingDataError(
+                        f"The collection {collection!r} must be there, it is not. Pass `dimension` to make one."
+                    )
+                else:
+                    about = _create(client, collection, dimension, similarity or "euclidean", kind, fingerprint)
+                client.load_collection(collection)
+            return cls(client, collection, about)
+        except BaseException:
+            client.close()
+            raise
+
+    def close(self) -> None:
+        """Close the client."""
+        if not self._closed:
+            self._closed = True
+            self._client.close()
+
+    def add(self, embeddings: Any, ids: Any = None, metadata: Any = None) -> list[Id]:
+        """As `Index.add`; when a part fails, what was inserted before it is taken back."""
+        with self._asking() as client:
+            change = self._change(embeddings, ids, metadata, next_id=self._next_id, named=self._named())
+            known = self._known(change.ids)
+            for one in change.ids:
+                if one in known:
+                    raise ParameterError(
+                        f"`ids` must be new and different, {one!r} is already in the index. Remove it first, or "
+                        f"upsert."
+                    )
+            self._note(change)
+            rows = self._entities(change)
+            done = 0
+            try:
+                for done in range(0, len(rows), BATCH):
+                    client.insert(self.name, rows[done : done + BATCH])
+            except BaseException:
+                # Also the part that failed: how much of it went in, nobody says.
+                client.delete(self.name, ids=[row["id"] for row in rows[: done + BATCH]])
+                raise
+            return change.ids
+
+    def upsert(self, embeddings: Any, ids: Any, metadata: Any = None) -> list[Id]:
+        """As `Index.upsert`; after a failure repeat the call."""
+        with self._asking() as client:
+            change = self._change(
+                embeddings, ids, metadata, next_id=self._next_id, named=self._named(), replacing=True
+            )
+            self._note(change)
+            rows = self._entities(change)
+            for start in range(0, len(rows), BATCH):
+                client.upsert(self.name, rows[start : start + BATCH])
+            return change.ids
+
+    def remove(self, ids: Any) -> int:
+        """As `Index.remove`."""
+        wanted = list(dict.fromkeys(as_ids(ids, "ids")))
+        with self._asking() as client:
+            _check_known(wanted, self._known(wanted))
+            for start in range(0, len(wanted), BATCH):
+                client.delete(self.name, ids=[str(one) for one in wanted[start : start + BATCH]])
+        return len(wanted)
+
+    def count(self, where: Mapping[str, Any] | None = None) -> int:
+        """As `Index.count`."""
+        condition = _condition(as_condition(where))
+        with self._asking() as client:
+            return int(client.query(self.name, filter=condition, output_fields=["count(*)"])[0]["count(*)"])
+
+    @property
+    def ids(self) -> list[Id]:
+        """All ids, in order of insertion."""
+        rows: list[Any] = []
+        with self._asking() as client:
+            parts = client.query_iterator(
+                self.name, batch_size=BATCH, filter="", output_fields=["id", "position", "whole"]
+            )
+            while part := parts.next():
+                rows += part
+            parts.close()
+        return [_id(row) for row in sorted(rows, key=lambda row: int(row["position"]))]
+
+    def _named(self) -> bool | None:
+        rows = self._client.query(self.name, filter="", output_fields=["whole"], limit=1)
+        return None if not len(rows) else not rows[0]["whole"]
+
+    def _note(self, change: Change) -> None:
+        """Numbers that will be given out are noted first, so that none is given out twice."""
+        for one in change.ids:
+            if len(str(one).encode()) > LONGEST_ID:
+                raise ParameterError(f"`ids` must be at most {LONGEST_ID:,} bytes for Milvus, got a longer one.")
+        highest = max((one + 1 for one in change.ids if isinstance(one, int)), default=0)
+        if highest > self._next_id:
+            about = _about(self._client, self.name) | {"next_id": highest}
+            self._client.alter_collection_properties(self.name, {"nearer": json.dumps(about)})
+            self._next_id = highest
+
+    def _entities(self, change: Change) -> list[dict[str, Any]]:
+        start = max(time.time_ns(), self._last + 1)
+        self._last = start + len(change.ids)
+        return [
+            {
+                "id": str(one),
+                "position": start + number,
+                "whole": isinstance(one, int),
+                "metadata": note,
+                "embedding": row,
+            }
+            for number, (one, note, row) in enumerate(
+                zip(change.ids, change.metadata, list(change.rows), strict=True)
+            )
+        ]
+
+    def _candidates(self, queries: Floats, fetch: int, where: Metadata | None) -> list[Candidates]:
+        if not len(queries):
+            return []
+        limit = min(fetch, MOST)
+        params: dict[str, Any] = {}
+        if isinstance(self.kind, HNSW):
+            params = {"ef": max(self.kind.search_width, limit)}
+        elif isinstance(self.kind, IVF):
+            params = {"nprobe": self.kind.probes}
+        with self._asking() as client:
+            found = client.search(
+                self.name,
+                data=list(queries),
+                limit=limit,
+                filter=_condition(where),
+                output_fields=FIELDS,
+                search_params={"params": params},
+                anns_field="embedding",
+            )
+        answers = []
+        for hits in found:
+            rows = [hit["entity"] for hit in hits]
+            vectors = np.array([row["embedding"] for row in rows], dtype=np.float32)
+            answers.append(
+                Candidates(
+                    [_id({"id": hit["id"], "whole": row["whole"]}) for hit, row in zip(hits, rows, strict=True)],
+                    [row["metadata"] for row in rows],
+                    [int(row["position"]) for row in rows],
+                    vectors.reshape(len(rows), self.dimension),
+                    len(rows) >= limit and limit < MOST,
+                )
+            )
+        return answers
+
+    def _known(self, ids: Sequence[Id]) -> set[Id]:
+        return set(self._get(ids, ["whole"]))
+
+    def _rows_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
+        return {one: row["embedding"] for one, row in self._get(ids, ["whole", "embedding"]).items()}
+
+    def _get(self, ids: Sequence[Id], fields: list[str]) -> dict[Id, Any]:
+        found: dict[Id, Any] = {}
+        with self._asking() as client:
+            for start in range(0, len(ids), BATCH):
+                names = [str(one) for one in ids[start : start + BATCH]]
+                found |= {_id(row): row for row in client.get(self.name, ids=names, output_fields=["id", *fields])}
+        return found
+
+    @contextmanager
+    def _asking(self) -> Iterator[Any]:
+        if self._closed:
+            raise ParameterError(f"The index {self.name!r} must be open, it was closed.")
+        with self._one_at_a_time, _told(self.name):
+            yield self._client
+
+
+def split_address(url: str) -> tuple[dict[str, Any], str]:
+    """What the client takes, and the collection: milvus://host:port/collection, or milvus:///file.db?collection=."""
+    parts = urlsplit(url)
+    options = parse_qs(parts.query)
+    if parts.hostname:
+        collection = parts.path.strip("/") or "nearer"
+        scheme = "https" if options.get("secure", ["0"])[0] in ("1", "true") else "http"
+        given = {"uri": f"{scheme}://{parts.hostname}:{parts.port or 19530}", "timeout": 10.0}
+        if parts.username:
+            given["token"] = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    else:
+        collection = options.get("collection", ["nearer"])[0]
+        file = Path(unquote(parts.path))
+        if file.suffix != ".db":
+            raise ParameterError(f"The file of milvus-lite must end in .db, got {file.name!r}.")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        given = {"uri": str(file)}
+    if not NAME.match(collection):
+        raise ParameterError(f"`collection` must be letters, digits and '_', got {collection!r}.")
+    return given, collection
+
+
+def _about(client: Any, collection: str) -> dict[str, Any]:
+    described = client.describe_collection(collection)
+    text = (described.get("properties") or {}).get("nearer")
+    if text is None:
+        raise CorruptFileError(f"The collection {collection!r} is not one that nearer made. Choose another name.")
+    return dict(json.loads(text))
+
+
+def _create(
+    client: Any,
+    collection: str,
+    dimension: int,
+    similarity: Similarity,
+    kind: Kind | None,
+    fingerprint: str | None,
+) -> dict[str, Any]:
+    pymilvus = load_pymilvus()
+    size = check_int(dimension, "dimension", minimum=2, maximum=WIDEST)
+    chosen = Exact() if kind is None else kind
+    if isinstance(chosen, Exact):
+        index = {"index_type": "FLAT"}
+    elif isinstance(chosen, HNSW):
+        index = {"index_type": "HNSW", "params": {"M": chosen.neighbors, "efConstruction": chosen.build_width}}  # type: ignore[dict-item]
+    elif isinstance(chosen, IVF):
+        index = {"index_type": "IVF_FLAT", "params": {"nlist": chosen.cells or 1024}}  # type: ignore[dict-item]
+    else:
+        raise ParameterError(f"`kind` must be Exact(), HNSW(...) or IVF(...) for Milvus, got {chosen!r}.")
+    about = {
+        "dimension": size,
+        "similarity": similarity,
+        "fingerprint": fingerprint,
+        "kind": type(chosen).__name__,
+        "settings": asdict(chosen),
+        "next_id": 0,
+    }
+    schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
+    kinds = pymilvus.DataType
+    schema.add_field("id", kinds.VARCHAR, is_primary=True, max_length=LONGEST_ID)
+    schema.add_field("position", kinds.INT64)
+    schema.add_field("whole", kinds.BOOL)
+    schema.add_field("metadata", kinds.JSON)
+    schema.add_field("embedding", kinds.FLOAT_VECTOR, dim=size)
+    indexes = client.prepare_index_params()
+    indexes.add_index("embedding", metric_type=METRICS[similarity], **index)
+    client.create_collection(
+        collection,
+        schema=schema,
+        index_params=indexes,
+        consistency_level="Strong",
+        properties={"nearer": json.dumps(about)},
+    )
+    return about
+
+
+def _condition(where: Metadata | None) -> str:
+    parts = []
+    for key, value in (where or {}).items():
+        if value is None or isinstance(value, list | dict):
+            raise ParameterError(
+                f"`where[{key!r}]` must be text, a number or a truth value for Milvus, got {value!r}."
+            )
+        parts.append(f"metadata[{json.dumps(key, ensure_ascii=False)}] == {json.dumps(value, ensure_ascii=False)}")
+    return " and ".join(parts)
+
+
+def _id(row: Any) -> Id:
+    return int(row["id"]) if row["whole"] else str(row["id"])
+
+
+@contextmanager
+def _told(collection: str) -> Iterator[None]:
+    """What the engine refuses, in our words."""
+    pymilvus = load_pymilvus()
+    import grpc
+
+    try:
+        yield
+    except NearerError:
+        raise
+    except (pymilvus.MilvusException, grpc.RpcError, ConnectionError, OSError) as error:
+        raise lost("Milvus", collection, error) from error

@@ -1,0 +1,178 @@
+"""One door to every index: a folder, PostgreSQL with pgvector, Milvus."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from nearer._checks import check_choice
+from nearer._storage._folder import MANIFEST, _resolved
+from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
+from nearer.index._exact import Similarity
+from nearer.index._index import SearchResult
+from nearer.index._items import Id
+from nearer.index._kinds import Kind
+from nearer.index._remote import RemoteIndex
+from nearer.index._stored import StoredIndex
+
+__all__ = ["VectorIndex", "open_index"]
+
+
+class VectorIndex(Protocol):
+    """What every index can do, wherever it lives: the same ids, similarities and order from each.
+
+    `similarity`, `dimension` and `fingerprint` (of the model that made the embeddings, or None) say what is in it.
+    """
+
+    dimension: int
+    similarity: Similarity
+    fingerprint: str | None
+
+    def add(self, embeddings: Any, ids: Any = None, metadata: Any = None) -> list[Id]:
+        """Add new items: all of them, or on an error none."""
+
+    def upsert(self, embeddings: Any, ids: Any, metadata: Any = None) -> list[Id]:
+        """Add items or put them in the place of those with the same ids; may be repeated."""
+
+    def remove(self, ids: Any) -> int:
+        """Remove known items."""
+
+    def search(self, queries: Any, k: int = 10, *, where: Any = None) -> SearchResult:
+        """The k most similar items of each query, equal ones in order of insertion."""
+
+    def count(self, where: Any = None) -> int:
+        """How many items there are, or have these metadata values."""
+
+    def embeddings(self, ids: Any) -> Tensor:
+        """The stored rows of known items."""
+
+    @property
+    def ids(self) -> list[Id]:
+        """All ids, in order of insertion."""
+
+    def __len__(self) -> int: ...
+
+    def __contains__(self, one: object) -> bool: ...
+
+    def close(self) -> None:
+        """Give back files and connections."""
+
+    def __enter__(self) -> VectorIndex: ...
+
+    def __exit__(self, kind: Any, error: Any, at: Any) -> None: ...
+
+
+def open_index(
+    where: str | os.PathLike[str],
+    *,
+    dimension: int | None = None,
+    similarity: Similarity | None = None,
+    kind: Kind | None = None,
+    fingerprint: str | None = None,
+    read_only: bool = False,
+) -> VectorIndex:
+    """Open the index at `where`, or with `dimension` make one if there is none.
+
+    Args:
+        where: a folder; "postgresql://user@host/base?table=name"; "milvus://host:port/collection" or
+            "milvus:///path/file.db?collection=name" for a file of milvus-lite.
+        dimension: of the embeddings, to make a new index; must fit one that exists.
+        similarity: "euclidean" (for new ones), "cosine" or "dot"; must fit one that exists.
+        kind: `Exact()`, `HNSW(...)`, `IVF(...)` or `IVFPQ(...)` of a new index. None chooses by size: exact up to
+            20,000 rows, above cells with as many probes as find 95 % of the neighbors on a sample.
+        fingerprint: names the model that makes the embeddings; an index of another model is refused.
+        read_only: a folder only: the version that is there now, beside a process that writes.
+
+    A change to a folder is on the disk when the call returns; a killed process loses nothing that it was told is
+    done.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp() + "/index"
+    >>> with open_index(folder, dimension=2) as index:
+    ...     index.add([[0, 1], [2, 3]], ids=["a", "b"])
+    ['a', 'b']
+    >>> open_index(folder, read_only=True).search([[2, 2]], k=1).ids.tolist()
+    [['b']]
+    """
+    if similarity is not None:
+        check_choice(similarity, "similarity", ["cosine", "dot", "euclidean"])
+    if fingerprint is not None and not isinstance(fingerprint, str):
+        raise ParameterError(f"`fingerprint` must be text, got {fingerprint!r}.")
+    scheme = str(where).partition("://")[0]
+    if "://" in str(where):
+        if scheme not in ("postgresql", "postgres", "milvus"):
+            raise ParameterError(
+                f"`where` must be a folder, postgresql://... or milvus://..., got {scheme}://. Check the address."
+            )
+        if read_only:
+            raise ParameterError("`read_only` must be False for an engine: it has its own rights for readers.")
+        remote = _open_remote(
+            str(where), dimension=dimension, similarity=similarity, kind=kind, fingerprint=fingerprint
+        )
+        return _fitting(remote, remote.name, dimension, similarity, fingerprint)
+    place = _resolved(where)
+    if (place / MANIFEST).exists():
+        index = StoredIndex.open(place, read_only=read_only)
+    elif place.exists() and (not place.is_dir() or any(place.iterdir())) and not _unborn(place):
+        raise CorruptFileError(f"`{place}` must be free or the folder of an index, it is neither. Choose another.")
+    elif dimension is None or read_only:
+        raise MissingDataError(
+            f"`{place}` must be the folder of an index, there is none. Pass `dimension` to make one."
+        )
+    else:
+        return StoredIndex.create(
+            place, dimension, similarity=similarity or "euclidean", kind=kind, fingerprint=fingerprint
+        )
+    return _fitting(index, str(place), dimension, similarity, fingerprint)
+
+
+def _open_remote(where: str, **wanted: Any) -> RemoteIndex:
+    if where.startswith("milvus"):
+        from nearer.index._milvus import MilvusIndex
+
+        return MilvusIndex.open(where, **wanted)
+    from nearer.index._postgres import PostgresIndex
+
+    return PostgresIndex.open(where, **wanted)
+
+
+def _fitting(
+    index: VectorIndex,
+    name: str,
+    dimension: int | None,
+    similarity: Similarity | None,
+    fingerprint: str | None,
+) -> VectorIndex:
+    try:
+        check_fits(index, name, dimension, similarity, fingerprint)
+    except BaseException:
+        index.close()
+        raise
+    return index
+
+
+def check_fits(
+    index: VectorIndex,
+    name: str,
+    dimension: int | None,
+    similarity: Similarity | None,
+    fingerprint: str | None,
+) -> None:
+    """Refuse an index that is not the one that was asked for."""
+    if dimension is not None and dimension != index.dimension:
+        raise ShapeError(f"`dimension` must be {index.dimension}, that of the index `{name}`, got {dimension}.")
+    if similarity is not None and similarity != index.similarity:
+        raise ParameterError(f"`similarity` must be {index.similarity!r}, that of `{name}`, got {similarity!r}.")
+    if fingerprint is not None and index.fingerprint is not None and fingerprint != index.fingerprint:
+        raise ParameterError(
+            f"`{name}` holds embeddings of another model ({index.fingerprint}), got {fingerprint}. Open it "
+            f"with the model that made it, or build an index for this one."
+        )
+
+
+def _unborn(place: Path) -> bool:
+    """A folder whose maker was killed before its manifest."""
+    return all(file.name in (".writer.saving", "manifest.new", "journal-1.log") for file in place.iterdir())

@@ -1,0 +1,482 @@
+"""An index in PostgreSQL with pgvector: one table for the items, one row that says what they are.
+
+```
+nearer_indexes    name, about (jsonb): dimension, similarity, fingerprint, kind, what the ids are, the next number
+<table>           id text, position (order of insertion), metadata jsonb, embedding vector(d)
+```
+
+Every change is one transaction. Versions of pgvector before 0.8 stop a filtered search before it has k rows, so
+they are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import numpy as np
+
+from nearer._checks import check_int
+from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
+from nearer.index._exact import Floats, Similarity
+from nearer.index._folder import KINDS
+from nearer.index._items import Id, Metadata, as_ids
+from nearer.index._kinds import HNSW, Exact, Kind
+from nearer.index._remote import Candidates, RemoteIndex, _check_known, as_condition, lost
+from nearer.index._rows import Change
+
+__all__ = ["PostgresIndex"]
+
+MINIMUM = (0, 8)
+WIDEST = 16_000
+OPERATORS = {
+    "euclidean": ("<->", "vector_l2_ops"),
+    "cosine": ("<=>", "vector_cosine_ops"),
+    "dot": ("<#>", "vector_ip_ops"),
+}
+TABLE = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
+T = TypeVar("T")
+START = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
+
+
+def load_psycopg() -> Any:
+    """psycopg, imported when it is first needed."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise MissingDataError(
+            "PostgreSQL must be reached through psycopg, which is missing. Run: pip install 'nearer[postgres]'"
+        ) from error
+    return psycopg
+
+
+class PostgresIndex(RemoteIndex):
+    """The items of one table; `open_index("postgresql://...?table=name")` makes it."""
+
+    def __init__(self, address: str, table: str, about: Mapping[str, Any], connection: Any) -> None:
+        kind = KINDS[about["kind"]](**about["settings"])
+        super().__init__(table, about["dimension"], about["similarity"], kind, about["fingerprint"])
+        self._address = address
+        self._connection = connection
+        self._operator = OPERATORS[self.similarity][0]
+        self._width = 0
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        dimension: int | None,
+        similarity: Similarity | None,
+        kind: Kind | None,
+        fingerprint: str | None,
+    ) -> PostgresIndex:
+        """Open the table that the address names, or make it if there is a dimension."""
+        address, table = split_address(url)
+        connection = connect(address, table)
+        try:
+            with _told(table):
+                about = _about(connection, table)
+                if about is None:
+                    if dimension is None:
+                        raise MissingDataError(
+                            f"The table {table!r} must hold an index, there is none. Pass `dimension` to make one."
+                        )
+                    about = _create(connection, table, dimension, similarity or "euclidean", kind, fingerprint)
+            return cls(address, table, about, connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._closed = True
+        self._connection.close()
+
+    def add(self, embeddings: Any, ids: Any = None, metadata: Any = None) -> list[Id]:
+        """As `Index.add`, in one transaction."""
+        return self._put(embeddings, ids, metadata, replacing=False)
+
+    def upsert(self, embeddings: Any, ids: Any, metadata: Any = None) -> list[Id]:
+        """As `Index.upsert`, in one transaction that may be repeated."""
+        return self._put(embeddings, ids, metadata, replacing=True)
+
+    def remove(self, ids: Any) -> int:
+        """As `Index.remove`, in one transaction."""
+        wanted = list(dict.fromkeys(as_ids(ids, "ids")))
+
+        def work(connection: Any) -> int:
+            found = self._known(wanted, connection)
+            _check_known(wanted, found)
+            connection.execute(f"DELETE FROM {self.name} WHERE id = ANY(%s)", [[str(one) for one in wanted]])
+            return len(wanted)
+
+        return self._run(work) if wanted else 0
+
+    def count(self, where: Mapping[str, Any] | None = None) -> int:
+        """As `Index.count`."""
+        condition, values = _condition(as_condition(where))
+        query = f"SELECT count(*) FROM {self.name} {condition}"
+        return int(self._run(lambda connection: connection.execute(query, values).fetchone()[0]))
+
+    @property
+    def ids(self) -> list[Id]:
+        """All ids, in order of insertion."""
+
+        def work(connection: Any) -> list[Id]:
+            rows = connection.execute(f"SELECT id FROM {self.name} ORDER BY position").fetchall()
+            return self._as_ids([row[0] for row in rows], connection)
+
+        return self._run(work)
+
+    def _put(self, embeddings: Any, ids: Any, metadata: Any, *, replacing: bool) -> list[Id]:
+        def work(connection: Any) -> list[Id]:
+            # Whoever holds this row changes the index: insertion has one order.
+            found = connection.execute(
+                "SELECT about FROM nearer_indexes WHERE name = %s FOR UPDATE", [self.name]
+            ).fetchone()
+            about = found[0]
+            named = {None: None, "text": True, "numbers": False}[about["ids"]]
+            change = self._change(
+                embeddings, ids, metadata, next_id=about["next_id"], named=named, replacing=replacing
+            )
+            if not change.ids:
+                return []
+            (self._replace if replacing else self._copy)(connection, change)
+            numbers = [one for one in change.ids if isinstance(one, int)]
+            about["ids"] = "numbers" if numbers else "text"
+            about["next_id"] = max([about["next_id"], *(one + 1 for one in numbers)])
+            connection.execute(
+                "UPDATE nearer_indexes SET about = %s WHERE name = %s", [json.dumps(about), self.name]
+            )
+            return change.ids
+
+        psycopg = load_psycopg()
+        try:
+            return self._run(work)
+        except psycopg.errors.UniqueViolation as error:
+            known = str(error.diag.message_detail).partition("=(")[2].partition(") already")[0]
+            raise ParameterError(
+                f"`ids` must be new and different, {known!r} is already in the index. Remove it first, or upsert."
+            ) from error
+
+    def _copy(self, connection: Any, change: Change) -> None:
+        command = f"COPY {self.name} (id, metadata, embedding) FROM STDIN (FORMAT binary)"
+        with connection.cursor().copy(command) as copy:
+            for piece in _copy_rows(change, numbered=False):
+                copy.write(piece)
+
+    def _replace(self, connection: Any, change: Change) -> None:
+        connection.execute(
+            f"CREATE TEMP TABLE nearer_stage (n bigint, id text, metadata jsonb, "
+            f"embedding vector({self.dimension})) ON COMMIT DROP"
+        )
+        command = "COPY nearer_stage (n, id, metadata, embedding) FROM STDIN (FORMAT binary)"
+        with connection.cursor().copy(command) as copy:
+            for piece in _copy_rows(change, numbered=True):
+                copy.write(piece)
+        connection.execute(
+            f"INSERT INTO {self.name} (id, metadata, embedding) SELECT id, metadata, embedding FROM nearer_stage "
+            f"ORDER BY n ON CONFLICT (id) DO UPDATE SET metadata = EXCLUDED.metadata, "
+            f"embedding = EXCLUDED.embedding, position = EXCLUDED.position"
+        )
+
+    def _candidates(self, queries: Floats, fetch: int, where: Metadata | None) -> list[Candidates]:
+        condition, values = _condition(where)
+        order = f"ORDER BY embedding {self._operator} %b::vector LIMIT {int(fetch)}"
+        command = f"SELECT id, position, metadata, embedding FROM {self.name} {condition} {order}"
+        if isinstance(self.kind, Exact):
+            # Sorting all rows costs by their width: sort their places, and fetch the few that are wanted.
+            command = (
+                f"SELECT id, position, metadata, embedding FROM {self.name} WHERE ctid = ANY(ARRAY("
+                f"SELECT ctid FROM {self.name} {condition} {order}))"
+            )
+
+        def work(connection: Any) -> list[Candidates]:
+            self._prepare(connection, fetch)
+            found = self._ask(connection, command, values, queries)
+            short = [number for number, rows in enumerate(found) if len(rows) < fetch]
+            if short and not isinstance(self.kind, Exact):
+                # An approximate scan may end early; whether it did, only an exact one knows.
+                with connection.transaction():
+                    connection.execute("SET LOCAL enable_indexscan = off")
+                    again = self._ask(connection, command, values, queries[short])
+                for number, rows in zip(short, again, strict=True):
+                    found[number] = rows
+            names = self._as_ids([row[0] for rows in found for row in rows], connection)
+            answers, at = [], 0
+            for rows in found:
+                vectors = np.array([row[3] for row in rows], dtype=np.float32).reshape(len(rows), self.dimension)
+                answers.append(
+                    Candidates(
+                        names[at : at + len(rows)],
+                        [row[2] for row in rows],
+                        [row[1] for row in rows],
+                        vectors,
+                        len(rows) >= fetch,
+                    )
+                )
+                at += len(rows)
+            return answers
+
+        return self._run(work, atomic=False) if len(queries) else []
+
+    def _ask(self, connection: Any, command: str, values: list[Any], queries: Floats) -> list[list[Any]]:
+        """One round trip for all queries."""
+        if len(queries) == 1:
+            cursor = connection.cursor(binary=True)
+            return [cursor.execute(command, [*values, Vector(queries[0])], prepare=True).fetchall()]
+        cursors = []
+        with connection.pipeline():
+            for query in queries:
+                cursor = connection.cursor(binary=True)
+                cursor.execute(command, [*values, Vector(query)], prepare=True)
+                cursors.append(cursor)
+        return [cursor.fetchall() for cursor in cursors]
+
+    def _prepare(self, connection: Any, fetch: int) -> None:
+        """The settings of an approximate scan, when they have to change."""
+        if isinstance(self.kind, HNSW):
+            width = min(1000, max(self.kind.search_width, fetch))
+            if width != self._width:
+                connection.execute(f"SET hnsw.ef_search = {width}")
+                self._width = width
+
+    def _known(self, ids: Sequence[Id], connection: Any = None) -> set[Id]:
+        def work(connection: Any) -> set[Id]:
+            rows = connection.execute(
+                f"SELECT id FROM {self.name} WHERE id = ANY(%s)", [[str(one) for one in ids]]
+            ).fetchall()
+            return set(self._as_ids([row[0] for row in rows], connection))
+
+        return self._run(work) if connection is None else work(connection)
+
+    def _rows_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
+        def work(connection: Any) -> dict[Id, Any]:
+            cursor = connection.cursor(binary=True)
+            rows = cursor.execute(
+                f"SELECT id, embedding FROM {self.name} WHERE id = ANY(%s)", [[str(one) for one in ids]]
+            ).fetchall()
+            return dict(
+                zip(self._as_ids([row[0] for row in rows], connection), [row[1] for row in rows], strict=True)
+            )
+
+        return self._run(work)
+
+    def _as_ids(self, texts: list[str], connection: Any) -> list[Id]:
+        if not texts:
+            return []
+        if self._ids is None:
+            about = _about(connection, self.name) or {"ids": None}
+            self._ids = about["ids"]
+        return [int(text) for text in texts] if self._ids == "numbers" else list(texts)
+
+    _ids: str | None = None
+
+    def _run(self, work: Callable[[Any], T], *, atomic: bool = True) -> T:
+        """Do something in one transaction, over a new connection if the last one was lost."""
+        if self._closed:
+            raise ParameterError(f"The index {self.name!r} must be open, it was closed.")
+        with self._one_at_a_time, _told(self.name):
+            if self._connection.closed:
+                self._connection = connect(self._address, self.name)
+                self._width = 0
+            if not atomic:
+                return work(self._connection)
+            with self._connection.transaction():
+                return work(self._connection)
+
+
+class Vector:
+    """A row as pgvector reads it."""
+
+    def __init__(self, row: Floats) -> None:
+        self.data = vector_bytes(row)
+
+
+def vector_bytes(row: Floats) -> bytes:
+    """Its binary form: the length, nothing, and the numbers, all with the high byte first."""
+    return struct.pack(">HH", len(row), 0) + row.astype(">f4").tobytes()
+
+
+def split_address(url: str) -> tuple[str, str]:
+    """The address without the table, and the table."""
+    parts = urlsplit(url)
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    table = dict(options).get("table", "nearer")
+    if not TABLE.match(table):
+        raise ParameterError(f"`table` must be small letters, digits and '_' (at most 51), got {table!r}.")
+    rest = urlencode([(key, value) for key, value in options if key != "table"], safe="/")
+    return urlunsplit(parts._replace(query=rest)), table
+
+
+def connect(address: str, table: str) -> Any:
+    """A connection that knows vectors; the address, which may hold a password, stays out of the error."""
+    psycopg = load_psycopg()
+    try:
+        connection = psycopg.connect(address, autocommit=True, connect_timeout=10)
+    except psycopg.ProgrammingError as error:
+        raise ParameterError("The address must be postgresql://user@host/base?table=name.") from error
+    except psycopg.OperationalError as error:
+        raise lost("PostgreSQL", table, error) from error
+    found = connection.execute("SELECT oid FROM pg_type WHERE typname = 'vector'").fetchone()
+    if found is None:
+        try:
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        except psycopg.Error as error:
+            connection.close()
+            raise MissingDataError(
+                f"PostgreSQL must have the extension pgvector, 0.8 or newer: {error.diag.message_primary}. "
+                f"Install it."
+            ) from error
+        found = connection.execute("SELECT oid FROM pg_type WHERE typname = 'vector'").fetchone()
+    try:
+        _check_version(connection)
+    except BaseException:
+        connection.close()
+        raise
+    _register(psycopg, connection, found[0])
+    # Filtered scans go on until they have enough.
+    for setting in ("hnsw.iterative_scan = strict_order", "hnsw.max_scan_tuples = 2147483647"):
+        connection.execute(f"SET {setting}")
+    return connection
+
+
+def _register(psycopg: Any, connection: Any, oid: int) -> None:
+    class Read(psycopg.adapt.Loader):  # type: ignore[misc]
+        format = psycopg.pq.Format.BINARY
+
+        def load(self, data: Any) -> Any:
+            return np.frombuffer(data, dtype=">f4", offset=4)
+
+    class Write(psycopg.adapt.Dumper):  # type: ignore[misc]
+        format = psycopg.pq.Format.BINARY
+
+        def dump(self, value: Vector) -> bytes:
+            return value.data
+
+    Write.oid = oid
+    connection.adapters.register_loader(oid, Read)
+    connection.adapters.register_dumper(Vector, Write)
+
+
+def _check_version(connection: Any) -> None:
+    found = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()[0]
+    if tuple(int(part) for part in re.findall(r"\d+", found)[:2]) < MINIMUM:
+        raise MissingDataError(
+            f"pgvector must be {'.'.join(map(str, MINIMUM))} or newer, got {found}: older ones return fewer than k "
+            f"items from a filtered search. Update it (ALTER EXTENSION vector UPDATE)."
+        )
+
+
+def _about(connection: Any, table: str) -> dict[str, Any] | None:
+    if connection.execute("SELECT to_regclass('nearer_indexes')").fetchone()[0] is None:
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS nearer_indexes (name text PRIMARY KEY, about jsonb NOT NULL)"
+        )
+    found = connection.execute("SELECT about FROM nearer_indexes WHERE name = %s", [table]).fetchone()
+    there = connection.execute("SELECT to_regclass(%s)", [table]).fetchone()[0] is not None
+    if found is None:
+        if there:
+            raise CorruptFileError(f"The table {table!r} is not one that nearer made. Choose another name.")
+        return None
+    if not there:
+        raise CorruptFileError(f"The table {table!r} of the index has gone. Take it from a backup.")
+    return dict(found[0])
+
+
+def _create(
+    connection: Any,
+    table: str,
+    dimension: int,
+    similarity: Similarity,
+    kind: Kind | None,
+    fingerprint: str | None,
+) -> dict[str, Any]:
+    size = check_int(dimension, "dimension", maximum=WIDEST)
+    chosen = Exact() if kind is None else kind
+    if not isinstance(chosen, Exact | HNSW):
+        raise ParameterError(f"`kind` must be Exact() or HNSW(...) for PostgreSQL, got {chosen!r}.")
+    about = {
+        "dimension": size,
+        "similarity": similarity,
+        "fingerprint": fingerprint,
+        "kind": type(chosen).__name__,
+        "settings": asdict(chosen),
+        "ids": None,
+        "next_id": 0,
+    }
+    with connection.transaction():
+        connection.execute(
+            f'CREATE TABLE {table} (id text COLLATE "C" PRIMARY KEY, '
+            f"position bigint GENERATED BY DEFAULT AS IDENTITY, "
+            f"metadata jsonb NOT NULL, embedding vector({size}) NOT NULL)"
+        )
+        connection.execute(f"CREATE INDEX ON {table} USING gin (metadata jsonb_path_ops)")
+        if isinstance(chosen, HNSW):
+            width = min(1000, max(chosen.build_width, 2 * chosen.neighbors))
+            connection.execute(
+                f"CREATE INDEX ON {table} USING hnsw (embedding {OPERATORS[similarity][1]}) "
+                f"WITH (m = {min(100, chosen.neighbors)}, ef_construction = {width})"
+            )
+        connection.execute("INSERT INTO nearer_indexes (name, about) VALUES (%s, %s)", [table, json.dumps(about)])
+    return about
+
+
+def _condition(where: Metadata | None) -> tuple[str, list[Any]]:
+    """A condition that the index of the column serves, and the same by equality: a list contains a shorter one."""
+    if not where:
+        return "", []
+    parts, values = ["metadata @> %s::jsonb"], [json.dumps(where)]
+    for key, value in where.items():
+        parts.append("metadata -> %s::text = %s::jsonb")
+        values += [key, json.dumps(value)]
+    return "WHERE " + " AND ".join(parts), values
+
+
+def _copy_rows(change: Change, *, numbered: bool) -> Iterator[bytes]:
+    """The items in PostgreSQL's binary COPY format."""
+    yield START
+    size = change.rows.shape[1]
+    head = struct.pack(">h", 4 if numbered else 3)
+    vector_head = struct.pack(">iHH", 4 + 4 * size, size, 0)
+    numbers = change.rows.astype(">f4")
+    pieces: list[bytes] = []
+    for number, (one, note) in enumerate(zip(change.ids, change.metadata, strict=True)):
+        name = str(one).encode()
+        text = b"\x01" + (json.dumps(note, ensure_ascii=False).encode() if note else b"{}")
+        pieces += [head, struct.pack(">iq", 8, number)] if numbered else [head]
+        pieces += [struct.pack(">i", len(name)), name, struct.pack(">i", len(text)), text]
+        pieces += [vector_head, numbers[number].tobytes()]
+        if number % 1000 == 999:
+            yield b"".join(pieces)
+            pieces = []
+    yield b"".join(pieces) + struct.pack(">h", -1)
+
+
+@contextmanager
+def _told(table: str) -> Iterator[None]:
+    """What the engine refuses, in our words."""
+    psycopg = load_psycopg()
+    try:
+        yield
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise lost("PostgreSQL", table, error) from error
+    except psycopg.errors.UniqueViolation:
+        raise
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise ParameterError(
+            f"The user must be allowed to change {table!r}: {error.diag.message_primary}. Ask for it."
+        ) from error
+    except psycopg.DataError as error:
+        raise ParameterError(
+            f"PostgreSQL does not take this: {error.diag.message_primary or error}. Ids and metadata must not hold "
+            f"the character 0."
+        ) from error

@@ -1,0 +1,211 @@
+"""What the engines behind a connection share: the same checks, similarities and order as an index in memory.
+
+An engine finds candidates, a few more than k, in its own single-precision arithmetic. Their similarities are
+computed again in double precision from the rows that come with them, and equal ones are ordered by when they were
+inserted. Where the last candidate is as near as the k-th could be, more are fetched, so that ties are never cut by
+accident.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearer._checks import check_int
+from nearer._validation import as_matrix
+from nearer.exceptions import LostWorkerError, ParameterError
+from nearer.index._exact import Floats, Similarity, best_first, similarities
+from nearer.index._index import SearchResult
+from nearer.index._items import Id, Items, Metadata, _as_json, as_ids
+from nearer.index._kinds import Kind
+from nearer.index._rows import Change, checked_lengths, kept_rows
+
+__all__ = ["Candidates", "RemoteIndex"]
+
+ROUNDING = 2.0**-24
+
+
+class Candidates(NamedTuple):
+    """What an engine found for one query, in any order: `more` tells whether it may have left something out."""
+
+    ids: list[Id]
+    metadata: list[Metadata]
+    order: list[int]
+    rows: Floats
+    more: bool
+
+
+class RemoteIndex(ABC):
+    """An index in an engine; one connection, used by one thread at a time."""
+
+    def __init__(
+        self, name: str, dimension: int, similarity: Similarity, kind: Kind, fingerprint: str | None
+    ) -> None:
+        self.name = name
+        self.dimension = dimension
+        self.similarity: Similarity = similarity
+        self.kind = kind
+        self.fingerprint = fingerprint
+        self._one_at_a_time = threading.RLock()
+
+    def __repr__(self) -> str:
+        kind = f"{len(self):,} × {self.dimension}, {self.similarity}, {self.kind}"
+        return f"{type(self).__name__}({self.name}, {kind})"
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def __contains__(self, one: object) -> bool:
+        return isinstance(one, int | str) and not isinstance(one, bool) and bool(self._known([one]))
+
+    def __enter__(self) -> RemoteIndex:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
+        """As `Index.search`: the k most similar items of each query, equal ones in order of insertion."""
+        wanted = check_int(k, "k")
+        rows = self._kept(as_matrix(queries, "queries", columns=self.dimension, minimum_rows=0), "queries")
+        condition = as_condition(where)
+        answers: list[tuple[Candidates, Floats, Any]] = []
+        with self._one_at_a_time:
+            # Two more tell whether the border cuts through a tie; more would only have to be sent.
+            fetch = wanted + 2 + wanted // 8
+            for query, found in zip(rows, self._candidates(rows, fetch, condition), strict=True):
+                number = fetch
+                values, places = self._ranked(query, found)
+                while found.more and self._is_cut(query, found.rows, values, wanted):
+                    number *= 8
+                    found = next(iter(self._candidates(query[None], number, condition)))
+                    values, places = self._ranked(query, found)
+                answers.append((found, values[:wanted], places[:wanted]))
+        ids = [[found.ids[place] for place in places] for found, _, places in answers]
+        width = len(ids[0]) if ids else 0
+        named = bool(width) and isinstance(ids[0][0], str)
+        table: Any = np.empty((len(rows), width), dtype=object if named else np.int64)
+        values_found = np.empty((len(rows), width), dtype=np.float32)
+        for number, (row, (_, values, _)) in enumerate(zip(ids, answers, strict=True)):
+            table[number], values_found[number] = row, values
+        notes = [[found.metadata[place] for place in places] for found, _, places in answers]
+        return SearchResult(table, values_found, notes, self.similarity)
+
+    def embeddings(self, ids: Any) -> Tensor:
+        """The stored rows of known items, (n, dimension)."""
+        wanted = as_ids(ids, "ids")
+        with self._one_at_a_time:
+            found = self._rows_of(wanted)
+        _check_known(wanted, found)
+        rows = np.array([found[one] for one in wanted], dtype=np.float32).reshape(len(wanted), self.dimension)
+        return torch.from_numpy(rows)
+
+    def _change(
+        self, embeddings: Any, ids: Any, metadata: Any, *, next_id: int, named: bool | None, replacing: bool = False
+    ) -> Change:
+        """Checked items; known ids are left to the engine, which must refuse or replace them in one step."""
+        rows = as_matrix(embeddings, "embeddings", columns=self.dimension, minimum_rows=0)
+        if replacing and ids is None:
+            raise ParameterError("`ids` must be given: upsert replaces the items that have them.")
+        items = Items()
+        items.next_id = next_id
+        if named is not None:
+            items.ids = ["" if named else 0]  # of which kind the ids of the engine are
+        fresh, notes = items.checked(len(rows), ids, metadata)
+        return Change(fresh, notes, self._kept(rows, "embeddings"), np.zeros(self.dimension, dtype=np.float32))
+
+    def _kept(self, rows: Tensor, name: str) -> Floats:
+        given = rows.detach().cpu().numpy()
+        lengths = checked_lengths(given, self.similarity, name)
+        return kept_rows(given, lengths, self.similarity, np.zeros(self.dimension, dtype=np.float32))
+
+    def _ranked(self, query: Floats, found: Candidates) -> tuple[Floats, list[int]]:
+        if not found.ids:
+            return np.empty(0, dtype=np.float32), []
+        values = similarities(query[None], found.rows, np.arange(len(found.ids))[None], similarity=self.similarity)
+        order = np.array([found.order], dtype=np.int64)
+        ranked, inserted = best_first(values, order)
+        place = {number: at for at, number in enumerate(found.order)}
+        return ranked[0], [place[number] for number in inserted[0].tolist()]
+
+    def _is_cut(self, query: Floats, rows: Floats, values: Floats, k: int) -> bool:
+        """Whether something that the engine left out could belong to the first k."""
+        if len(values) < k:
+            return True
+        length = float(np.linalg.norm(query.astype(np.float64)))
+        kth, last = float(values[k - 1]), float(values[-1])
+        slack = 4 * (self.dimension + 8) * ROUNDING
+        if self.similarity == "euclidean":
+            return last**2 <= kth**2 + slack * (2 * length - kth) ** 2
+        longest = float(np.sqrt(np.einsum("nd,nd->n", rows, rows, dtype=np.float64).max()))
+        return last >= kth - slack * length * longest
+
+    @abstractmethod
+    def add(self, embeddings: Any, ids: Any = None, metadata: Any = None) -> list[Id]:
+        """As `Index.add`."""
+
+    @abstractmethod
+    def upsert(self, embeddings: Any, ids: Any, metadata: Any = None) -> list[Id]:
+        """As `Index.upsert`."""
+
+    @abstractmethod
+    def remove(self, ids: Any) -> int:
+        """As `Index.remove`."""
+
+    @abstractmethod
+    def count(self, where: Mapping[str, Any] | None = None) -> int:
+        """As `Index.count`."""
+
+    @property
+    @abstractmethod
+    def ids(self) -> list[Id]:
+        """All ids, in order of insertion."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the connection back."""
+
+    @abstractmethod
+    def _candidates(self, queries: Floats, fetch: int, where: Metadata | None) -> list[Candidates]:
+        """About `fetch` nearest items of each query, or all that there are."""
+
+    @abstractmethod
+    def _known(self, ids: Sequence[Id]) -> set[Id]:
+        """Which of these ids are there."""
+
+    @abstractmethod
+    def _rows_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
+        """The rows of these ids, as far as they are there."""
+
+
+def as_condition(where: Mapping[str, Any] | None) -> Metadata | None:
+    """A checked condition on metadata."""
+    if where is None:
+        return None
+    if not isinstance(where, Mapping):
+        raise ParameterError(f"`where` must be a dictionary of metadata values, got {type(where).__name__}.")
+    return {str(key): _as_json(value, f"where[{key!r}]") for key, value in where.items()}
+
+
+def _check_known(wanted: Sequence[Id], found: Any) -> None:
+    for one in wanted:
+        if one not in found:
+            raise ParameterError(f"`ids` must be in the index, {one!r} is not.")
+
+
+def lost(engine: str, name: str, error: BaseException) -> LostWorkerError:
+    """The error for an engine that does not answer; it may be asked again."""
+    reason = " ".join(str(error).split())[:200].rstrip(". ")
+    return LostWorkerError(
+        f"{engine} must answer for the index {name!r}, and does not: {reason}. What was confirmed is there; look "
+        f"whether the engine runs, and repeat the call (an upsert can be repeated)."
+    )

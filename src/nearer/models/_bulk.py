@@ -1,0 +1,229 @@
+"""Embedding more than fits: rows are read, embedded and written part by part, and a killed run goes on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer._checks import check_int
+from nearer.datasets import Dataset, Split
+from nearer.datasets._anything import _shown
+from nearer.datasets._frame import Frame
+from nearer.datasets._streams import Stream, open_stream
+from nearer.exceptions import NotFiniteError, ParameterError
+from nearer.models._encoded import encode_dataset
+from nearer.models._model import Model, item_metadata
+from nearer.models._sinks import FILES, Journey, Part, sink_for
+
+__all__ = ["Embedded", "embed_stream"]
+
+Floats = NDArray[np.float32]
+PART = 1 << 14
+PHOTOS = 256
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What a run has done: rows in all, rows that an earlier run had done, dimensions, and where they are."""
+
+    rows: int
+    earlier: int
+    dimensions: int
+    out: str
+
+
+def embed_stream(
+    model: Model,
+    data: Any,
+    out: str | os.PathLike[str],
+    *,
+    batch_size: int | None = None,
+    kind: Any = None,
+    labels: Any = None,
+    progress: bool = False,
+) -> Embedded:
+    """Embed rows part by part into a file or an index, with memory for one part.
+
+    A run that was killed goes on where it was when it is called again with the same arguments; no row is written
+    twice. What it has so far is in the folder `<out>.partial` (for an engine, in the working folder).
+
+    Args:
+        model: the model.
+        data: a CSV, TSV, Parquet or .npy file, a folder of Parquet files or of photos, a folder that
+            `Dataset.save_to_disk` of Hugging Face wrote, or such a data set itself.
+        out: a file (.parquet, .npy, .csv), the folder of an index, or a URL that `nearer.index.open_index` takes.
+        batch_size: rows in a part; by default 16,384, and 256 photos.
+        kind: of a new index; None chooses by size.
+        labels: the label columns of a table, kept as metadata.
+        progress: show a bar with the time left on standard error.
+
+    >>> import tempfile
+    >>> from nearer.geometry import Mahalanobis
+    >>> from nearer.models._model import Inputs
+    >>> model = Model(Mahalanobis.from_factor([[2.0]]), Inputs("features", size=(1,)), method="by hand")
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> np.save(folder / "rows.npy", np.array([[1.0], [3.0]]))
+    >>> embed_stream(model, folder / "rows.npy", folder / "out.npy").rows
+    2
+    >>> np.load(folder / "out.npy").tolist()
+    [[2.0], [6.0]]
+    """
+    target = os.fspath(out)
+    stream = open_stream(data)
+    size = check_int(batch_size if batch_size is not None else PHOTOS if stream.root else PART, "batch_size")
+    to_file = "://" not in target and Path(target).suffix.lower() in FILES
+    work = work_folder(target)
+    about = {"data": stream.fingerprint, "model": model.fingerprint, "out": _without_secret(target), "part": size}
+    if to_file and Path(target).exists():
+        raise ParameterError(f"`{target}` must not exist yet. Choose another name, or delete it.")
+    index = None if to_file else _open(model, target, kind, fresh=not (work / "progress.json").exists())
+    journey = Journey(work, about)
+    sink = sink_for(target, work, index=index)
+    try:
+        journey.open()
+    except BaseException:
+        if index is not None:
+            index.close()
+        raise
+    sink.reopen(journey.mark)
+    try:
+        earlier, done, width = journey.rows, journey.rows, 0
+        with _bar(stream, done, progress) as step:
+            for part in _parts(model, stream, done, size, labels):
+                sink.put(part)
+                done += len(part.embeddings)
+                width = part.embeddings.shape[1]
+                journey.save(done, sink.commit())
+                step(len(part.embeddings))
+        sink.finish()
+    except BaseException:
+        sink.abandon()
+        raise
+    journey.close()
+    return Embedded(done, earlier, width or dimension_of(model), target)
+
+
+def work_folder(target: str) -> Path:
+    """Where an unfinished run keeps what it has."""
+    if "://" in target:
+        plain = "".join(letter if letter.isalnum() else "-" for letter in _without_secret(target))
+        return Path(f"{plain.strip('-')}.partial")
+    return Path(f"{target.rstrip('/')}.partial")
+
+
+def _without_secret(target: str) -> str:
+    """A URL without user and password: it is written to disk."""
+    scheme, found, rest = target.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}" if found else target
+
+
+def _open(model: Model, target: str, kind: Any, *, fresh: bool) -> Any:
+    from nearer.index import open_index
+
+    index = open_index(target, dimension=dimension_of(model), kind=kind, fingerprint=model.fingerprint)
+    if fresh and index.count():
+        index.close()
+        raise ParameterError(f"`{_without_secret(target)}` must be a new index, it has items already.")
+    return index
+
+
+def dimension_of(model: Model) -> int:
+    """The length of an embedding."""
+    width: int = model.transform(np.zeros((1, *model.inputs.size), np.float32)).shape[1]
+    return width
+
+
+def _parts(model: Model, stream: Stream, start: int, size: int, labels: Any) -> Iterator[Part]:
+    for rows in stream.parts(start, size):
+        try:
+            part = embed_part(model, rows, start, root=stream.root, labels=labels)
+        except NotFiniteError as error:
+            raise NotFiniteError(f"In the rows from {start:,} on: {error}") from error
+        yield part
+        start += len(part.embeddings)
+
+
+def embed_part(
+    model: Model,
+    rows: Any,
+    start: int,
+    *,
+    root: Path | None = None,
+    labels: Any = None,
+    side: Literal["queries", "database"] = "database",
+) -> Part:
+    """The embeddings of one part of a stream, with ids and metadata where the data has them.
+
+    What is streamed will be searched in: an asymmetric model uses its database map.
+    """
+    inputs = model.inputs
+    if isinstance(rows, np.ndarray):
+        if rows.dtype.kind == "f" and not np.isfinite(rows).all():
+            if inputs.cleaning is None:
+                raise NotFiniteError("Rows must be finite, got NaN or infinity. Impute or drop them.")
+            return Part(start, model.embed(inputs.read(rows), side=side), None, None)
+        return Part(start, model.transform(rows.astype(np.float32), side=side), None, None)
+    if isinstance(rows, Frame):
+        data = _read_table(model, rows, labels)
+    else:
+        data = _read_photos(model, rows, root)
+    ids = data.all.extra.get("id")
+    return Part(start, model.embed(data, side=side), None if ids is None else ids.tolist(), item_metadata(data))
+
+
+def _read_table(model: Model, frame: Frame, labels: Any) -> Dataset:
+    inputs = model.inputs
+    if inputs.encoder is None or inputs.text is None:
+        return inputs.read(frame, labels)
+    # Texts: their encoder takes them as a list; what stands beside them goes along.
+    texts = [text if text is not None else "" for text in frame[inputs.text].values]
+    data = inputs.read(texts)
+    part = data.all
+    extra = {name: _shown(frame[name]) for name in inputs.keep if name in frame.columns}
+    if inputs.ids in frame.columns:
+        extra["id"] = _shown(frame[str(inputs.ids)])
+    return Dataset(data.source, {"all": Split(part.x, part.y, {**part.extra, **extra})}, encoder=data.encoder)
+
+
+def _read_photos(model: Model, files: list[Path], root: Path | None) -> Dataset:
+    """Photos of one part; the folder that one is in is its class, as `nearer.fit` sees it."""
+    assert root is not None
+    names = [file.relative_to(root) for file in files]
+    folders = {entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")}
+    depth = 1 if folders == {"train", "test"} else 0
+    found = [name.parts[depth] if len(name.parts) > depth + 1 else None for name in names]
+    classes = tuple(sorted({one for one in found if one is not None}))
+    code = {name: place for place, name in enumerate(classes)}
+    y = np.array([-1 if one is None else code[one] for one in found])
+    split = Split(np.array([name.as_posix() for name in names]), y, root=root)
+    data = Dataset(_source(root), {"all": split}, classes)
+    return data if model.inputs.encoder is None else encode_dataset(data, model.inputs.encoder, progress=False)
+
+
+def _source(root: Path) -> Any:
+    from nearer.datasets._source import Source
+
+    return Source(root.name, f"your {root.name}", "-", "your own", "-")
+
+
+@contextmanager
+def _bar(stream: Stream, done: int, shown: bool) -> Iterator[Any]:
+    """A bar with the rows a second and the time left."""
+    if not shown:
+        yield lambda rows: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    with Progress(*columns, console=Console(file=sys.stderr)) as bar:
+        task = bar.add_task(f"embedding {stream.name}", total=stream.rows, completed=done)
+        yield lambda rows: bar.advance(task, rows)

@@ -1,0 +1,137 @@
+"""One contract for every index: memory, folder, PostgreSQL and Milvus give the same ids, scores and order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from nearer.exceptions import MissingDataError, NotFiniteError, ParameterError, ShapeError
+from nearer.index import Index
+
+Floats = NDArray[np.float32]
+D = 6
+
+
+def rows(n: int, seed: int = 0) -> Floats:
+    """Few different values, so that nearly every search has ties, also at the border of the first k."""
+    points = np.random.default_rng(seed).integers(-1, 2, size=(n, D)).astype(np.float32)
+    points[:, 0] += 0.5
+    return points
+
+
+QUERIES = np.concatenate([rows(4), np.random.default_rng(3).normal(size=(4, D)).astype(np.float32)])
+
+
+def agree(index: Any, memory: Index, k: int = 9) -> None:
+    assert len(index) == len(memory)
+    assert index.ids == memory.ids
+    for where in (None, {"n": 1}, {"odd": True}, {"n": 2, "odd": False}, {"name": "ä'\"1"}, {"n": 99}):
+        assert index.count(where) == memory.count(where)
+        found, expected = index.search(QUERIES, k=k, where=where), memory.search(QUERIES, k=k, where=where)
+        assert found.ids.tolist() == expected.ids.tolist()
+        assert found.similarities.tolist() == expected.similarities.tolist()
+        assert found.distances.tolist() == expected.distances.tolist()
+        assert found.metadata == expected.metadata
+    some = memory.ids[::7]
+    assert index.embeddings(some).tolist() == memory.embeddings(some).tolist()
+
+
+@pytest.mark.parametrize("similarity", ["euclidean", "cosine", "dot"])
+def test_the_same_answers_as_exact_search(start: Callable[..., Any], similarity: Any) -> None:
+    memory = Index(D, similarity=similarity)
+    notes = [{"n": n % 3, "odd": n % 2 == 1, "name": f"ä'\"{n}", "list": [n, {"x": None}]} for n in range(150)]
+    with start(D, similarity=similarity) as index:
+        assert index.search(QUERIES, k=3).ids.shape == (len(QUERIES), 0)
+        for one in (index, memory):
+            assert one.add(rows(150), ids=[f"ä{n}" for n in range(150)], metadata=notes)[3] == "ä3"
+            assert one.remove(["ä5", "ä9", "ä5"]) == 2
+            one.upsert(rows(30, seed=1), [f"ä{n}" for n in range(20, 50)], notes[:30])
+            one.upsert(rows(3, seed=2), ["ä5", "new 1", "new 2"])
+            assert one.add(np.empty((0, D)), ids=[]) == []
+        agree(index, memory)
+        assert "ä5" in index
+        assert "ä9" not in index
+        assert index.similarity == similarity
+        assert index.dimension == D
+        assert index.search(np.empty((0, D)), k=3).ids.shape[0] == 0
+
+
+def test_numbers_are_given_out_once(start: Callable[..., Any]) -> None:
+    memory = Index(D)
+    with start(D) as index:
+        for one in (index, memory):
+            assert one.add(rows(4)) == [0, 1, 2, 3]
+            one.remove([3])
+            assert one.add(rows(1, seed=1)) == [4]
+            one.add(rows(1, seed=2), ids=[-7])
+            one.upsert(rows(1, seed=3), [100])
+            assert one.add(rows(2, seed=4)) == [101, 102]
+        agree(index, memory)
+        assert index.search(QUERIES, k=2).ids.dtype == np.int64
+
+
+def test_bad_input_changes_nothing(start: Callable[..., Any]) -> None:
+    with start(D) as index:
+        index.add(rows(5), ids=list("abcde"))
+        wrong: list[tuple[Callable[[], object], type[Exception], str]] = [
+            (lambda: index.add(rows(2)[:, :3], ids=["x", "y"]), ShapeError, "must have 6 columns, got 3"),
+            (lambda: index.search(rows(2)[:, :3]), ShapeError, "must have 6 columns, got 3"),
+            (lambda: index.add(rows(2) * np.nan, ids=["x", "y"]), NotFiniteError, "must be finite"),
+            (lambda: index.search(rows(2) * np.nan), NotFiniteError, "must be finite"),
+            (lambda: index.add(rows(2), ids=["x", "a"]), ParameterError, "'a' is already in the index"),
+            (lambda: index.add(rows(2), ids=["x", "x"]), ParameterError, "'x' comes twice"),
+            (lambda: index.upsert(rows(2), ["x", "x"]), ParameterError, "'x' comes twice"),
+            (lambda: index.upsert(rows(2), None), ParameterError, "`ids` must be given"),
+            (lambda: index.add(rows(2)), ParameterError, "cannot be numbered on"),
+            (lambda: index.add(rows(1), ids=[3]), ParameterError, "must be text like those already"),
+            (lambda: index.add(rows(1), ids=["x", "y"]), ShapeError, "one entry for each of the 1 rows"),
+            (lambda: index.remove(["a", "unknown"]), ParameterError, "'unknown' is not"),
+            (lambda: index.embeddings(["unknown"]), ParameterError, "'unknown' is not"),
+            (lambda: index.search(rows(1), k=0), ParameterError, "`k` must be"),
+            (lambda: index.search(rows(1), where=[1]), ParameterError, "`where` must be a dictionary"),
+            (lambda: index.add(rows(1), ids=["x"], metadata=[{"a": {1}}]), ParameterError, "must be JSON"),
+        ]
+        for call, kind, message in wrong:
+            with pytest.raises(kind, match=message):
+                call()
+            assert index.ids == list("abcde")
+
+
+def test_it_is_there_after_opening_it_again(start: Callable[..., Any], engine: str) -> None:
+    if engine != "memory":
+        with pytest.raises(MissingDataError, match="Pass `dimension` to make one"):
+            start()
+    memory = Index(D)
+    with start(D, fingerprint="model one") as index:
+        for one in (index, memory):
+            one.add(rows(40), metadata={"n": [n % 3 for n in range(40)]})
+    with start(fingerprint="model one") as index:
+        assert index.fingerprint == "model one"
+        agree(index, memory)
+        for one in (index, memory):
+            assert one.add(rows(1)) == [40]
+        agree(index, memory)
+    if engine == "memory":
+        return
+    with pytest.raises(ParameterError, match="embeddings of another model"):
+        start(fingerprint="model two")
+    with pytest.raises(ParameterError, match="`similarity` must be 'euclidean'"):
+        start(similarity="dot")
+    with pytest.raises(ShapeError, match="`dimension` must be 6"):
+        start(7)
+    with pytest.raises(ParameterError, match="it was closed"):
+        index.add(rows(1))
+
+
+def test_a_repeated_upsert_makes_no_duplicates(start: Callable[..., Any]) -> None:
+    memory = Index(D)
+    with start(D) as index:
+        for one in (index, memory):
+            one.add(rows(30))
+            for _ in range(3):
+                one.upsert(rows(20, seed=5), range(20, 40), metadata={"n": [1] * 20})
+        agree(index, memory)
