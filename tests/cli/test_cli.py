@@ -29,6 +29,7 @@ COMMANDS = [
     "calibrate",
     "serve",
     "same",
+    "ask",
     "export",
     "reproduce",
     "methods",

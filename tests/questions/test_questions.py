@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+from nearer.cli import app
 from nearer.estimators import Euclidean
 from nearer.exceptions import NearerError, ParameterError, ShapeError
 from nearer.questions import suggest_items, suggest_pairs
@@ -157,3 +163,35 @@ def test_the_table_reads_mean_curves() -> None:
     shown = lines([row("random", 0, [0.1, 0.2, 0.3]), row("influence", 0, [0.1, 0.4, 0.5])])
     assert shown[1][:3] == ("digits", "influence", 1)
     assert shown[1][-2:] == ("80", "140")
+
+
+def test_questions_in_a_terminal(tmp_path: Path) -> None:
+    x, y = crowds(3, 12)
+    table = pd.DataFrame(x, columns=list("abcd")).assign(record=[f"r{row}" for row in range(len(y))], kind="")
+    table.loc[0, "kind"] = "zero"
+    table.to_csv(tmp_path / "data.csv", index=False)
+    run = CliRunner().invoke
+    where = ["ask", str(tmp_path / "data.csv"), "--id", "record"]
+    listed = run(app, [*where, "-l", "kind", "-n", "2", "--json"])
+    assert len(json.loads(listed.output)["questions"]) == 2
+    out = str(tmp_path / "answers.csv")
+    talk = run(app, [*where, "-l", "kind", "-n", "2", "-o", out], input="one\n\ntwo\nq\n")
+    assert talk.exit_code == 0, talk.output
+    assert "Known classes: zero" in talk.output
+    rows = list(csv.reader((tmp_path / "answers.csv").read_text().splitlines()))
+    assert rows[0] == ["row", "class"]
+    assert [row[1] for row in rows[1:]] == ["one", "two"]
+    assert len({row[0] for row in rows[1:]}) == 2
+    again = run(app, [*where, "-l", "kind", "-o", out])
+    assert again.exit_code == 1
+    assert "must not exist" in again.output
+    pairs = str(tmp_path / "pairs.csv")
+    table.drop(columns="kind").to_csv(tmp_path / "plain.csv", index=False)
+    where[1] = str(tmp_path / "plain.csv")
+    talk = run(app, [*where, "--pairs", "-o", pairs], input="y\nmaybe\nn\nq\n")
+    assert talk.exit_code == 0, talk.output
+    assert "Not understood" in talk.output
+    assert [row[2] for row in csv.reader((tmp_path / "pairs.csv").read_text().splitlines())] == ["same", "1", "0"]
+    # What was answered can be learned from.
+    fitted = run(app, ["fit", where[1], "--id", "record", "--pairs", pairs, "-o", str(tmp_path / "model"), "-q"])
+    assert "near and far" in fitted.output

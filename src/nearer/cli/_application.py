@@ -475,6 +475,50 @@ def same(
 
 
 @app.command()
+def ask(
+    data: Data,
+    label: Label = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="Compare under this model. [scaled columns]")
+    ] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="The column that names each row.")] = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="Questions in a batch; then it looks again.")] = 20,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Ask whether two rows are the same.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The .csv file for the answers.")] = Path("answers.csv"),
+    only_list: Annotated[bool, typer.Option("--list", help="Print the questions and leave.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Ask about the items, or pairs, whose answers would teach the metric most.
+
+    Labels that there are spread over a graph of neighbors; asked is what they leave unsure, hardly reach, and what
+    many others hang on. Every answer is on disk before the next question.
+
+    \b
+    Examples:
+      nearer ask data.csv --label class
+      nearer ask records.csv --id record --pairs --out pairs.csv
+      nearer ask data.csv -l class -n 50 --list
+    """
+    with failures_reported(as_json):
+        from nearer.cli._ask import check_answers_file, run_ask
+
+        check_answers_file(out)
+        if not only_list and not as_json:
+            check_new(out)
+        run_ask(
+            data,
+            model=model,
+            label=label or [],
+            ids=id_,
+            n=n,
+            pairs=pairs,
+            out=out,
+            only_list=only_list,
+            as_json=as_json,
+        )
+
+
+@app.command()
 def export(
     model: Annotated[Path, typer.Argument(help="A model folder that `nearer fit` wrote.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="A file that ends in .onnx or .safetensors.")],
