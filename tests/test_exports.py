@@ -73,8 +73,8 @@ def test_the_surface_stays_small() -> None:
     # 250, and for now eight losses that people know from pytorch-metric-learning; one door to every index, the
     # interface behind it and the codes of large ones; a server (its settings, the application, running it) and its
     # client (with what it gives); embedding more than fits; three names about "same or not" and two about what to
-    # ask next.
-    assert names <= 273, f"{names} public names; a new one must replace an old one"
+    # ask next; three for small codes.
+    assert names <= 276, f"{names} public names; a new one must replace an old one"
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,14 @@ def questions() -> str:
     return markdown(HEADER, lines(rows)) + source(rows)
 
 
+@table("codes")
+def codes() -> str:
+    from nearer.recipes.codes._codes import HEADER, lines
+
+    rows = load("codes")
+    return markdown(HEADER, lines(rows)) + source(rows)
+
+
 @table("relation-alignment-classes")
 def relation_alignment_classes() -> str:
     return _relation_table("classes")

@@ -8,6 +8,7 @@ from ._encoders import Chain as Chain
 from ._encoders import ColorCNN as ColorCNN
 from ._encoders import DigitsCNN as DigitsCNN
 from ._encoders import embed as embed
+from ._itq import itq as itq
 from ._loading import load as load
 from ._mahalanobis import Mahalanobis as Mahalanobis
 from ._orthogonal import OrthogonalMap as OrthogonalMap
@@ -35,6 +36,7 @@ __all__ = [
     "cosine_similarity",
     "embed",
     "euclidean_distance",
+    "itq",
     "load",
     "normalize",
     "rmac",

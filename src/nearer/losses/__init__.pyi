@@ -1,7 +1,9 @@
 from ._adapters import SentenceTransformersLoss as SentenceTransformersLoss
 from ._adapters import for_transformers as for_transformers
+from ._binary import BinaryLoss as BinaryLoss
 from ._memory import CrossBatchMemory as CrossBatchMemory
 from ._memory import DatabaseMemory as DatabaseMemory
+from ._nested import NestedLoss as NestedLoss
 from ._vicreg import VICRegLoss as VICRegLoss
 from .layers._jrs import IntraClassPenalty as IntraClassPenalty
 from .layers._jrs import JMMDLoss as JMMDLoss
@@ -78,6 +80,7 @@ __all__ = [
     "ArcFaceLoss",
     "BIERLoss",
     "BatchHardTripletLoss",
+    "BinaryLoss",
     "BinomialDevianceLoss",
     "CircleLoss",
     "ContrastiveLoss",
@@ -113,6 +116,7 @@ __all__ = [
     "NPairsLoss",
     "NTXentLoss",
     "NeighborhoodLoss",
+    "NestedLoss",
     "NormalizedSoftmaxLoss",
     "P2SGradLoss",
     "PDDMLoss",

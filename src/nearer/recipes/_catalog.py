@@ -69,6 +69,12 @@ RECIPES: tuple[Recipe, ...] = (
         ("questions",),
     ),
     Recipe(
+        "codes",
+        "small codes: nested widths and bits on BANKING77, classes seen and never seen",
+        "codes._codes",
+        ("codes",),
+    ),
+    Recipe(
         "relation-alignment",
         "class labels, label sets and label distributions: RAML, HRAML and their rivals",
         "relation_alignment._relation_alignment",

@@ -1,0 +1,1 @@
+"""Small codes: what nested widths and bits lose."""
