@@ -73,6 +73,14 @@ def codes() -> str:
     return markdown(HEADER, lines(rows)) + source(rows)
 
 
+@table("new-classes")
+def new_classes() -> str:
+    from nearer.recipes.new_classes._heads import HEADER, lines
+
+    rows = load("new_classes")
+    return markdown(HEADER, lines(rows)) + source(rows)
+
+
 @table("relation-alignment-classes")
 def relation_alignment_classes() -> str:
     return _relation_table("classes")

@@ -106,10 +106,10 @@ def test_held_out_rows_teach_nothing():
 def test_splits():
     x, y = blobs(n=120, classes=40)
     found = Problem.from_data(data_of(x, y), held_out=0.25, split="auto", seed=0)
-    assert found.split == "disjoint"
+    assert found.split == "classes"
     assert not set(y[found.train]) & set(y[found.held_out])
     with pytest.raises(LabelError, match="at least four classes, got 2"):
-        Problem.from_data(data_of(*blobs(classes=2)), held_out=0.2, split="disjoint", seed=0)
+        Problem.from_data(data_of(*blobs(classes=2)), held_out=0.2, split="classes", seed=0)
     parts = {"train": Split(x[:80], y[:80]), "test": Split(x[80:], y[80:])}
     given = Problem.from_data(Dataset(load_wine().source, parts), held_out=0.2, split="auto", seed=0)
     assert given.split == "given"

@@ -125,7 +125,7 @@ def fit(
     unreadable: Annotated[str | None, typer.Option(help="Damaged images: raise or skip. [raise]")] = None,
     standardize: Annotated[bool | None, typer.Option(help="Bring every feature to one scale first. [yes]")] = None,
     held_out: Annotated[float | None, typer.Option(help="Share of the rows kept for the scores. [0.2]")] = None,
-    split: Annotated[str | None, typer.Option(help="Hold out stratified rows or disjoint classes. [auto]")] = None,
+    split: Annotated[str | None, typer.Option(help="Hold out stratified rows or whole classes. [auto]")] = None,
     seed: Annotated[int | None, typer.Option(help="Chooses split, start and batches. [0]")] = None,
     budget: Annotated[float | None, typer.Option(help="Seconds for choosing and learning. [60]")] = None,
     pictures: Annotated[bool | None, typer.Option(help="Draw a map for the model card. [yes]")] = None,

@@ -59,7 +59,7 @@ def fit(
         loss: train a network with this loss, by its class in `nearer.losses` ("SupConLoss"), instead of `metric`.
         time: seconds that choosing and learning may take; the methods that would take longer are not chosen.
         n_components: dimensions of the embedding.
-        split: "stratified" holds out rows of every class, "disjoint" whole classes, "auto" decides.
+        split: "stratified" holds out rows of every class, "classes" whole classes, "auto" decides.
         ids: the column that names each row in results.
         keep: columns kept beside the rows for people and searches; not features.
         ignore: columns to leave out.

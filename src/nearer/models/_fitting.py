@@ -190,6 +190,7 @@ def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method,
             few=problem.few,
             images=problem.images,
             encoded=problem.inputs.encoder is not None,
+            new_classes=problem.new_classes,
             seconds=settings.budget,
         )
         _check_used(method, settings, problem)

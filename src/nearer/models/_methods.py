@@ -182,13 +182,14 @@ def choose_method(
     few: bool = True,
     images: bool = False,
     encoded: bool = False,
+    new_classes: bool = False,
     seconds: float = 60.0,
 ) -> tuple[Method, str]:
     """The method for this kind of labels, number of labelled rows and features, and the rule that chose it.
 
     The most accurate learner that takes no more than a third of `seconds`, so that scoring has time too. `few`
     says of partial labels whether less than half of the rows have one, `encoded` that the features come from a
-    trained encoder.
+    trained encoder, `new_classes` that the classes to come are others.
 
     >>> method, rule = choose_method("classes", n=1000, p=20)
     >>> method.name, rule
@@ -205,6 +206,9 @@ def choose_method(
         return method_named("raw-vthm"), "images in folders by class: a network with raw-vthm"
     if encoded and kind in ("classes", "partial"):
         return method_named("within-class"), f"features of a trained encoder, {n:,} labelled rows: within-class"
+    if new_classes and kind == "classes":
+        # What is learned for k-NN among some classes can hurt among others; this one is chosen on other classes.
+        return method_named("within-class"), f"classes to come are new, {n:,} rows: within-class"
     rules: Sequence[tuple[bool, str, str]] = [
         (kind == "sets", "alignment", "several 0/1 label columns: alignment"),
         (kind == "distributions", "raml-krr", "label distributions: raml-krr"),

@@ -91,7 +91,7 @@ def train_network(
         if not table:
             held_out = inner.held_out
             found = embed(encoder, torch.from_numpy(problem.items[held_out]))
-            if inner.split == "disjoint":
+            if inner.split == "classes":
                 return {"recall@1": recall_at_k(found, problem.labels[held_out], k=1, similarity="euclidean")}
             known = rows[problem.labels[rows] >= 0][:SEARCHED]
             database = embed(encoder, torch.from_numpy(problem.items[known]))

@@ -64,7 +64,7 @@ class Problem:
     def new_classes(self) -> bool:
         """Whether the rows that are held out belong to classes that no training row has."""
         if self.split != "given" or self.kind not in CLASSES:
-            return self.split == "disjoint"
+            return self.split == "classes"
         return not np.isin(self.labels[self.held_out], self.labels[self.train]).any()
 
     @property
@@ -125,7 +125,7 @@ class Problem:
             train, test = _split_pairs(pairs, near, len(self.labels), share, seed, rows=self.train)
             return replace(self, train=train, held_out=test, split="new rows")
         labels = self.labels[self.train]
-        split = "disjoint" if self.split == "disjoint" else "stratified"
+        split = "classes" if self.split == "classes" else "stratified"
         train, test, _ = _split(labels, self.kind, share, split, seed)
         return replace(self, train=self.train[train], held_out=self.train[test], split=split)
 
@@ -177,10 +177,12 @@ def _split(labels: NDArray[Any], kind: Kind, share: float, split: str, seed: int
     names, counts = np.unique(labels[known], return_counts=True)
     if split == "auto":
         # Classes of a few rows each cannot give some of them away: retrieval of classes never seen is what counts.
-        split = "disjoint" if np.median(counts) < 5 and len(names) >= 10 else "stratified"
-    if split == "disjoint":
+        split = "classes" if np.median(counts) < 5 and len(names) >= 10 else "stratified"
+    if split == "classes":
         if len(names) < 4:
-            raise LabelError(f"A disjoint split must have at least four classes, got {len(names)}. Use stratified.")
+            raise LabelError(
+                f"A split by classes must have at least four classes, got {len(names)}. Use stratified."
+            )
         keep = len(names) - max(2, round(share * len(names)))
         inside, test = class_disjoint_split(labels[known], train_classes=keep, seed=seed)
         unlabeled = np.flatnonzero(labels < 0)

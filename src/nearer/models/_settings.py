@@ -38,7 +38,7 @@ class FitSettings:
     n_components: int | None = _said(None, "dimensions of the embedding; none keeps all (a network: 64)")
     standardize: bool = _said(True, "bring every feature to mean 0 and deviation 1 first")
     held_out: float = _said(0.2, "share of the labelled rows (5,000 at most) kept for the scores alone")
-    split: str = _said("auto", "'stratified' holds out rows of every class, 'disjoint' whole classes")
+    split: str = _said("auto", "'stratified' holds out rows of every class, 'classes' whole classes")
     seed: int = _said(0, "chooses the split, the start and the batches")
     budget: float = _said(60.0, "seconds that choosing and learning may take; longer methods are not chosen")
     epochs: int = _said(50, "passes over the data (networks)")
@@ -65,7 +65,7 @@ class FitSettings:
         if self.loss_settings and self.loss is None:
             raise ParameterError("`loss_settings` must come with `loss`, the loss they are for.")
         check_number(self.held_out, "held_out", above=0.0, maximum=0.9)
-        check_choice(self.split, "split", ["auto", "stratified", "disjoint"])
+        check_choice(self.split, "split", ["auto", "stratified", "classes"])
         check_int(self.seed, "seed", minimum=0, maximum=2**32 - 1)
         check_number(self.budget, "budget", above=0.0)
         check_int(self.epochs, "epochs")

@@ -75,6 +75,12 @@ RECIPES: tuple[Recipe, ...] = (
         ("codes",),
     ),
     Recipe(
+        "new-classes",
+        "heads for classes never seen, against the features: Cars-196, Omniglot, BANKING77, COIL-20",
+        "new_classes._heads",
+        ("new_classes",),
+    ),
+    Recipe(
         "relation-alignment",
         "class labels, label sets and label distributions: RAML, HRAML and their rivals",
         "relation_alignment._relation_alignment",

@@ -32,7 +32,7 @@ from nearer.recipes._recipe import Measured, Outcome, Request
 from nearer.reports import Section, Table
 from nearer.training import ClassSampler, EncoderStep, TensorBatches, cosine, train
 
-__all__ = ["KEY", "RULES", "measure", "present", "result_file"]
+__all__ = ["KEY", "RULES", "measure", "omniglot_features", "present", "result_file"]
 
 KEY = ("data", "classes", "error", "rule")
 RULES = ("plug-in", "estimated", "average", "high-probability", "database", "search")
@@ -83,17 +83,21 @@ def _features(name: str, *, quick: bool) -> tuple[NDArray[np.float32], NDArray[n
         chosen, _ = choose_within_class(*taught, new_classes=True, seed=0)
         learned = fit_within_class(*taught, chosen, n_components=None)
         return embed(learned, rows[y >= 98]).numpy(), y[y >= 98], data.fingerprint()
+    return *omniglot_features(data, epochs=1 if quick else 12), data.fingerprint()
+
+
+def omniglot_features(data: Any, *, epochs: int = 12) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Features of the characters from 300 on by a small network that was trained on the others; their classes."""
     images, y = torch.from_numpy(data.all.images()), data.all.y
     first = y < 300
     encoder = DigitsCNN(64, batch_norm=True, generator=torch.Generator().manual_seed(0))
-    epochs = 1 if quick else 12
     sampler = ClassSampler(y[first], n_classes=32, per_class=4, seed=0)
     adam = torch.optim.Adam(encoder.parameters(), lr=1e-3)
     batches = TensorBatches(images[first], torch.from_numpy(y[first]))
     step = EncoderStep(encoder, RAWLoss(miner=VTHM()), adam, batches, schedule=cosine(epochs * len(sampler)))
     torch.manual_seed(0)
     train(step, sampler, epochs=epochs)
-    return embed(encoder, images[~first]).numpy(), y[~first], data.fingerprint()
+    return embed(encoder, images[~first]).numpy(), y[~first]
 
 
 def result_file(row: Mapping[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""Heads for classes never seen: do they harm?"""
