@@ -112,6 +112,9 @@ def fit(
     n_components: Annotated[
         int | None, typer.Option(help="Dimensions of the embedding. [all; a network 64]")
     ] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="Take so many rows of the table, at random. [all that fit]")
+    ] = None,
     features: Annotated[list[str] | None, typer.Option(help="A column to use; repeat it. [all others]")] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out; repeat it.")] = None,
     id_: Annotated[str | None, typer.Option("--id", help="The column that names each row in results.")] = None,

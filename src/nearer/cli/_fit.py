@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from nearer._checks import check_int
 from nearer.cli._config import DATA_KEYS, parse_yaml, read_config
 from nearer.cli._iterations import IterationBar
 from nearer.cli._loading import load_data, paired
@@ -77,6 +78,7 @@ def run_fit(
                 encoder=about["encoder"],
                 text=about["text"],
                 progress=not quiet,
+                most=None if about["rows"] is None else check_int(about["rows"], "rows", minimum=10),
             )
             if about["pairs"] is not None:
                 if label:
@@ -151,7 +153,7 @@ def command_line(about: Mapping[str, Any], settings: FitSettings) -> str:
     for name in ("label", "features", "ignore", "keep"):
         for one in _listed(about[name]):
             words += [f"--{name}", one]
-    for name in ("pairs", "id", "encoder", "text", "unlabeled", "unreadable", "out"):
+    for name in ("pairs", "rows", "id", "encoder", "text", "unlabeled", "unreadable", "out"):
         if about[name] != DATA_KEYS[name][0]:
             words += [f"--{name}", str(about[name])]
     for name, (default, _) in FitSettings.described().items():
@@ -201,6 +203,8 @@ def _summary(data: Dataset) -> str:
     part = data.all
     what = "rows" if data.encoder is None else f"{data.encoder.kind} by {data.encoder.name}"
     lines = [f"{data.name}: {len(part):,} {what}; labels: {data.kind}"]
+    if data.note:
+        lines[0] += f" ({data.note})"
     if data.pairs is not None:
         near = data.pairs.listed()[1]
         lines[0] += f", {int(near.sum()):,} near and {int((~near).sum()):,} far"

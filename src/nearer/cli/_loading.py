@@ -54,12 +54,13 @@ def load_data(
     encoder: str | None = None,
     text: str | None = None,
     progress: bool = True,
+    most: int | None = None,
 ) -> Dataset:
     """A table, or photos or texts through an encoder; one label column gives classes, several sets or
     distributions.
     """
     named: list[str | int] = [_position(one, path) for one in label]
-    columns = Columns(ids=ids, keep=tuple(keep), ignore=tuple(ignore), features=tuple(features))
+    columns = Columns(ids=ids, keep=tuple(keep), ignore=tuple(ignore), features=tuple(features), most=most)
     with told_as_flags():
         reading = Reading(
             encoder,

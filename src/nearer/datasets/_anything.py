@@ -15,7 +15,9 @@ from nearer.datasets._csv_files import read_columns, semicolons
 from nearer.datasets._dataset import Array, Dataset, Split
 from nearer.datasets._files import load_files, load_image_folder
 from nearer.datasets._frame import Column, Frame, frame_from, is_frame, read_cells
+from nearer.datasets._sampling import rows_that_fit, sample_rows
 from nearer.datasets._source import Source
+from nearer.datasets._streams import open_stream
 from nearer.datasets._table import encode, label_text
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.relations import Pairs, Relation
@@ -38,6 +40,8 @@ class Columns:
     """The only columns to learn from, if any are named."""
     text: str | None = None
     """The column of texts that an encoder reads; the other columns are then no features."""
+    most: int | None = None
+    """Rows to take of a file, drawn at random; None takes all that fit into half of the memory."""
 
 
 def as_dataset(
@@ -268,7 +272,7 @@ def _from_path(
     if suffix not in (".csv", ".tsv", ".txt", ".parquet", ".pq"):
         label = named if len(named) > 1 else (named[0] if named else None)
         return load_files(path, label=label, unlabeled=unlabeled)
-    frame = read_frame(path)
+    frame, note = (read_frame(path), "") if cleaning is not None else _some_of(path, columns.most)
     if not columns.label and cleaning is None:
         suspects = [
             one for one in frame.names if one.strip().lower() in ("class", "label", "labels", "target", "y")
@@ -278,7 +282,22 @@ def _from_path(
                 f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. Name it as the "
                 f"label, or ignore it."
             )
-    return dataset_from_frame(frame, None, columns, unlabeled=unlabeled, cleaning=cleaning, name=path.name)
+    made = dataset_from_frame(frame, None, columns, unlabeled=unlabeled, cleaning=cleaning, name=path.name)
+    return replace(made, note=note) if note else made
+
+
+def _some_of(path: Path, most: int | None) -> tuple[Frame, str]:
+    """The table, or as many rows of it as are wanted or fit, and a sentence that says so."""
+    share = rows_that_fit(path) if path.is_file() else 1.0
+    if most is None and share >= 1:
+        return read_frame(path), ""
+    total = int(open_stream(path).rows or 0)
+    wanted = min(total if most is None else most, max(1, int(share * total)))
+    if wanted >= total:
+        return read_frame(path), ""
+    frame, total = sample_rows(path, wanted)
+    why = "" if most is not None and wanted == most else ", which fit into half of the memory"
+    return frame, f"{wanted:,} of its {total:,} rows, drawn at random{why}"
 
 
 def read_frame(path: Path) -> Frame:

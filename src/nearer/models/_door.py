@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nearer._checks import check_choice
+from nearer._checks import check_choice, check_int
 from nearer.datasets import Dataset
 from nearer.datasets._anything import Columns
 from nearer.evaluation import Comparison
@@ -34,6 +34,7 @@ def fit(
     time: float | None = None,
     n_components: int | None = None,
     split: str = "auto",
+    rows: int | None = None,
     ids: str | None = None,
     keep: Sequence[str] = (),
     ignore: Sequence[str] = (),
@@ -60,6 +61,8 @@ def fit(
         time: seconds that choosing and learning may take; the methods that would take longer are not chosen.
         n_components: dimensions of the embedding.
         split: "stratified" holds out rows of every class, "classes" whole classes, "auto" decides.
+        rows: how many rows of a file to take, drawn at random; None takes all, or of a file that does not fit into
+            half of the memory as many as do.
         ids: the column that names each row in results.
         keep: columns kept beside the rows for people and searches; not features.
         ignore: columns to leave out.
@@ -79,7 +82,7 @@ def fit(
     >>> model.transform(load_iris(as_frame=True).frame).shape
     (150, 4)
     """
-    columns = Columns(ids=ids, keep=_names(keep, "keep"), ignore=_names(ignore, "ignore"))
+    columns = Columns(ids=ids, keep=_names(keep, "keep"), ignore=_names(ignore, "ignore"), most=_most(rows, data))
     check_choice(unreadable, "unreadable", ["raise", "skip"])
     reading = Reading(encoder, dict(encoder_settings or {}), text, unreadable)
     given = read_items(data, y, columns, reading)
@@ -184,3 +187,9 @@ def _names(value: Sequence[str] | str, name: str) -> tuple[str, ...]:
     if not all(isinstance(one, str) for one in names):
         raise ParameterError(f"`{name}` must be column names, got {value!r}.")
     return names
+
+
+def _most(rows: int | None, data: Any) -> int | None:
+    if rows is not None and not isinstance(data, str | os.PathLike):
+        raise ParameterError(f"`rows` is for files, got {type(data).__name__}. Take a sample of it yourself.")
+    return None if rows is None else check_int(rows, "rows", minimum=10)

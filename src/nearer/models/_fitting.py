@@ -170,6 +170,8 @@ def summary_of(fitted: Fitted) -> str:
         head += f" of {model.inputs.encoder.kind} by {model.inputs.encoder.name}"
     count = f"{problem.n_classes} " if problem.n_classes else ""
     lines = [f"{head}; {count}{kinds[problem.kind]}"]
+    if model.reference is not None and model.reference.note:
+        lines.append(model.reference.note)
     cleaning = model.inputs.cleaning
     if cleaning is not None and not (cleaning.plain and not any(column.why for column in cleaning.columns)):
         lines += ["", *(f"  {line}" for line in str(cleaning).splitlines())]
