@@ -22,8 +22,9 @@ from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import follow_iterations, minimize, report, warn_stopped_early
 from nearer.estimators._starts import Init, centered, start_components, working_unit
+from nearer.estimators.linear._in_batches import descend_in_batches, steps_for, whitened_start
 from nearer.estimators.neighbors._near import nearest_hits
-from nearer.exceptions import LabelError
+from nearer.exceptions import LabelError, ParameterError
 
 __all__ = ["LMNN", "Margins", "find_impostors", "lmnn_loss_and_gradient", "lmnn_objective"]
 
@@ -185,6 +186,8 @@ class LMNN(MetricLearner):
         max_impostors: impostors of each row that are kept active.
         max_iter: the most iterations; a warning says when they did not suffice.
         tol: stop when an iteration improves the objective by less, relatively.
+        batch_size: learn from random batches of so many rows, whose targets and impostors are sought inside them; a
+            step then costs the same however many rows there are. None takes all rows.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
         verbose: 1 prints the iterations.
     """
@@ -201,6 +204,7 @@ class LMNN(MetricLearner):
         max_impostors: int | None = 20,
         max_iter: int = 200,
         tol: float = 1e-2,
+        batch_size: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -211,6 +215,7 @@ class LMNN(MetricLearner):
         self.max_impostors = max_impostors
         self.max_iter = max_iter
         self.tol = tol
+        self.batch_size = batch_size
         self.random_state = random_state
         self.verbose = verbose
 
@@ -224,6 +229,8 @@ class LMNN(MetricLearner):
         most = None if self.max_impostors is None else check_int(self.max_impostors, "max_impostors")
         if len(self.classes_) < 2:
             raise LabelError("`y` must hold at least two classes, got one. LMNN pushes rows of other classes away.")
+        if self.batch_size is not None and X.shape[0] > check_int(self.batch_size, "batch_size", minimum=32):
+            return self._fit_in_batches(X, codes, d, k, push, most)
         order = np.argsort(codes, kind="stable")
         rows = centered(X)[order]
         starts = np.concatenate([[0], np.cumsum(np.bincount(codes))])
@@ -237,6 +244,47 @@ class LMNN(MetricLearner):
         start = start_components(self.init, rows, codes[order], d, check_random_state(self.random_state))
         unit = working_unit(rows)
         A = self._solve(start * unit, rows / unit, targets, starts, push, most, max_iter, tol) / unit
+        self.components_ = A.astype(X.dtype, copy=False)
+        return self
+
+    def _fit_in_batches(self, X: Any, codes: Array, d: int, k: int, push: float, most: int | None) -> Self:
+        if hasattr(X, "toarray"):
+            raise ParameterError("`batch_size` must be None for sparse rows: batches are dense.")
+        rng = check_random_state(self.random_state)
+        rows = (X - X.mean(axis=0, dtype=np.float64)).astype(np.float32)
+        size = int(self.batch_size or 0)
+
+        def loss(A: Array, batch: Array, y: Array) -> tuple[float, Array]:
+            order = np.argsort(y, kind="stable")
+            _, kept = np.unique(y[order], return_inverse=True)
+            counts = np.bincount(kept)
+            x, starts = batch[order], np.concatenate([[0], np.cumsum(counts)])
+            targets = nearest_hits(x, kept, min(k, int(counts.max())))
+            targets = targets[:, (targets >= 0).any(axis=0)]
+            compact = A.astype(np.float32)
+            if not targets.size:
+                return 0.0, np.zeros_like(A)
+            z = x @ compact.T
+            radii = 1 + _target_squares(z, targets).max(axis=1)
+            margins = Margins(targets, *find_impostors(z, starts, radii, most))
+            value, gradient = lmnn_loss_and_gradient(compact, x, margins, push=push)
+            return value / len(y), gradient / len(y)
+
+        start = whitened_start(rows, codes, d, rng)
+        self.n_iter_ = steps_for(len(rows), size)
+        A, self.objective_ = descend_in_batches(
+            loss,
+            start,
+            rows,
+            codes,
+            batch_size=size,
+            steps=self.n_iter_,
+            rng=rng,
+            verbose=self.verbose,
+            name="LMNN",
+        )
+        # A fixed number of steps with a rate that falls to nothing: there is no criterion to miss.
+        self.converged_ = True
         self.components_ = A.astype(X.dtype, copy=False)
         return self
 
