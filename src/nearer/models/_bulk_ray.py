@@ -56,7 +56,9 @@ def embed_with_ray(
     try:
         import ray
     except ImportError as error:
-        raise NearerError("`--ray` needs Ray Data, which is not installed. Run: pip install 'ray[data]'") from error
+        raise NearerError(
+            "`--ray` needs Ray Data, which is not installed. Run: pip install 'nearer[ray]'"
+        ) from error
     machine: Model = load(model)
     target, source = os.fspath(out), str(Path(data).expanduser().resolve())
     into_index = "://" in target or target.endswith("/")

@@ -1,0 +1,162 @@
+"""Items as they come over the wire: table rows, texts, photos, pairs; the service without a network in between."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nearer
+from nearer.geometry import ColorCNN
+from nearer.models import Model
+from nearer.models._model import Inputs
+from nearer.server import Settings
+from nearer.server._logs import Log
+from nearer.server._problems import Problem, problem_of
+from nearer.server._service import Call, Service
+from nearer.server._state import Place
+
+JSON = "application/json"
+
+
+def asked(place: Path, *calls, prepare=None):
+    """The answers, or what was raised, of some calls to a service."""
+
+    async def run():
+        service = Service(Place(str(place / "model"), str(place / "index")), Settings(), Log("none"))
+        if prepare:
+            prepare(service)
+        found = []
+        for name, call in calls:
+            try:
+                answer = await getattr(service, name)(call)
+                found.append(json.loads(answer.body))
+            except Exception as error:
+                found.append(problem_of(error))
+        await service.stop()
+        return found
+
+    return asyncio.run(run())
+
+
+def of_items(items) -> Call:
+    return Call(json.dumps({"items": items}).encode(), JSON)
+
+
+def test_rows_of_a_table_by_the_names_of_their_columns(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": chance.integers(20, 60, 60).astype(float),
+            "town": chance.choice(["Ulm", "Bonn", "Kiel"], 60),
+            "member": chance.random(60) < 0.5,
+            "kind": chance.choice(["a", "b"], 60),
+        }
+    )
+    frame.loc[3, "age"] = np.nan
+    model = nearer.fit(frame, "kind", metric="lfda")
+    model.save(tmp_path / "model")
+    records = frame.drop(columns="kind").astype(object).where(lambda x: x.notna(), None).to_dict(orient="records")
+    good, strange, missing, nothing = asked(
+        tmp_path,
+        ("embed", of_items(records)),
+        ("embed", of_items([{**records[0], "height": 3}])),
+        ("embed", of_items([{"age": 3}])),
+        ("embed", of_items([{}])),
+    )
+    np.testing.assert_allclose(good["vectors"], model.transform(frame.drop(columns="kind")), rtol=1e-5, atol=1e-6)
+    assert good["model"] == model.fingerprint
+    for refused, words in ((strange, "height"), (missing, "town"), (nothing, "columns")):
+        assert isinstance(refused, Problem)
+        assert refused.status == 422
+        assert words in refused.message
+
+
+def test_a_photo_is_sent_as_it_is(tmp_path: Path) -> None:
+    from PIL import Image
+
+    model = Model(ColorCNN(), Inputs("images", size=(3, 32, 32)), "by hand")
+    model.save(tmp_path / "model")
+    (tmp_path / "photos").mkdir()
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (50, 40, 3), dtype=np.uint8))
+    picture.save(tmp_path / "photos" / "one.png")
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    good, broken, huge = asked(
+        tmp_path,
+        ("embed", Call(file.getvalue(), "image/png")),
+        ("embed", Call(file.getvalue()[:100], "image/png")),
+        ("embed", Call(b"GIF89a" + b"\xff\xff\xff\xff" + bytes(20), "image/gif")),
+    )
+    np.testing.assert_allclose(good["vectors"], model.transform(tmp_path / "photos"), rtol=1e-4, atol=1e-5)
+    assert (broken.status, huge.status) == (422, 422)
+
+
+def test_texts_through_the_encoder_of_the_model(tmp_path: Path, monkeypatch) -> None:
+    def letters(texts):
+        return np.array([[len(text), text.count("a"), text.count("e"), 1.0] for text in texts], dtype=np.float32)
+
+    monkeypatch.setenv("NEARER_CACHE", str(tmp_path / "cache"))
+    texts = [f"{'a' * (row % 7)} {'e' * (row % 5)} text {row}" for row in range(60)]
+    model = nearer.fit(texts, [row % 2 for row in range(60)], metric="lfda", encoder=letters)
+    model.save(tmp_path / "model")
+
+    def give_back(service) -> None:
+        import dataclasses
+
+        loaded = nearer.load(tmp_path / "model", encoder=letters)
+        service.served = dataclasses.replace(service.served, model=loaded)
+
+    good, wrong = asked(
+        tmp_path, ("embed", of_items(texts[:5])), ("embed", of_items([{"text": "a"}])), prepare=give_back
+    )
+    np.testing.assert_allclose(good["vectors"], model.transform(texts[:5]), rtol=1e-4, atol=1e-5)
+    assert "takes no table rows" in wrong.message
+
+
+def test_same_or_not_by_the_calibration_of_the_model(tmp_path: Path) -> None:
+    from running_server import ROWS, make_index, make_model
+
+    make_index(tmp_path / "index", make_model(tmp_path / "model"), ROWS)
+
+    class Threshold:
+        def decide(self, distance: float):
+            return {"same": distance < 1.0, "threshold": 1.0, "wrong_at_most": 0.05}
+
+    def calibrate(service) -> None:
+        service.served.model.calibration = Threshold()
+
+    near, far, unknown, half = asked(
+        tmp_path,
+        ("same", Call(json.dumps({"items": [ROWS[0].tolist(), ROWS[0].tolist()]}).encode(), JSON)),
+        ("same", Call(b'{"ids": [0, 1]}', JSON)),
+        ("same", Call(b'{"ids": [0, 999]}', JSON)),
+        ("same", Call(b'{"ids": [0]}', JSON)),
+        prepare=calibrate,
+    )
+    assert near == {"same": True, "distance": 0.0, "about": {"threshold": 1.0, "wrong_at_most": 0.05}}
+    assert far["same"] is (far["distance"] < 1.0)
+    assert (unknown.status, half.status) == (404, 422)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (RuntimeError("a secret in /srv/models"), 500, "defect"),
+        (nearer.exceptions.LockedError("`/srv/index` is written"), 503, "locked"),
+        (nearer.exceptions.CorruptFileError("`/srv/index` is damaged"), 503, "index_unavailable"),
+        (nearer.exceptions.LostWorkerError("postgresql://u:p@h/b is gone"), 503, "engine_unavailable"),
+        (nearer.exceptions.ShapeError("`x` of /srv/models/one must fit"), 422, "refused"),
+    ],
+)
+def test_no_error_tells_where_things_are(error, status, code) -> None:
+    problem = problem_of(error)
+    assert (problem.status, problem.code) == (status, code)
+    told = problem.body("1").decode()
+    assert "/srv" not in told
+    assert "u:p" not in told
