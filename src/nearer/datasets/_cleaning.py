@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
+
 from nearer.datasets._dataset import Array
 from nearer.datasets._frame import Column, Frame
 from nearer.exceptions import ParameterError, ShapeError
