@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
+from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, find_duplicates, open_index
 from nearer.index._exact import exact_search, load_faiss
 from record import interleaved, peak_megabytes, save
 
@@ -208,6 +208,31 @@ def _compare(what: str, n: int, by_client: Callable[[], object], by_us: Callable
     )
 
 
+def dedupe(n: int) -> None:
+    """A fiftieth of the rows are copies with a little noise, and as many are copies as they are."""
+    rows = surface(n, 2)
+    random = np.random.default_rng(4)
+    copies = n // 50
+    source = random.permutation(n - 2 * copies)[: 2 * copies]
+    rows[n - 2 * copies :] = rows[source]
+    rows[n - copies :] += 0.02 * random.standard_normal((copies, D), dtype=np.float32)
+    before = peak_megabytes()
+    start = time.perf_counter()
+    found = find_duplicates(rows)
+    seconds = time.perf_counter() - start
+    tell(
+        what="dedupe",
+        rows=n,
+        seconds=round(seconds, 1),
+        peak_extra_mb=round(peak_megabytes() - before),
+        planted_found=round(float((found.groups[n - 2 * copies :] == found.groups[source]).mean()), 4),
+        stated_recall=found.recall,
+        removed=int((~found.keep).sum()),
+        planted=2 * copies,
+        threshold=round(found.threshold, 4),
+    )
+
+
 def main() -> None:
     reader = argparse.ArgumentParser()
     reader.add_argument("parts", nargs="*", default=["exact", "kinds", "engines", "dedupe"])
@@ -219,6 +244,8 @@ def main() -> None:
         kinds(given.rows, 10_000)
     if "engines" in given.parts:
         engines(min(given.rows, 50_000))
+    if "dedupe" in given.parts:
+        dedupe(given.rows)
 
 
 if __name__ == "__main__":

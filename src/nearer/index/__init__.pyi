@@ -1,3 +1,4 @@
+from ._duplicates import find_duplicates as find_duplicates
 from ._index import Index as Index
 from ._index import SearchResult as SearchResult
 from ._kinds import HNSW as HNSW
@@ -15,5 +16,6 @@ __all__ = [
     "Index",
     "SearchResult",
     "VectorIndex",
+    "find_duplicates",
     "open_index",
 ]
