@@ -7,6 +7,7 @@ from ._kinds import IVFPQ as IVFPQ
 from ._kinds import Exact as Exact
 from ._open import VectorIndex as VectorIndex
 from ._open import open_index as open_index
+from ._switch import switch_index as switch_index
 
 __all__ = [
     "HNSW",
@@ -18,4 +19,5 @@ __all__ = [
     "VectorIndex",
     "find_duplicates",
     "open_index",
+    "switch_index",
 ]
