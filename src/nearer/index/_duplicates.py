@@ -19,7 +19,7 @@ from nearer._checks import check_choice, check_int, check_number
 from nearer._validation import as_matrix
 from nearer.exceptions import ShapeError
 from nearer.index._exact import Floats, Positions, exact_search
-from nearer.neighbors import search
+from nearer.neighbors._cells import _partition, _search
 
 __all__ = ["Duplicates", "find_duplicates"]
 
@@ -27,6 +27,7 @@ EXACT_UP_TO = 20_000
 # Of the usual distance to the tenth neighbor. In p dimensions about 10 · 0.1^p items come so near by chance.
 SHARE, TENTH, DRAWN = 0.1, 10, 1_000
 SAMPLE = 2_000
+FIRST_PROBES, MOST_PROBES, ENOUGH = 4, 64, 0.99
 BLOCK = 1 << 24
 
 
@@ -170,21 +171,35 @@ def _all_pairs(rows: Floats, limit: float) -> Positions:
 
 
 def _near_pairs(rows: Floats, limit: float, k: int, seed: int) -> tuple[Positions, float | None, int]:
-    """Pairs within the limit among the k nearest of each row, their recall, and how many rows have k of them."""
-    found = search(rows, k=k, method="approximate", recall=0.9, seed=seed)
-    within = found.distances.numpy() <= np.float32(limit)
-    neighbors = found.indices.numpy()
-    one, column = np.nonzero(within)
-    pairs = np.stack([one, neighbors[one, column]], axis=1)
-    pairs = np.unique(np.sort(pairs, axis=1), axis=0) if len(pairs) else pairs
+    """Pairs within the limit among the k nearest of each row, their recall, and how many rows have k of them.
+
+    Duplicates lie in one cell or in neighboring ones, so few cells are looked into: as many as find nearly all pairs
+    of a sample.
+    """
+    rough = rows - rows.mean(axis=0)
+    cells = _partition(rough, seed)
     drawn = np.random.default_rng(seed).permutation(len(rows))[:SAMPLE]
     values, places = exact_search(rows[drawn], rows, k + 1, similarity="euclidean")
     true = (-values <= np.float32(limit)) & (places != drawn[:, None])
-    asked = np.stack([np.broadcast_to(drawn[:, None], places.shape)[true], places[true]], axis=1)
+    asked = np.sort(np.stack([np.broadcast_to(drawn[:, None], places.shape)[true], places[true]], axis=1), axis=1)
+    probes = min(FIRST_PROBES, len(cells.centers))
+    while len(asked):
+        found = _search(cells, rough[drawn], k, probes, drawn)
+        mine = np.sort(np.stack([np.repeat(drawn, k), found.reshape(-1)], axis=1), axis=1)
+        share = float(np.isin(_keys(asked, len(rows)), _keys(mine, len(rows))).mean())
+        if share >= ENOUGH or 2 * probes > min(MOST_PROBES, len(cells.centers)):
+            break
+        probes *= 2
+    neighbors = _search(cells, rough, k, probes, np.arange(len(rows)))
+    candidates = np.stack([np.repeat(np.arange(len(rows)), k), neighbors.reshape(-1)], axis=1)
+    apart = _distances(rows, np.maximum(candidates, 0))
+    within = (apart <= np.float32(limit)) & (candidates[:, 1] >= 0)
+    pairs = np.sort(candidates[within], axis=1)
+    _, once = np.unique(_keys(pairs, len(rows)), return_index=True)
+    pairs = pairs[once]
     # Found from either side: a pair is one pair.
-    keys = _keys(pairs, len(rows))
-    hits = np.isin(_keys(np.sort(asked, axis=1), len(rows)), keys)
-    return pairs, float(hits.mean()) if len(asked) else None, int(within.all(axis=1).sum())
+    hits = np.isin(_keys(asked, len(rows)), _keys(pairs, len(rows)))
+    return pairs, float(hits.mean()) if len(asked) else None, int(within.reshape(-1, k).all(axis=1).sum())
 
 
 def _keys(pairs: Positions, n: int) -> Positions:

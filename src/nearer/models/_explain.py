@@ -134,7 +134,8 @@ def _along(function: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor
     """(x − y) times the mean slope on the line from y to x."""
     share = ((torch.arange(POINTS, dtype=x.dtype) + 0.5) / POINTS).reshape(-1, *[1] * (x.ndim - 1))
     slopes = []
-    for part in share.split(64):
+    for start in range(0, POINTS, 64):
+        part = share[start : start + 64]
         at = (y + part * (x - y)).requires_grad_(True)
         slopes.append(torch.autograd.grad(function(at), at)[0])
     return ((x - y) * torch.cat(slopes).mean(dim=0, keepdim=True)).detach()
