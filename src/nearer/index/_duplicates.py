@@ -173,8 +173,8 @@ def _all_pairs(rows: Floats, limit: float) -> Positions:
 def _near_pairs(rows: Floats, limit: float, k: int, seed: int) -> tuple[Positions, float | None, int]:
     """Pairs within the limit among the k nearest of each row, their recall, and how many rows have k of them.
 
-    Duplicates lie in one cell or in neighboring ones, so few cells are looked into: as many as find nearly all pairs
-    of a sample.
+    Duplicates lie in one cell or in neighboring ones, so few cells are looked into: as many as find nearly all
+    pairs of a sample.
     """
     rough = rows - rows.mean(axis=0)
     cells = _partition(rough, seed)
