@@ -85,6 +85,16 @@ class StoredAgainstMemory(RuleBasedStateMachine):
             same(reader, self.memory, np.array([[0.5, 0.25]], dtype=np.float32))
 
 
+def test_an_upsert_of_everything_keeps_its_offset(tmp_path: Path) -> None:
+    memory, index = Index(2), open_index(tmp_path / "index", dimension=2)
+    for one in (memory, index):
+        one.upsert([[1, 1]], [0])
+        one.upsert([[0, 0], [1, 1]], [0, 1])
+    queries = np.array([[0.5, 0.25]], dtype=np.float32)
+    same(open_index(tmp_path / "index", read_only=True), memory, queries)
+    index.close()
+
+
 StoredAgainstMemory.TestCase.settings = settings(max_examples=15, stateful_step_count=12, deadline=None)
 TestStoredAgainstMemory = StoredAgainstMemory.TestCase
 

@@ -81,8 +81,7 @@ class Mahalanobis(LinearMap):
         self.settings: dict[str, Any] = {"in_features": p, "embedding_dim": d}
         factor = torch.zeros(p, d)
         if not factor.is_meta:
-            # While a model is loaded it has no numbers, and `torch.eye` would load torch's compiler for it, a second
-            # of work.
+            # A model that is being loaded has no numbers, and `torch.eye` would load torch's compiler for it.
             factor.fill_diagonal_(1)
         self.factor = nn.Parameter(factor)  # (p, d)
 

@@ -218,7 +218,8 @@ class StoredIndex(Index):
         about: dict[str, Any] = {"op": op, "ids": change.ids}
         if any(change.metadata):
             about["metadata"] = change.metadata
-        if not len(self._items) and change.offset.any():
+        # An upsert may replace everything that there is: then the offset is all that is left of the index.
+        if (op == "upsert" or not len(self._items)) and change.offset.any():
             about["offset"] = change.offset.tolist()
         self._opened.append(about, change.rows)
         with self._state:
