@@ -28,6 +28,7 @@ LEVELS: list[set[str]] = [
     {"training", "evaluation", "index"},
     {"estimators"},
     {"alternating"},
+    {"decisions", "questions"},
     {"reports"},
     {"models"},
     {"recipes"},

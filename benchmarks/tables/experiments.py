@@ -49,6 +49,22 @@ def _relation_table(kind: str) -> str:
     return markdown(header, rows) + source(row for record in records for row in record)
 
 
+@table("decisions")
+def decisions() -> str:
+    from nearer.recipes.decisions._decisions import HEADER, lines
+
+    rows = load("decisions")
+    return markdown(HEADER, lines(rows)) + source(rows)
+
+
+@table("questions")
+def questions() -> str:
+    from nearer.recipes.questions._questions import HEADER, lines
+
+    rows = load("questions")
+    return markdown(HEADER, lines(rows)) + source(rows)
+
+
 @table("relation-alignment-classes")
 def relation_alignment_classes() -> str:
     return _relation_table("classes")

@@ -1,10 +1,9 @@
 """Metric learning: say what should be near; nearer learns the distance that makes it so.
 
 The folders stand in the order that data flows: `relations`, `datasets`, `geometry`, `neighbors`, `graph`,
-`pairwise`, `mining`, `losses`, `training`, `evaluation`, `index`, `estimators`, `reports`, `models`, `recipes`,
-`server`, `client`.
-`nearer.load(folder)` brings back a saved model. Importing `nearer` loads none of them; each is loaded when it is
-first used.
+`pairwise`, `mining`, `losses`, `training`, `evaluation`, `index`, `estimators`, `decisions`, `questions`,
+`reports`, `models`, `recipes`, `server`, `client`. `nearer.load(folder)` brings back a saved model. Importing
+`nearer` loads none of them; each is loaded when it is first used.
 """
 
 import lazy_loader as _lazy

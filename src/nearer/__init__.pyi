@@ -1,6 +1,7 @@
 from . import alternating as alternating
 from . import client as client
 from . import datasets as datasets
+from . import decisions as decisions
 from . import estimators as estimators
 from . import evaluation as evaluation
 from . import exceptions as exceptions
@@ -12,6 +13,7 @@ from . import mining as mining
 from . import models as models
 from . import neighbors as neighbors
 from . import pairwise as pairwise
+from . import questions as questions
 from . import recipes as recipes
 from . import relations as relations
 from . import reports as reports
@@ -27,6 +29,7 @@ __all__ = [
     "alternating",
     "client",
     "datasets",
+    "decisions",
     "estimators",
     "evaluate",
     "evaluation",
@@ -41,6 +44,7 @@ __all__ = [
     "models",
     "neighbors",
     "pairwise",
+    "questions",
     "recipes",
     "relations",
     "reports",

@@ -24,9 +24,11 @@ from nearer.geometry import (
     TwoEncoders,
     UnitLength,
 )
+from nearer.geometry._kernel_map import KernelMap
 from nearer.geometry._loading import KNOWN, load
 from nearer.geometry._orthogonal import orthonormalize
 from nearer.geometry._plain import SignedRoot
+from nearer.geometry._side_by_side import SideBySide
 
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "Mahalanobis": lambda: Mahalanobis.from_factor(torch.randn(5, 3)),
@@ -38,6 +40,8 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
     "Chain": lambda: Chain(MLP(5, 4), Chain(OrthogonalMap(4, 3), Mahalanobis(3))),
     "Standardize": lambda: Standardize.from_rows(torch.randn(9, 5)),
     "SignedRoot": SignedRoot,
+    "KernelMap": lambda: KernelMap.from_parts(torch.randn(6, 5), torch.randn(6, 3), kernel="poly", degree=2),
+    "SideBySide": lambda: SideBySide(MLP(5, 3, bounded=True), Chain(MLP(5, 4), Mahalanobis(4, 3))),
     "UnitLength": UnitLength,
     "TwoEncoders": lambda: TwoEncoders(MLP(5, 3), Chain(MLP(5, 4), Mahalanobis(4, 3))),
 }

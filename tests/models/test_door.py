@@ -159,7 +159,7 @@ def test_the_rule_sees_columns_and_time() -> None:
         (lambda X, y: nearer.fit(X, np.zeros(len(X))), "at least two classes"),
         (lambda X, y: nearer.fit(X), "must have labels for some rows"),
         (lambda X, y: nearer.fit(X, y[:5]), "one entry for each of the 178 rows"),
-        (lambda X, y: nearer.fit(X, Pairs(178, positive=[[0, 1]])), "Estimators learn from pairs"),
+        (lambda X, y: nearer.fit(X, Pairs(178, positive=[[0, 1]])), "near and far"),
         (lambda X, y: nearer.fit("nowhere.csv", "y"), "there is none at nowhere.csv"),
         (lambda X, y: nearer.fit(iris(), "species", keep=[3]), "`keep` must be column names"),
     ],

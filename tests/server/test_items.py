@@ -20,6 +20,7 @@ from nearer.server._logs import Log
 from nearer.server._problems import Problem, problem_of
 from nearer.server._service import Call, Service
 from nearer.server._state import Place
+from running_server import make_index, make_model
 
 JSON = "application/json"
 
@@ -120,27 +121,27 @@ def test_texts_through_the_encoder_of_the_model(tmp_path: Path, monkeypatch) -> 
 
 
 def test_same_or_not_by_the_calibration_of_the_model(tmp_path: Path) -> None:
-    from running_server import ROWS, make_index, make_model
-
-    make_index(tmp_path / "index", make_model(tmp_path / "model"), ROWS)
-
-    class Threshold:
-        def decide(self, distance: float):
-            return {"same": distance < 1.0, "threshold": 1.0, "wrong_at_most": 0.05}
-
-    def calibrate(service) -> None:
-        service.served.model.calibration = Threshold()
-
+    chance = np.random.default_rng(0)
+    y = np.repeat(np.arange(40), 6)
+    rows = (3 * chance.normal(size=(40, 4))[y] + 0.05 * chance.normal(size=(240, 4))).astype(np.float32)
+    model = make_model(tmp_path / "model")
+    model.calibrate(rows, y)
+    model.save(tmp_path / "model")
+    make_index(tmp_path / "index", model, rows)
     near, far, unknown, half = asked(
         tmp_path,
-        ("same", Call(json.dumps({"items": [ROWS[0].tolist(), ROWS[0].tolist()]}).encode(), JSON)),
-        ("same", Call(b'{"ids": [0, 1]}', JSON)),
+        ("same", Call(json.dumps({"items": [rows[0].tolist(), rows[1].tolist()]}).encode(), JSON)),
+        ("same", Call(b'{"ids": [0, 100]}', JSON)),
         ("same", Call(b'{"ids": [0, 999]}', JSON)),
         ("same", Call(b'{"ids": [0]}', JSON)),
-        prepare=calibrate,
     )
-    assert near == {"same": True, "distance": 0.0, "about": {"threshold": 1.0, "wrong_at_most": 0.05}}
-    assert far["same"] is (far["distance"] < 1.0)
+    assert (near["answer"], far["answer"]) == ("same", "different")
+    assert near["distance"] == pytest.approx(np.linalg.norm(rows[0] - rows[1]), rel=1e-5)
+    assert (near["about"]["error"], near["about"]["guarantee"], near["about"]["n_classes"]) == (
+        0.05,
+        "estimated",
+        40,
+    )
     assert (unknown.status, half.status) == (404, 422)
 
 

@@ -86,6 +86,10 @@ Label = Annotated[
     list[str] | None,
     typer.Option("--label", "-l", help="The label column; several for label sets or distributions."),
 ]
+PairsFile = Annotated[
+    Path | None,
+    typer.Option("--pairs", help="A table of two rows each (numbers or ids) and whether they are near: 1 or 0."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
 BatchRows = Annotated[int | None, typer.Option("--batch-size", min=1, help="Rows in a part. [16384; 256 photos]")]
 K = Annotated[int, typer.Option("-k", min=1, help="How many neighbours.")]
@@ -97,6 +101,7 @@ def fit(
         Path | None, typer.Argument(help="A table (.csv .parquet .npz .npy) or a folder of images.")
     ] = None,
     label: Label = None,
+    pairs: PairsFile = None,
     out: Annotated[str | None, typer.Option("--out", "-o", help="The model folder to write. [model]")] = None,
     method: Annotated[
         str | None,
@@ -153,6 +158,7 @@ def fit(
       nearer fit photos/ --encoder none --epochs 30
       nearer fit songs.csv -l calm -l happy -l sad
       nearer fit customers.csv -l churned --id customer --keep name --ignore notes
+      nearer fit records.csv --id record --pairs pairs.csv
       nearer fit data.csv -l class --loss CircleLoss --set gamma=64
       nearer fit data.parquet -l class --method auto --budget 120
       nearer fit --config nearer.yaml
@@ -166,8 +172,9 @@ def fit(
     with failures_reported(as_json):
         from nearer.cli._fit import run_fit
 
-        if "data" in flags:
-            flags["data"] = str(flags["data"])
+        for name in ("data", "pairs"):
+            if name in flags:
+                flags[name] = str(flags[name])
         if report is not None:
             check_new(report)
         run_fit(flags, config=config, resume=resume, report=report, quiet=quiet, as_json=as_json)
@@ -236,18 +243,28 @@ def embed(
 
 
 @app.command()
-def evaluate(data: Data, model: ModelFolder, label: Label = None, as_json: Json = False) -> None:
+def evaluate(
+    data: Data,
+    model: ModelFolder,
+    label: Label = None,
+    pairs: PairsFile = None,
+    report: Annotated[Path | None, typer.Option(help="Write one HTML page with the scores too.")] = None,
+    as_json: Json = False,
+) -> None:
     """Score a model beside the raw features on labelled data that it has not seen.
 
     \b
     Examples:
       nearer evaluate test.csv --model model --label class
+      nearer evaluate test.csv -m model -l class --report scores.html
       nearer evaluate photos/ -m photo-model --json
     """
     with failures_reported(as_json):
         from nearer.cli._use import run_evaluate
 
-        run_evaluate(data, model=model, label=label or [], as_json=as_json)
+        if report is not None:
+            check_new(report)
+        run_evaluate(data, model=model, label=label or [], pairs=pairs, report=report, as_json=as_json)
 
 
 @app.command()
@@ -319,7 +336,7 @@ def search(
     model: ModelFolder,
     k: K = 5,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write all hits to a .csv or .jsonl file.")
+        Path | None, typer.Option("--out", "-o", help="Write the hits to a .csv, .jsonl or .html file.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Queries to print.")] = 10,
     as_json: Json = False,
@@ -333,8 +350,8 @@ def search(
     """
     with failures_reported(as_json):
         if out is not None:
-            if out.suffix not in (".csv", ".jsonl"):
-                raise ParameterError(f"`--out` must end in .csv or .jsonl, got {out.name!r}.")
+            if out.suffix not in (".csv", ".jsonl", ".html"):
+                raise ParameterError(f"`--out` must end in .csv, .jsonl or .html, got {out.name!r}.")
             check_new(out)
         from nearer.cli._use import run_search
 
@@ -445,6 +462,70 @@ def dedupe(
             ignore=ignore or [],
             as_json=as_json,
         )
+
+
+@app.command()
+def calibrate(
+    data: Data,
+    model: ModelFolder,
+    label: Label = None,
+    error: Annotated[
+        float, typer.Option(help="The largest share of different pairs that may be called same.")
+    ] = 0.05,
+    miss: Annotated[
+        float | None,
+        typer.Option(help="The largest share of same pairs that may be called different. [as --error]"),
+    ] = None,
+    guarantee: Annotated[str, typer.Option(help="estimated, average or high-probability.")] = "estimated",
+    report: Annotated[Path | None, typer.Option(help="Write one HTML page with the curves too.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Find which distance means the same, with a bounded error on classes never seen, and keep it in the model.
+
+    DATA holds labelled items of classes that the model did not learn from. The class is the unit of the promise:
+    an estimate needs about 20 of them for an error of 0.05, a proof 39 and more.
+
+    \b
+    Examples:
+      nearer calibrate others.csv --model model --label person
+      nearer calibrate others.csv -m model -l person --error 0.01 --guarantee average --report same.html
+    """
+    with failures_reported(as_json):
+        if report is not None:
+            check_new(report)
+        from nearer.cli._same import run_calibrate
+
+        run_calibrate(
+            data,
+            model=model,
+            label=label or [],
+            error=error,
+            miss=miss,
+            guarantee=guarantee,
+            report=report,
+            as_json=as_json,
+        )
+
+
+@app.command()
+def same(
+    first: Annotated[str, typer.Argument(help="A row number of --data, a photo, or a text.")],
+    second: Annotated[str, typer.Argument(help="The other one.")],
+    model: ModelFolder,
+    data: Annotated[Path | None, typer.Option("--data", "-d", help="Where the row numbers count.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say whether two items are the same, different, or that it cannot say.
+
+    \b
+    Examples:
+      nearer same 3 17 --data records.csv --model model
+      nearer same left.jpg right.jpg -m photo-model
+    """
+    with failures_reported(as_json):
+        from nearer.cli._same import run_same
+
+        run_same(first, second, model=model, data=data, as_json=as_json)
 
 
 @app.command()

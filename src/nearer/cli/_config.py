@@ -17,6 +17,7 @@ __all__ = ["DATA_KEYS", "commented_config", "parse_yaml", "read_config"]
 DATA_KEYS: dict[str, tuple[Any, str]] = {
     "data": (None, "the file (CSV, Parquet, NPZ, NPY) or the folder of images"),
     "label": (None, "the column of the classes; a list of 0/1 columns for label sets, of shares for distributions"),
+    "pairs": (None, "instead of labels: a table of two rows each (numbers or ids) and 1 (near) or 0"),
     "features": (None, "the columns to use; none means all others"),
     "ignore": (None, "columns to leave out"),
     "id": (None, "the column that names each row in results; not a feature"),

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from nearer.cli._config import DATA_KEYS, parse_yaml, read_config
 from nearer.cli._iterations import IterationBar
-from nearer.cli._loading import load_data
+from nearer.cli._loading import load_data, paired
 from nearer.cli._output import check_writable, print_json
 from nearer.datasets import Dataset
 from nearer.evaluation import Comparison
@@ -78,6 +78,10 @@ def run_fit(
                 text=about["text"],
                 progress=not quiet,
             )
+            if about["pairs"] is not None:
+                if label:
+                    raise ParameterError("`--pairs` and `--label` must not both be given: pairs stand for labels.")
+                data = paired(data, Path(str(about["pairs"])))
         if not quiet:
             console.print(_summary(data), highlight=False)
             if data.all.x.dtype.kind == "U" and about["encoder"] is None:
@@ -147,7 +151,7 @@ def command_line(about: Mapping[str, Any], settings: FitSettings) -> str:
     for name in ("label", "features", "ignore", "keep"):
         for one in _listed(about[name]):
             words += [f"--{name}", one]
-    for name in ("id", "encoder", "text", "unlabeled", "unreadable", "out"):
+    for name in ("pairs", "id", "encoder", "text", "unlabeled", "unreadable", "out"):
         if about[name] != DATA_KEYS[name][0]:
             words += [f"--{name}", str(about[name])]
     for name, (default, _) in FitSettings.described().items():
@@ -170,15 +174,16 @@ def comparison_table(comparison: Comparison, *, title: str) -> Table:
     """Raw beside learned, gains green and losses red."""
     table = Table(title=title, title_justify="left")
     table.add_column("score")
-    for name in (*comparison.names, "gain"):
+    others = comparison.baselines
+    for name in (comparison.names[0], *others, comparison.names[1], "gain"):
         table.add_column(name, justify="right")
     for name, gain in comparison.gains.items():
         style = "green" if gain > 0 else "red"
-        first, second = comparison.first[name], comparison.second[name]
+        found = [one[name] for one in (comparison.first, *others.values(), comparison.second)]
         pair = comparison.intervals.get(name)
         if pair is not None and pair[0] <= 0 <= pair[1]:
             style = "dim"  # a difference that these rows cannot show
-        table.add_row(name, f"{first:.4f}", f"{second:.4f}", Text(comparison.shown_gain(name), style))
+        table.add_row(name, *(f"{one:.4f}" for one in found), Text(comparison.shown_gain(name), style))
     return table
 
 
@@ -196,6 +201,9 @@ def _summary(data: Dataset) -> str:
     part = data.all
     what = "rows" if data.encoder is None else f"{data.encoder.kind} by {data.encoder.name}"
     lines = [f"{data.name}: {len(part):,} {what}; labels: {data.kind}"]
+    if data.pairs is not None:
+        near = data.pairs.listed()[1]
+        lines[0] += f", {int(near.sum()):,} near and {int((~near).sum()):,} far"
     if part.y.ndim == 1 and data.kind in ("classes", "partial") and (part.y >= 0).any():
         counts = np.bincount(part.y[part.y >= 0])
         lines[0] += f", {len(data.class_names)} classes of {counts.min():,} to {counts.max():,} rows"

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nearer.datasets import Dataset
-from nearer.datasets._anything import Columns
-from nearer.exceptions import NearerError
+from nearer.datasets._anything import Columns, read_frame, with_pairs
+from nearer.exceptions import NearerError, ParameterError
 from nearer.models import Model
 from nearer.models._encoded import Reading, read_items
+from nearer.relations import Pairs
 
-__all__ = ["load_data", "load_for"]
+__all__ = ["load_data", "load_for", "paired"]
 
 # The words of the library and those of the command line.
 _WORDS = (("label=", "--label "), ("ignore=", "--ignore "), ("unreadable='skip'", "--unreadable skip"))
@@ -79,3 +80,42 @@ def load_for(model: Model, path: Path, *, label: Sequence[str] = ()) -> Dataset:
 def _position(name: str, path: Path) -> str | int:
     """Columns of arrays have no names: a number is a position there."""
     return int(name) if path.suffix == ".npy" and name.lstrip("-").isdigit() else name
+
+
+def paired(data: Dataset, path: Path) -> Dataset:
+    """The data with the pairs of a table: two columns of row numbers, or of ids where there are some, and answers.
+
+    The answer is 1, true, yes or same for near ones, and 0, -1, false, no or different for the others.
+    """
+    frame = read_frame(path)
+    if len(frame.names) != 3:
+        raise ParameterError(
+            f"`--pairs` must have three columns, two rows and whether they are near, `{path.name}` has "
+            f"{len(frame.names)}: {', '.join(frame.names[:5])}."
+        )
+    left, right, answer = ([_cell(value) for value in frame[name].values] for name in frame.names)
+    ids = data.all.extra.get("id")
+    places = {str(number): number for number in range(len(data.all))}
+    if ids is not None:
+        places = {_cell(one): place for place, one in enumerate(ids.tolist())}
+    rows: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
+    for line, (a, b, said) in enumerate(zip(left, right, answer, strict=True), start=2):
+        unknown = [one for one in (a, b) if one not in places]
+        if unknown:
+            what = "an id of the data" if ids is not None else f"a row number from 0 to {len(data.all) - 1}"
+            raise ParameterError(f"Line {line} of `{path.name}` must name {what}, got {unknown[0]!r}.")
+        if said.lower() not in _ANSWERS:
+            raise ParameterError(
+                f"Line {line} of `{path.name}` must say 1 (near) or 0 (not), got {said!r} in {frame.names[2]!r}."
+            )
+        rows[_ANSWERS[said.lower()]].append((places[a], places[b]))
+    return with_pairs(data, Pairs(len(data.all), positive=rows[True], negative=rows[False]))
+
+
+_ANSWERS = dict.fromkeys(("1", "true", "yes", "same", "near"), True)
+_ANSWERS |= dict.fromkeys(("0", "-1", "false", "no", "different", "far"), False)
+
+
+def _cell(value: object) -> str:
+    """A cell as people write it: 3.0 is 3."""
+    return f"{value:.12g}" if isinstance(value, float) else str(value).strip()

@@ -18,8 +18,9 @@ from rich.table import Table
 from nearer._checks import check_choice, check_int
 from nearer._storage import write_file
 from nearer.cli._fit import comparison_table
-from nearer.cli._loading import load_for, told_as_flags
+from nearer.cli._loading import load_for, paired, told_as_flags
 from nearer.cli._output import check_new, print_json
+from nearer.cli._pages import evaluation_page, search_page
 from nearer.datasets._image_files import load_image
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
@@ -78,20 +79,33 @@ def _shown(quiet: bool, as_json: bool) -> bool:
     return not quiet and not as_json and sys.stderr.isatty()
 
 
-def run_evaluate(data: Path, *, model: Path, label: Sequence[str], as_json: bool) -> None:
+def run_evaluate(
+    data: Path,
+    *,
+    model: Path,
+    label: Sequence[str],
+    pairs: Path | None = None,
+    report: Path | None = None,
+    as_json: bool,
+) -> None:
     """Score the model beside the raw features on other data."""
     machine = load(model)
     given = load_for(machine, data, label=label)
+    if pairs is not None:
+        given = paired(given, pairs)
     with told_as_flags():
         found = evaluate_dataset(machine, given)
     rows = found.first.counts.get("queries", found.first.counts.get("rows", len(given.all)))
+    left_out = found.first.counts.get("trained on, left out", 0)
+    notes = [f"{left_out:,} rows were left out: the model was trained on them."] if left_out else []
+    if report is not None:
+        evaluation_page(found, report, data=data.name, rows=rows, notes=notes)
     if as_json:
         print_json({"rows": rows, **found.to_dict()})
         return
     Console().print(comparison_table(found, title=f"{rows:,} rows of {data.name}"))
-    left_out = found.first.counts.get("trained on, left out", 0)
-    if left_out:
-        typer.echo(f"{left_out:,} rows were left out: the model was trained on them.")
+    for note in notes:
+        typer.echo(note)
     typer.echo(found.verdict)
 
 
@@ -102,7 +116,7 @@ def run_neighbors(query: str, *, model: Path, data: Path, label: Sequence[str], 
     k = check_int(k, "k", maximum=len(given.all))
     embeddings = machine.embed(given)
     index = Index(embeddings.shape[1], similarity="euclidean")
-    index.add(embeddings, metadata=item_metadata(given))
+    index.add(machine.embed(given, side="database"), metadata=item_metadata(given))
     if query.lstrip("-").isdigit():
         row = check_int(int(query), "QUERY", minimum=0, maximum=len(given.all) - 1)
         hits = [
@@ -139,7 +153,7 @@ def run_index(
     machine = load(model)
     if data.suffix.lower() == ".npz":
         given = load_for(machine, data, label=label)
-        embeddings = machine.embed(given)
+        embeddings = machine.embed(given, side="database")
         with open_index(
             out, dimension=embeddings.shape[1], kind=kinds[kind], fingerprint=machine.fingerprint
         ) as fresh:
@@ -187,7 +201,10 @@ def run_search(
         rows = machine.embed(load_for(machine, queries))
     results = list(found.search(rows, k=k))
     if out is not None:
-        write_file(out, _hits_as_text(results, out.suffix))
+        if out.suffix == ".html":
+            search_page(results, out, index=Path(index).name, queries=queries.name)
+        else:
+            write_file(out, _hits_as_text(results, out.suffix))
         typer.echo(f"{len(results):,} queries, {k} hits each: {out}")
         return
     shown = results if as_json else results[:limit]

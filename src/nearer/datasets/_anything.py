@@ -18,9 +18,10 @@ from nearer.datasets._frame import Column, Frame, frame_from, is_frame, read_cel
 from nearer.datasets._source import Source
 from nearer.datasets._table import encode, label_text
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
+from nearer.relations import Pairs, Relation
 from nearer.relations._kinds import Kind, kind_of
 
-__all__ = ["Columns", "as_dataset", "dataset_from_frame", "read_frame"]
+__all__ = ["Columns", "as_dataset", "dataset_from_frame", "read_frame", "with_pairs"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,28 @@ def as_dataset(
             frame[y]  # the error that names the columns
         return dataset_from_frame(frame, y, columns, unlabeled=unlabeled, cleaning=cleaning, name="table")
     return _from_matrix(data, y, unlabeled, cleaning)
+
+
+def with_pairs(data: Dataset, pairs: Relation) -> Dataset:
+    """The same items with pairs instead of labels.
+
+    >>> with_pairs(as_dataset([[1.0], [1.1], [5.0]]), Pairs(3, positive=[[0, 1]], negative=[[0, 2]])).kind
+    'pairs'
+    """
+    rows = len(data.all)
+    if not isinstance(pairs, Pairs):
+        raise ParameterError(
+            f"`y` must be labels or relations.Pairs, got {type(pairs).__name__}. Losses take any relation: "
+            f"`RAWLoss()(embeddings, relation)`."
+        )
+    if not pairs.both_ways or pairs.n_queries != rows:
+        raise ShapeError(
+            f"`y` must be pairs of the {rows} rows among themselves, got pairs of {pairs.n_queries} with "
+            f"{pairs.n_database} items{'' if pairs.both_ways else ' in one direction'}."
+        )
+    nobody = np.full(rows, -1, dtype=np.int64)
+    part = replace(data.all, y=nobody, kind="pairs")
+    return replace(data, parts={"all": part}, class_names=(), pairs=pairs)
 
 
 def _from_matrix(data: Any, y: Any, unlabeled: str | int | None, cleaning: Cleaning | None) -> Dataset:

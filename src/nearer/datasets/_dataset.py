@@ -160,6 +160,8 @@ class Dataset:
     """Which `Columns` of the table are labels, ids and kept."""
     encoder: Any = None
     """The frozen encoder that made the features of photos or texts, for new ones."""
+    pairs: Any = None
+    """The `Pairs` of rows that are near or not, where pairs and not labels are known."""
     extra: Mapping[str, Array] = field(default_factory=dict)
 
     @property
@@ -244,6 +246,9 @@ class Dataset:
                 plain = np.ascontiguousarray(array)
                 digest.update(f"{name}/{key} {plain.dtype.str} {plain.shape}\n".encode())
                 digest.update(plain.view(np.uint8).data if plain.size else b"")
+        if self.pairs is not None:
+            for table in self.pairs.listed():
+                digest.update(np.ascontiguousarray(table.numpy()).view(np.uint8).data)
         return digest.hexdigest()
 
     def __repr__(self) -> str:

@@ -23,10 +23,13 @@ RECALLS = (1, 2, 4, 8)
 LEVEL = 0.95
 
 
-def per_query_scores(embeddings: Any, labels: Any) -> dict[str, Array]:
+def per_query_scores(
+    embeddings: Any, labels: Any, database: Any = None, database_labels: Any = None
+) -> dict[str, Array]:
     """Recall@1, 2, 4, 8 and the average precision at R of every row that has another of its class, (q,) each.
 
-    Rows are searched among the others by Euclidean distance, ties by row number, as `evaluate` does.
+    Rows are searched among the others, or in a database, by Euclidean distance, ties by row number, as `evaluate`
+    does.
 
     >>> scores = per_query_scores([[0.0], [1.0], [5.0], [5.5], [0.4]], [0, 0, 1, 1, 2])
     >>> scores["recall@1"].tolist(), scores["map@r"].tolist()
@@ -34,14 +37,17 @@ def per_query_scores(embeddings: Any, labels: Any) -> dict[str, Array]:
     """
     rows = as_matrix(embeddings, "embeddings").detach().cpu().numpy()
     y = np.asarray(labels)
-    _, code, counts = np.unique(y, return_inverse=True, return_counts=True)
-    relevant = counts[code] - 1
+    alone = database is None
+    answers = y if alone else np.asarray(database_labels)
+    names, counts = np.unique(answers, return_counts=True)
+    place = np.searchsorted(names, y).clip(max=len(names) - 1)
+    relevant = np.where(names[place] == y, counts[place], 0) - alone
     asked = np.flatnonzero(relevant > 0)
     if not len(asked):
         return {}
-    k = min(len(rows) - 1, max(max(RECALLS), int(relevant.max())))
-    found = search(rows, k=k).indices[asked]
-    hits = y[found] == y[asked][:, None]
+    k = min(len(answers) - alone, max(max(RECALLS), int(relevant.max())))
+    found = (search(rows, k=k) if alone else search(rows, database, k=k)).indices[asked]
+    hits = answers[found] == y[asked][:, None]
     place = np.arange(1, k + 1)
     inside = place[None, :] <= relevant[asked][:, None]
     precision = np.cumsum(hits, axis=1) / place

@@ -100,6 +100,8 @@ class Comparison:
     names: tuple[str, str] = ("raw", "learned")
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Where the gain of a score lies with 95 % confidence, for the scores that can be asked query by query."""
+    baselines: Mapping[str, Evaluation] = field(default_factory=dict)
+    """What takes no learning of a metric, on the same items: PCA, the mean of the training rows."""
 
     @property
     def gains(self) -> dict[str, float]:
@@ -115,6 +117,23 @@ class Comparison:
 
         With intervals only differences that hold up count: those whose interval does not reach zero.
         """
+        return self._of_the_two() + self._of_baselines()
+
+    def _of_baselines(self) -> str:
+        """A sentence for each baseline that beats the second in most scores; silence about the others.
+
+        A lead counts where it is more than these items leave open: half of the interval of the gain.
+        """
+        told = ""
+        for name, found in self.baselines.items():
+            gains = Comparison(self.second, found).gains
+            doubt = {score: (high - low) / 2 for score, (low, high) in self.intervals.items()}
+            ahead = [score for score, gain in gains.items() if gain > doubt.get(score, 0.0)]
+            if 2 * len(ahead) > len(self.second):
+                told += f" {name[0].upper()}{name[1:]} does better in {', '.join(ahead)}."
+        return told
+
+    def _of_the_two(self) -> str:
         first, second = self.names
         if self.intervals:
             return self._cautious()
@@ -130,7 +149,9 @@ class Comparison:
         better = [name for name, (low, _) in self.intervals.items() if low > 0]
         worse = [name for name, (_, high) in self.intervals.items() if high < 0]
         open_ = [name for name in self.intervals if name not in better and name not in worse]
-        queries = self.first.counts.get("queries", self.first.counts.get("rows", 0))
+        counts = self.first.counts
+        what = "pairs" if "pairs" in counts else "rows"
+        queries = counts.get("queries", counts.get(what, 0))
         parts = []
         if better:
             parts.append(f"{second} is better than {first} in {', '.join(better)}")
@@ -140,8 +161,8 @@ class Comparison:
                 f"{', '.join(worse)}"
             )
         if not parts:
-            return f"{second} and {first}: no difference that {queries:,} held-out rows could show."
-        end = f" No difference that {queries:,} held-out rows could show in {', '.join(open_)}." if open_ else ""
+            return f"{second} and {first}: no difference that {queries:,} held-out {what} could show."
+        end = f" No difference that {queries:,} held-out {what} could show in {', '.join(open_)}." if open_ else ""
         return ", ".join(parts) + "." + end
 
     def __repr__(self) -> str:
@@ -149,14 +170,22 @@ class Comparison:
 
     def __str__(self) -> str:
         gains = self.gains
+        others = self.baselines.values()
         rows = [
-            (name, _number(self.first[name]), _number(self.second[name]), self.shown_gain(name)) for name in gains
+            (
+                name,
+                _number(self.first[name]),
+                *(_number(one[name]) for one in others),
+                _number(self.second[name]),
+                self.shown_gain(name),
+            )
+            for name in gains
         ]
         settings = {
             name: value if value == self.second.settings[name] else f"{value} / {self.second.settings[name]}"
             for name, value in self.first.settings.items()
         }
-        lines = _table(("score", *self.names, "gain"), rows)
+        lines = _table(("score", self.names[0], *self.baselines, self.names[1], "gain"), rows)
         return "\n".join([*lines, *_foot(self.first.counts, settings), self.verdict])
 
     def to_dict(self) -> dict[str, Any]:
@@ -165,6 +194,11 @@ class Comparison:
             self.names[0]: self.first.to_dict(),
             self.names[1]: self.second.to_dict(),
             "gains": self.gains,
+            **(
+                {"baselines": {name: one.to_dict() for name, one in self.baselines.items()}}
+                if self.baselines
+                else {}
+            ),
             **(
                 {"intervals": {name: list(pair) for name, pair in self.intervals.items()}} if self.intervals else {}
             ),
@@ -187,12 +221,21 @@ def compare(
     *,
     names: Sequence[str] = ("raw", "learned"),
     intervals: Mapping[str, tuple[float, float]] | None = None,
+    baselines: Mapping[str, Evaluation] | None = None,
 ) -> Comparison:
     """Put two evaluations side by side. They must be comparable: same scores, same items, same rules.
 
     `intervals` says between which numbers the gain of a score lies; the verdict then counts only what holds up.
+    `baselines` stand beside the two, and the verdict names one that beats the second in most scores.
 
     The similarity and the dimension may differ, because raw and learned features often do.
+
+    Args:
+        first: what there is to beat.
+        second: what is to beat it.
+        names: of the two, for tables and the verdict.
+        intervals: lower and upper end of the gain of a score, by its name.
+        baselines: further evaluations by name.
 
     >>> print(compare(Evaluation({"recall@1": 0.5}), Evaluation({"recall@1": 0.75})))
     score        raw  learned     gain
@@ -214,7 +257,7 @@ def compare(
                 f"`first` and `second` must have the same {what} to be compared, got {mine} and {theirs}. Evaluate "
                 f"both on the same items with the same arguments."
             )
-    return Comparison(first, second, (names[0], names[1]), dict(intervals or {}))
+    return Comparison(first, second, (names[0], names[1]), dict(intervals or {}), dict(baselines or {}))
 
 
 def _without(record: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -38,6 +38,7 @@ class MLP(nn.Module):
         embedding_dim: dimensions of the embedding.
         hidden: widths of the hidden layers.
         activation: "relu", "tanh" or "gelu".
+        bounded: the activation behind the last layer too.
         normalized: end in rows of length one.
         generator: draws the first weights; torch's own if None.
     """
@@ -49,6 +50,7 @@ class MLP(nn.Module):
         *,
         hidden: Sequence[int] = (512,),
         activation: Literal["relu", "tanh"] = "relu",
+        bounded: bool = False,
         normalized: bool = True,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -64,6 +66,7 @@ class MLP(nn.Module):
             "embedding_dim": widths[-1],
             "hidden": widths[1:-1],
             "activation": activation,
+            "bounded": bool(bounded),
             "normalized": bool(normalized),
         }
         layers = [nn.Linear(a, b) for a, b in itertools.pairwise(widths)]
@@ -80,6 +83,8 @@ class MLP(nn.Module):
         for layer in self.layers[:-1]:
             h = self.activation(layer(h))
         h = self.layers[-1](h)
+        if self.settings["bounded"]:
+            h = self.activation(h)
         return normalize(h) if self.settings["normalized"] else h
 
     def save(self, path: str | os.PathLike[str]) -> Path:

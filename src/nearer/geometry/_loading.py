@@ -13,10 +13,12 @@ from nearer._storage import read_folder
 from nearer.exceptions import CorruptFileError
 from nearer.geometry._asymmetric import AsymmetricMap, TwoEncoders
 from nearer.geometry._encoders import MLP, Chain, ColorCNN, DigitsCNN
+from nearer.geometry._kernel_map import KernelMap
 from nearer.geometry._mahalanobis import Mahalanobis
 from nearer.geometry._orthogonal import OrthogonalMap
 from nearer.geometry._plain import SignedRoot, UnitLength
 from nearer.geometry._saving import FORMAT, VERSION
+from nearer.geometry._side_by_side import SideBySide
 from nearer.geometry._standardize import Standardize
 
 __all__ = ["build", "load"]
@@ -26,9 +28,11 @@ _KINDS: tuple[type[nn.Module], ...] = (
     Chain,
     ColorCNN,
     DigitsCNN,
+    KernelMap,
     MLP,
     Mahalanobis,
     OrthogonalMap,
+    SideBySide,
     SignedRoot,
     Standardize,
     TwoEncoders,
@@ -71,8 +75,8 @@ def build(description: dict[str, Any]) -> nn.Module:
     for name, value in settings.items():
         if isinstance(value, list):
             check_limit("NEARER_MAX_FILES", len(value), f"`{name}` of {kind.__name__}")
-    if kind is Chain:
-        return Chain(*(build(part) for part in settings["parts"]))
+    if kind in (Chain, SideBySide):
+        return kind(*(build(part) for part in settings["parts"]))
     if kind is TwoEncoders:
         return TwoEncoders(build(settings["query"]), build(settings["database"]))
     return kind(**settings)

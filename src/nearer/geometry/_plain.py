@@ -104,7 +104,8 @@ def _layers(module: nn.Module) -> list[nn.Module]:
         for layer in module.layers:
             assert isinstance(layer, nn.Linear)
             layers += [_linear(layer.weight, layer.bias, layer.weight.dtype), type(module.activation)()]
-        layers.pop()
+        if not module.settings["bounded"]:
+            layers.pop()
         return [*layers, UnitLength()] if module.settings["normalized"] else layers
     if isinstance(module, DigitsCNN | ColorCNN):
         copies = [copy.deepcopy(layer) for layer in module.layers]

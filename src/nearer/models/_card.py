@@ -35,9 +35,11 @@ def card_pages(fitted: Fitted, *, name: str) -> dict[str, bytes]:
 def model_card(fitted: Fitted, *, pictures: list[tuple[str, str]], name: str) -> str:
     """The card as Markdown."""
     model, comparison = fitted.model, fitted.comparison
-    first, second = comparison.first, comparison.second
+    first, second, others = comparison.first, comparison.second, comparison.baselines
     rows = [
-        f"| {score} | {first[score]:.4f} | {second[score]:.4f} | {comparison.shown_gain(score)} |"
+        "| "
+        + " | ".join([score, *(f"{one[score]:.4f}" for one in (first, *others.values(), second))])
+        + f" | {comparison.shown_gain(score)} |"
         for score in comparison.gains
     ]
     lower = sorted(first.lower_is_better)
@@ -49,8 +51,8 @@ def model_card(fitted: Fitted, *, pictures: list[tuple[str, str]], name: str) ->
         "",
         "## Scores on held-out rows",
         "",
-        "| score | raw features | learned metric | gain |",
-        "|---|---|---|---|",
+        "| " + " | ".join(["score", "raw features", *others, "learned metric", "gain"]) + " |",
+        "|---" * (4 + len(others)) + "|",
         *rows,
         "",
         f"Data: {model.data['name']} ({counts}; {model.data['split']} split). The held-out rows taught it nothing.",

@@ -21,7 +21,6 @@ from nearer.models._model import Model
 from nearer.models._problem import CLASSES, Problem
 from nearer.models._scoring import compare_problem
 from nearer.models._settings import FitSettings
-from nearer.relations import Relation
 
 __all__ = ["evaluate", "fit"]
 
@@ -53,8 +52,8 @@ def fit(
             `(X, y)`, the path of a table or of a folder of photos, a list of texts or of the paths of photos, or a
             `Dataset`.
         y: the name of the label column (several for label sets and distributions), or the labels: classes with −1
-            or None for unlabelled rows, a 0/1 matrix, rows that sum to one, numbers. What they are is found and
-            said.
+            or None for unlabelled rows, a 0/1 matrix, rows that sum to one, numbers, or `relations.Pairs` of rows
+            that are near or not. What they are is found and said.
         metric: "choose" picks a method by what the labels and the size of the data are, "auto" tries several on
             validation rows, anything else is a name from `nearer methods`.
         loss: train a network with this loss, by its class in `nearer.losses` ("SupConLoss"), instead of `metric`.
@@ -80,11 +79,6 @@ def fit(
     >>> model.transform(load_iris(as_frame=True).frame).shape
     (150, 4)
     """
-    if isinstance(y, Relation):
-        raise ParameterError(
-            f"`y` must be labels, got a {type(y).__name__}. Estimators learn from pairs: `ITML().fit_pairs(X, "
-            f"pairs, similar)`; losses take relations: `RAWLoss()(embeddings, relation)`."
-        )
     columns = Columns(ids=ids, keep=_names(keep, "keep"), ignore=_names(ignore, "ignore"))
     check_choice(unreadable, "unreadable", ["raise", "skip"])
     reading = Reading(encoder, dict(encoder_settings or {}), text, unreadable)
@@ -137,7 +131,20 @@ def evaluate_dataset(model: Model, given: Dataset) -> Comparison:
             f"The data must hold rows that the model has not learned from, and it was trained on all "
             f"{len(items)}. Its scores on held-out rows are in `model.scores`; evaluate it on other data."
         )
-    if given.kind in CLASSES:
+    if given.pairs is not None:
+        listed, near = (table.numpy() for table in given.pairs.listed())
+        # A pair is new where one of its rows is.
+        kept = fresh[listed].any(axis=1)
+        if len(np.unique(near[kept])) < 2:
+            raise LabelError(
+                f"The pairs must hold near and far ones with a row that the model was not trained on, got "
+                f"{int(near[kept].sum())} near and {int((~near[kept]).sum())} far ones."
+            )
+        rows = np.flatnonzero(fresh)
+        problem = _problem(model, items, labels, given, rows, train=np.flatnonzero(~fresh))
+        problem = dataclasses.replace(problem, pairs=listed[kept], similar=near[kept])
+        result = compare_problem(problem, model.raw, model.transform)
+    elif given.kind in CLASSES and not model.asymmetric:
         usable = fresh & (labels >= 0)
         if len(np.unique(labels[usable])) < 2:
             raise LabelError(
@@ -148,13 +155,15 @@ def evaluate_dataset(model: Model, given: Dataset) -> Comparison:
         problem = _problem(model, items[usable], labels[usable], given, np.arange(int(usable.sum())))
         result = compare_problem(problem, model.raw, model.transform)
     else:
-        # Label sets, distributions and numbers are predicted by neighbors: half of the rows are searched in.
-        rows = np.random.default_rng(0).permutation(np.flatnonzero(fresh))
+        # Label sets, distributions and numbers are predicted by neighbors, and two maps need two sides: half of
+        # the rows are searched in.
+        asked = fresh & (labels >= 0) if given.kind in CLASSES else fresh
+        rows = np.random.default_rng(0).permutation(np.flatnonzero(asked))
         half = len(rows) // 2
         if half < 2:
             raise LabelError(f"The data must hold at least four rows to score, got {len(rows)} that are new.")
         problem = _problem(model, items, labels, given, np.sort(rows[half:]), train=np.sort(rows[:half]))
-        result = compare_problem(problem, model.raw, model.transform)
+        result = compare_problem(problem, model.raw, model.transform, database=model.database_map)
     left_out = int((~fresh).sum())
     if left_out:
         note = {"trained on, left out": left_out}

@@ -12,13 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.datasets import Dataset, Split
-from nearer.datasets._anything import Columns, _label_values, _shown, as_dataset, label_codes, read_frame
+from nearer.datasets._anything import (
+    Columns,
+    _label_values,
+    _shown,
+    as_dataset,
+    label_codes,
+    read_frame,
+    with_pairs,
+)
 from nearer.datasets._files import load_image_folder
 from nearer.datasets._frame import Frame, frame_from, is_frame
 from nearer.datasets._image_files import IMAGE_SUFFIXES, load_image
 from nearer.datasets._source import Source
 from nearer.exceptions import LabelError, MissingDataError, NearerError, ParameterError, ShapeError
 from nearer.models._encoders import PACKAGED, FrozenEncoder, Kind, frozen, installed
+from nearer.relations import Relation
 
 __all__ = ["NO_PHOTOS_EXTRA", "Reading", "encode_dataset", "read_items"]
 
@@ -60,6 +69,8 @@ def read_items(data: Any, y: Any, columns: Columns, reading: Reading) -> Dataset
     """Anything that `nearer.fit` takes as a data set, photos and texts as features where there is an encoder."""
     if isinstance(data, tuple) and len(data) == 2 and y is None and not isinstance(data[0], str | Path):
         data, y = data
+    if isinstance(y, Relation):
+        return with_pairs(read_items(data, None, columns, reading), y)
     columns = replace(columns, text=reading.text)
     if reading.text is not None:
         return _from_table(data, y, columns, reading)

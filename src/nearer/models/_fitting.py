@@ -18,7 +18,9 @@ from nearer.datasets import Dataset
 from nearer.estimators._optimize import Follow, follow_iterations
 from nearer.evaluation import Comparison
 from nearer.exceptions import NearerError, ParameterError, StoppedEarlyWarning
-from nearer.geometry import Chain, Mahalanobis, Standardize, UnitLength
+from nearer.geometry import Chain, Standardize, TwoEncoders, UnitLength
+from nearer.models._baselines import baselines_of
+from nearer.models._maps import as_module
 from nearer.models._methods import Method, check_fits, choose_method, method_named
 from nearer.models._model import Model, fingerprints
 from nearer.models._networks import train_network
@@ -31,6 +33,8 @@ from nearer.training._loop import Callback, History
 __all__ = ["Fitted", "Trial", "fit_model"]
 
 Say = Callable[[str], None]
+# Rows that carry the map of a kernel: its cost grows with their cube.
+MOST_LANDMARKS = 3_000
 # What `auto` tries, cheap first.
 CANDIDATES = (
     *(
@@ -38,12 +42,14 @@ CANDIDATES = (
         "kissme",
         "gmml",
         "lrml",
+        "itml",
         "ldml",
         "triplet-svm",
         "semi-supervised",
         "lmnn",
         "nca",
         "raw-vthm",
+        "deep-semi-supervised",
     ),
     *("alignment", "raml-krr", "mlkr"),
 )
@@ -130,7 +136,8 @@ def fit_model(
         trained_on=fingerprints(problem.items[problem.train]),
         reference=data,
     )
-    comparison = compare_problem(problem, model.raw, model.transform)
+    comparison = compare_problem(problem, model.raw, model.transform, database=model.database_map)
+    comparison = replace(comparison, baselines=baselines_of(problem, model.raw, asymmetric=model.asymmetric))
     model.scores = comparison.to_dict()
     seconds = time.perf_counter() - begin
     fitted = Fitted(model, comparison, rule, seconds, problem, model.raw, history, trials, notes)
@@ -174,7 +181,8 @@ def summary_of(fitted: Fitted) -> str:
 
 
 def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method, str, Sequence[Trial]]:
-    if settings.method == "choose":
+    # Learners from pairs differ most where pairs are few, and none costs much: they are tried, the features first.
+    if settings.method == "choose" and problem.kind != "pairs":
         method, rule = choose_method(
             problem.kind,
             n=problem.labeled,
@@ -186,10 +194,15 @@ def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method,
         )
         _check_used(method, settings, problem)
         return method, f"Rule: {rule}.", ()
-    if settings.method != "auto":
+    if settings.method not in ("auto", "choose"):
         method = method_named(settings.method)
         _check_used(method, settings, problem)
         check_fits(method, problem.kind)
+        if method.name == "deep-semi-supervised" and not problem.images:
+            raise ParameterError(
+                "`method` must be one for features, got 'deep-semi-supervised', whose views move "
+                "images. Try semi-supervised."
+            )
         if problem.images and method.kind == "linear":
             raise ParameterError(f"`method` must be a network for images, got {method.name!r}. Try raw-vthm.")
         return method, f"Method {method.name}, as asked.", ()
@@ -197,7 +210,8 @@ def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method,
     scored = [trial for trial in trials if trial.score is not None]
     best = max(scored, key=lambda trial: trial.score or 0.0)
     spent = sum(trial.seconds for trial in trials)
-    told = f"Tried {len(scored)} methods in {spent:.0f} s; best on validation rows: {best.method}."
+    what = "average precision of validation pairs" if problem.kind == "pairs" else "validation rows"
+    told = f"Tried {len(scored)} methods in {spent:.0f} s; best on {what}: {best.method}."
     if best.method == "euclidean":
         told += " Nothing beats the raw features."
     return method_named(best.method), told, trials
@@ -263,7 +277,13 @@ def _out_of_time(deadline: float) -> Callback:
 
 def _can(method: Method, problem: Problem) -> bool:
     if problem.images:
-        return method.kind == "encoder" and method.name != "alignment"
+        return method.name == "raw-vthm" or (method.name == "deep-semi-supervised" and problem.few)
+    if method.name == "deep-semi-supervised":
+        return False  # its views move images
+    if problem.kind == "pairs":
+        return "pairs" in method.supervision
+    if method.name == "itml":
+        return False  # on classes it draws pairs, and is slower than what it would have to beat
     n, wanted = problem.labeled, problem.kind
     if (method.name == "nca" and n > 5_000) or (method.name == "lmnn" and n > 20_000):
         return False
@@ -302,12 +322,36 @@ def _learn_within_class(problem: Problem, settings: FitSettings) -> tuple[nn.Mod
     return Chain(*parts, learned).eval(), note
 
 
+def _learn_from_pairs(problem: Problem, learner: Any, *, standardize: bool) -> nn.Module:
+    pairs, similar = problem.pairs_of(problem.train)
+    rows, places = np.unique(pairs, return_inverse=True)
+    x = problem.items[rows]
+    parts: list[nn.Module] = []
+    if standardize:
+        # By all training rows, as the raw features are: those without a pair say how wide a column is, too.
+        parts.append(Standardize.from_rows(problem.items[problem.train]))
+        x = parts[0](x).numpy()
+    if isinstance(learner, estimators.Euclidean):
+        learner.fit(x)
+    else:
+        learner.fit_pairs(x, places.reshape(pairs.shape), similar)
+    parts.append(as_module(learner))
+    return Chain(*parts).eval()
+
+
 def _learn_linear(problem: Problem, method: Method, settings: FitSettings) -> nn.Module:
     kind = getattr(estimators, method.target)
-    wanted: dict[str, Any] = {"n_components": settings.n_components}
-    if "random_state" in kind().get_params():
-        wanted["random_state"] = settings.seed
+    known = kind().get_params()
+    wanted: dict[str, Any] = {"random_state": settings.seed} if "random_state" in known else {}
+    if "n_components" in known:
+        wanted["n_components"] = settings.n_components
+    elif settings.n_components is not None:
+        wanted["learner"] = kind._default(n_components=settings.n_components, random_state=settings.seed)
+    if "n_landmarks" in known and problem.labeled > MOST_LANDMARKS:
+        wanted["n_landmarks"] = MOST_LANDMARKS
     learner = kind(**wanted)
+    if problem.kind == "pairs":
+        return _learn_from_pairs(problem, learner, standardize=settings.standardize)
     rows, labels = problem.items[problem.train], problem.labels[problem.train]
     if problem.kind in CLASSES and "partial" not in method.supervision:
         rows, labels = rows[labels >= 0], labels[labels >= 0]
@@ -316,5 +360,9 @@ def _learn_linear(problem: Problem, method: Method, settings: FitSettings) -> nn
         parts.append(Standardize.from_rows(rows))
         rows = parts[0](rows).numpy()
     learner.fit(rows, labels)
-    parts.append(Mahalanobis.from_factor(np.ascontiguousarray(learner.components_.T, dtype=np.float32)))
-    return Chain(*parts).eval()
+    learned = as_module(learner)
+    if isinstance(learned, TwoEncoders):
+        # Each side is scaled as the features were.
+        left, right = (Chain(*parts, side) for side in (learned.query_encoder, learned.database_encoder))
+        return TwoEncoders(left, right).eval()
+    return Chain(*parts, learned).eval()

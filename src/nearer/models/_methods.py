@@ -33,11 +33,12 @@ class Method:
 
 
 _CLASSES: tuple[Kind, ...] = ("classes",)
+_OR_PAIRS: tuple[Kind, ...] = ("classes", "pairs")
 _PARTLY: tuple[Kind, ...] = ("partial", "classes")
 _TABLES: tuple[Kind, ...] = ("sets", "distributions", "classes")
 
 METHODS: tuple[Method, ...] = (
-    Method("euclidean", "linear", "Euclidean", _CLASSES, "nothing", "the raw features, the baseline"),
+    Method("euclidean", "linear", "Euclidean", _OR_PAIRS, "nothing", "the raw features, the baseline"),
     Method("covariance", "linear", "Covariance", _CLASSES, "p³", "whitening; a baseline, often worse than raw"),
     Method("rca", "linear", "RCA", _CLASSES, "n p² + p³", "whitens what varies inside classes"),
     Method(
@@ -52,20 +53,43 @@ METHODS: tuple[Method, ...] = (
         "lfda", "linear", "LFDA", _CLASSES, "n² p", "Fisher's discriminant that keeps several clusters per class"
     ),
     Method(
-        "kissme", "linear", "KISSME", _CLASSES, "n p² + p³", "closed form from likelihood ratios of differences"
+        "kissme", "linear", "KISSME", _OR_PAIRS, "n p² + p³", "closed form from likelihood ratios of differences"
     ),
-    Method("gmml", "linear", "GMML", _CLASSES, "n p² + p³", "closed form, geometric mean of two scatters"),
-    Method("itml", "linear", "ITML", _CLASSES, "pairs · p² · sweeps", "bounds on pairs, near a prior"),
-    Method("ldml", "linear", "LDML", _CLASSES, "pairs · p² · steps", "logistic regression on near pairs"),
-    Method("mmc", "linear", "MMC", _CLASSES, "n p² + p³", "pulls similar pairs, keeps dissimilar ones apart"),
-    Method("dml-eig", "linear", "DMLEig", _CLASSES, "pairs · p² · steps", "the worst dissimilar pair first"),
-    Method("doublet-svm", "linear", "DoubletSVM", _CLASSES, "pairs² · p", "a support vector machine on pairs"),
+    Method("gmml", "linear", "GMML", _OR_PAIRS, "n p² + p³", "closed form, geometric mean of two scatters"),
+    Method("itml", "linear", "ITML", _OR_PAIRS, "pairs · p² · sweeps", "bounds on pairs, near a prior"),
+    Method("ldml", "linear", "LDML", _OR_PAIRS, "pairs · p² · steps", "logistic regression on near pairs"),
+    Method("mmc", "linear", "MMC", _OR_PAIRS, "n p² + p³", "pulls similar pairs, keeps dissimilar ones apart"),
+    Method("dml-eig", "linear", "DMLEig", _OR_PAIRS, "pairs · p² · steps", "the worst dissimilar pair first"),
+    Method("doublet-svm", "linear", "DoubletSVM", _OR_PAIRS, "pairs² · p", "a support vector machine on pairs"),
     Method("triplet-svm", "linear", "TripletSVM", _CLASSES, "triplets · p² · steps", "the same on triplets"),
     Method("lsml", "linear", "LSML", _CLASSES, "quadruplets · p² · steps", "relative distances"),
     Method("lmnn", "linear", "LMNN", _CLASSES, "n · k · p² · steps", "made for k-NN, up to about 20,000 rows"),
     Method("nca", "linear", "NCA", _CLASSES, "n² p · steps", "made for k-NN, often the best below 5,000 rows"),
     Method("raml-krr", "linear", "RAMLKRR", _TABLES, "pairs · p² · steps", "distances follow a relation of labels"),
     Method("raml-svr", "linear", "RAMLSVR", _TABLES, "pairs² · p", "the same by support vector regression"),
+    Method(
+        "hraml",
+        "linear",
+        "HRAML",
+        ("sets", "distributions", "classes", "numbers"),
+        "epochs · n · networks",
+        "the same by small networks side by side: distances that a matrix cannot follow",
+    ),
+    Method(
+        "kernel-gmml", "linear", "KernelGMML", _CLASSES, "n³", "GMML in the space of a kernel, up to 5,000 rows"
+    ),
+    Method(
+        "kernel-lmnn", "linear", "KernelLMNN", _CLASSES, "n³", "LMNN in the space of a kernel, up to 5,000 rows"
+    ),
+    Method("kernel-nca", "linear", "KernelNCA", _CLASSES, "n³ · steps", "NCA in the space of a kernel"),
+    Method(
+        "asymmetric-knn",
+        "linear",
+        "AsymmetricKNN",
+        _CLASSES,
+        "n² p · steps",
+        "one map for queries, one for the database, trained for the k-NN vote",
+    ),
     Method(
         "gerrymandering", "linear", "GerrymanderingMetric", _CLASSES, "n² p · steps", "trained for the k-NN vote"
     ),
@@ -81,6 +105,14 @@ METHODS: tuple[Method, ...] = (
         _PARTLY,
         "n k p · steps",
         "triplets from propagated affinities, angular loss, orthogonal map",
+    ),
+    Method(
+        "deep-semi-supervised",
+        "encoder",
+        "",
+        _PARTLY,
+        "epochs · n + n k",
+        "a network on images with few labels: labels spread over a graph, angular loss, orthogonal map",
     ),
     Method("network", "encoder", "", ("classes", "partial"), "epochs · n", "a network with the loss of --loss"),
     Method(
@@ -167,6 +199,9 @@ def choose_method(
     if images:
         if kind not in ("classes", "partial"):
             raise LabelError(f"Images must come in one folder per class, got {kind}.")
+        if kind == "partial" and few:
+            rule = "images, less than half of them with a label: deep-semi-supervised"
+            return method_named("deep-semi-supervised"), rule
         return method_named("raw-vthm"), "images in folders by class: a network with raw-vthm"
     if encoded and kind in ("classes", "partial"):
         return method_named("within-class"), f"features of a trained encoder, {n:,} labelled rows: within-class"

@@ -17,8 +17,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,17 +32,20 @@ from nearer._checks import check_choice, check_int
 from nearer._storage import read_folder, write_folder
 from nearer._validation import as_tensor
 from nearer.datasets import Dataset, Split
-from nearer.datasets._anything import Columns, as_dataset, dataset_from_frame, read_frame
+from nearer.datasets._anything import Columns, as_dataset, dataset_from_frame, read_frame, with_pairs
 from nearer.datasets._cleaning import Cleaned, Cleaning
 from nearer.datasets._frame import Frame, frame_from, is_frame
-from nearer.exceptions import CorruptFileError, ParameterError, ShapeError
-from nearer.geometry import embed
+from nearer.decisions import SamePair
+from nearer.decisions._rules import Guarantee
+from nearer.exceptions import CorruptFileError, LabelError, ParameterError, ShapeError
+from nearer.geometry import TwoEncoders, embed
 from nearer.geometry._loading import REFUSED, build
 from nearer.geometry._saving import description
 from nearer.index import Index, SearchResult
 from nearer.index._kinds import Kind
 from nearer.models._encoded import Reading, is_photo, read_items
 from nearer.models._encoders import FrozenEncoder
+from nearer.relations import Relation
 
 if TYPE_CHECKING:
     from nearer.models._explain import Explanation
@@ -77,6 +81,8 @@ class Inputs:
 
     def read(self, data: Any, y: Any = None, *, part: str = "all") -> Dataset:
         """Anything that `nearer.fit` takes as a data set for this model: its columns by name, in any order."""
+        if isinstance(y, Relation):
+            return with_pairs(self.read(data), y)
         if self.encoder is not None and not _are_features(data, self.size):
             return self._encoded(data, y, self.encoder)
         if isinstance(data, str | os.PathLike):
@@ -216,6 +222,8 @@ class Model:
     """A fingerprint of every row that it learned from."""
     summary: str = ""
     """What the fit has to tell: data, columns, method, scores and the verdict, for `print(model)`."""
+    calibration: SamePair | None = field(default=None, repr=False)
+    """Which distances mean "same" and "different", with which promise; None until `calibrate`."""
     reference: Dataset | None = field(default=None, repr=False)
     """The data of the fit, while the model is in memory; it is not saved."""
     fitted: Any = field(default=None, repr=False)
@@ -251,9 +259,28 @@ class Model:
             digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()[:16]
 
-    def transform(self, items: Any, *, batch_size: int = 512) -> NDArray[np.float32]:
-        """The embeddings of items, (n, ...) -> (n, d); nearness is Euclidean distance between them."""
-        rows = embed(self.encoder, torch.from_numpy(self.features(items)), batch_size=batch_size)
+    @property
+    def asymmetric(self) -> bool:
+        """Whether queries and the items that are searched in have maps of their own."""
+        return isinstance(self.encoder, TwoEncoders)
+
+    @property
+    def database_map(self) -> Callable[[Any], NDArray[np.float32]] | None:
+        """How an asymmetric model embeds the items that are searched in; None where that is `transform`."""
+        return partial(self.transform, side="database") if self.asymmetric else None
+
+    def transform(
+        self, items: Any, *, side: Literal["queries", "database"] = "queries", batch_size: int = 512
+    ) -> NDArray[np.float32]:
+        """The embeddings of items, (n, ...) -> (n, d); nearness is Euclidean distance between them.
+
+        `side` matters to an asymmetric model alone: "database" is for the items that are searched in.
+        """
+        check_choice(side, "side", ["queries", "database"])
+        encoder = self.encoder
+        if isinstance(encoder, TwoEncoders):
+            encoder = encoder.query_encoder if side == "queries" else encoder.database_encoder
+        rows = embed(encoder, torch.from_numpy(self.features(items)), batch_size=batch_size)
         return rows.cpu().numpy().astype(np.float32, copy=False)
 
     def features(self, items: Any) -> NDArray[np.float32]:
@@ -270,16 +297,18 @@ class Model:
             return rows.reshape(len(rows), -1)
         return embed(self.baseline, torch.from_numpy(rows)).cpu().numpy().astype(np.float32, copy=False)
 
-    def embed(self, data: Dataset, part: str = "all") -> NDArray[np.float32]:
+    def embed(
+        self, data: Dataset, part: str = "all", *, side: Literal["queries", "database"] = "queries"
+    ) -> NDArray[np.float32]:
         """The embeddings of a data set, its columns found by name."""
-        return self.transform(self.inputs.of(data, part))
+        return self.transform(self.inputs.of(data, part), side=side)
 
     def index(self, data: Any = None, *, kind: Kind | None = None) -> Index:
         """An index of items to search in, with their labels, ids and kept columns; by default of the data of the
         fit.
         """
         given = self._database(data)
-        rows = self.embed(given)
+        rows = self.embed(given, side="database")
         index = Index(rows.shape[1], similarity="euclidean", kind=kind)
         extra = given.all.extra
         index.add(rows, ids=extra["id"].tolist() if "id" in extra else None, metadata=item_metadata(given))
@@ -306,15 +335,41 @@ class Model:
         names = self.inputs.names if self.inputs.kind == "features" else ()
         return explain_pair(self.encoder, self.features(query), self.features(item), names)
 
-    @property
-    def fingerprint(self) -> str:
-        """A name for what the model computes, equal for equal parameters; an index remembers it."""
-        digest = hashlib.sha256(repr(sorted(description(self.encoder).items())).encode())  # type: ignore[arg-type]
-        digest.update(repr((self.inputs.kind, self.inputs.names, self.inputs.size)).encode())
-        for name, tensor in sorted(self.encoder.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes())
-        return digest.hexdigest()[:16]
+    def calibrate(
+        self,
+        data: Any,
+        y: Any = None,
+        *,
+        error: float = 0.05,
+        miss: float | None = None,
+        guarantee: Guarantee = "estimated",
+    ) -> SamePair:
+        """Find the distances that mean "same" and "different" from labelled items of classes it did not learn from.
+
+        The promise is about classes never seen, so rows that the model was trained on are refused. The result is
+        kept with the model and saved with it; see `decisions.SamePair`.
+        """
+        if self.asymmetric:
+            raise ParameterError("`calibrate` needs a model with one map: same is symmetric, and this one is not.")
+        given = self.inputs.read(data, y)
+        if given.all.y.ndim != 1 or given.kind not in ("classes", "partial"):
+            raise LabelError(f"`y` must hold classes to calibrate with, got {given.kind}.")
+        items = self.inputs.of(given)
+        taught = int(self.seen(items).sum())
+        if taught:
+            raise LabelError(
+                f"The data must hold items of other classes than the model learned from, and it was trained on "
+                f"{taught} of these {len(items)} rows. Keep some classes for calibration."
+            )
+        decision = SamePair(error, miss=miss, guarantee=guarantee)
+        self.calibration = decision.calibrate(self.transform(items), given.all.y)
+        return self.calibration
+
+    def same(self, a: Any, b: Any) -> NDArray[Any]:
+        """For item i of `a` and of `b`: "same", "different" or "cannot say", an array of words (n,)."""
+        if self.calibration is None:
+            raise ParameterError("`calibrate` must come first: nothing says yet which distance means the same.")
+        return self.calibration.decide(self.transform(a), self.transform(b))
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write one HTML page: the verdict, the scores with intervals, a map, the columns, how to use it."""
@@ -366,6 +421,7 @@ class Model:
             "data": dict(self.data),
             "scores": dict(self.scores),
             "command": self.command,
+            "calibration": None if self.calibration is None else self.calibration.to_dict(),
         }
         return write_folder(
             path,
@@ -421,6 +477,8 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
             folder.tensors["trained_on"]["rows"].to(torch.int64).reshape(-1).numpy(),
             str(about["summary"]),
         )
+        if about.get("calibration") is not None:
+            model.calibration = SamePair.from_dict(about["calibration"])
     except REFUSED as error:
         reason = " ".join(str(error).split()).rstrip(". ")
         raise CorruptFileError(

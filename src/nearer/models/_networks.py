@@ -17,6 +17,7 @@ from nearer.evaluation import recall_at_k
 from nearer.exceptions import ParameterError
 from nearer.geometry import MLP, Chain, ColorCNN, DigitsCNN, Standardize, embed
 from nearer.mining import VTHM
+from nearer.models._few_labels import train_few_labels
 from nearer.models._methods import Method
 from nearer.models._problem import Problem
 from nearer.models._scoring import evaluate_problem, main_score
@@ -62,6 +63,9 @@ def train_network(
 ) -> tuple[nn.Module, History]:
     """Train on the training rows but a few, which choose the best epoch; checkpoints and logs go to `folder`."""
     torch.manual_seed(settings.seed)
+    if method.name == "deep-semi-supervised":
+        encoder = _encoder(problem, settings)
+        return train_few_labels(problem, encoder, settings, folder=folder, callbacks=callbacks)
     inner = problem.inner(share=VALIDATION, seed=settings.seed + 1)
     encoder = _encoder(problem, settings)
     with torch.no_grad():

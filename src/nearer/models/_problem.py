@@ -37,6 +37,10 @@ class Problem:
     split: str
     inputs: Inputs
     classes: tuple[str, ...]
+    pairs: Rows | None = None
+    """Row numbers (m, 2) of the pairs that are known, for the kind "pairs"."""
+    similar: NDArray[np.bool_] | None = None
+    """For each of them whether the two are near, (m,)."""
 
     @property
     def images(self) -> bool:
@@ -44,7 +48,9 @@ class Problem:
 
     @property
     def labeled(self) -> int:
-        """How many rows to train on have a label."""
+        """How many rows to train on have a label, or how many pairs there are to train on."""
+        if self.pairs is not None:
+            return len(self.pairs_of(self.train)[0])
         if self.kind not in CLASSES:
             return len(self.train)
         return int((self.labels[self.train] >= 0).sum())
@@ -68,7 +74,7 @@ class Problem:
 
     @property
     def n_classes(self) -> int:
-        if self.kind == "numbers":
+        if self.kind in ("numbers", "pairs"):
             return 0
         if self.labels.ndim == 2:
             return int(self.labels.shape[1])
@@ -82,6 +88,11 @@ class Problem:
         labels = everything.y
         if data.kind in CLASSES:
             check_labels(labels)
+        if data.pairs is not None:
+            listed, near = (table.numpy() for table in data.pairs.listed())
+            train, test = _split_pairs(listed, near, len(labels), held_out, seed)
+            same = (inputs.of(data), labels, data.kind, train, test, "new rows", inputs, ())
+            return cls(*same, pairs=listed, similar=near)
         parts = list(data.parts)
         if "train" in parts and "test" in parts and split == "auto":
             # A published split is taken as it is; `all` has the parts one after the other.
@@ -95,8 +106,24 @@ class Problem:
         train, test, chosen = _split(labels, data.kind, held_out, split, seed)
         return cls(inputs.of(data), labels, data.kind, train, test, chosen, inputs, data.class_names)
 
+    def pairs_of(self, rows: Rows, *, touching: bool = False) -> tuple[Rows, NDArray[np.bool_]]:
+        """The known pairs inside these rows, or those that touch them and stay inside train and held-out rows."""
+        assert self.pairs is not None
+        assert self.similar is not None
+        inside = np.isin(self.pairs, rows)
+        if touching:
+            known = np.isin(self.pairs, np.concatenate([self.train, self.held_out])).all(axis=1)
+            chosen = inside.any(axis=1) & known
+        else:
+            chosen = inside.all(axis=1)
+        return self.pairs[chosen], self.similar[chosen]
+
     def inner(self, *, share: float, seed: int) -> Problem:
         """The training rows as a problem of their own, so that methods are compared without the held-out rows."""
+        if self.pairs is not None and self.similar is not None:
+            pairs, near = self.pairs_of(self.train)
+            train, test = _split_pairs(pairs, near, len(self.labels), share, seed, rows=self.train)
+            return replace(self, train=train, held_out=test, split="new rows")
         labels = self.labels[self.train]
         split = "disjoint" if self.split == "disjoint" else "stratified"
         train, test, _ = _split(labels, self.kind, share, split, seed)
@@ -170,3 +197,25 @@ def _split(labels: NDArray[Any], kind: Kind, share: float, split: str, seed: int
         )
     train, test = stratified_split(labels, test=count, seed=seed)
     return train, test, split
+
+
+def _split_pairs(
+    pairs: Rows, similar: NDArray[np.bool_], n: int, share: float, seed: int, *, rows: Rows | None = None
+) -> tuple[Rows, Rows]:
+    """Rows to train on and rows to hold out, so that about `share` of the pairs touch a held-out row.
+
+    A pair that was held out while its items trained in other pairs would prove little: (a, b) and (b, c) say much
+    about (a, c). So rows are held out, and every pair that touches one of them is asked and teaches nothing.
+    """
+    rows = np.arange(n) if rows is None else rows
+    named = np.unique(pairs)
+    count = max(2, round((1 - np.sqrt(1 - share)) * len(named)))
+    for attempt in range(20):
+        test = np.random.default_rng([seed, attempt]).permutation(named)[:count]
+        touched = np.isin(pairs, test).any(axis=1)
+        if all(len(np.unique(similar[part])) == 2 for part in (touched, ~touched)):
+            return np.setdiff1d(rows, test), np.sort(test)
+    raise LabelError(
+        f"The pairs must hold near and far ones for training and for the scores, got {int(similar.sum())} near and "
+        f"{int((~similar).sum())} far pairs. List more of them, among more rows."
+    )

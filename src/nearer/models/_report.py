@@ -14,7 +14,7 @@ from nearer.reports import Code, Picture, Section, Table, embedding_map, html_re
 if TYPE_CHECKING:
     from nearer.models._model import Model
 
-__all__ = ["write_report"]
+__all__ = ["scores_section", "write_report"]
 
 MAPPED = 500
 
@@ -24,7 +24,7 @@ def write_report(model: Model, path: str | os.PathLike[str]) -> Path:
     scores = model.scores
     sections = []
     if scores:
-        sections.append(_scores(scores))
+        sections.append(scores_section(scores))
     if model.reference is not None and model.reference.all.y.ndim == 1 and model.reference.class_names:
         sections.append(_map(model))
     if model.inputs.cleaning is not None:
@@ -39,17 +39,19 @@ def write_report(model: Model, path: str | os.PathLike[str]) -> Path:
     return html_report(title, sections, path, summary=verdict[:1].upper() + verdict[1:])
 
 
-def _scores(scores: Mapping[str, Any]) -> Section:
-    first, second = (name for name in scores if name not in ("gains", "intervals", "verdict"))
+def scores_section(scores: Mapping[str, Any]) -> Section:
+    """Raw, baselines and learned, score by score, with the intervals of the gains."""
+    first, second = (name for name in scores if name not in ("gains", "intervals", "verdict", "baselines"))
     lower = set(scores[first]["lower_is_better"])
-    intervals = scores.get("intervals", {})
+    intervals, others = scores.get("intervals", {}), scores.get("baselines", {})
     rows = []
     for name, gain in scores["gains"].items():
         pair = intervals.get(name)
         shown = "" if pair is None else f"{pair[0]:+.3f} to {pair[1]:+.3f}"
         label = f"{name} (lower is better)" if name in lower else name
-        rows.append((label, scores[first]["scores"][name], scores[second]["scores"][name], f"{gain:+.3f}", shown))
-    table = Table(["score", first, second, "gain", "95 %"], rows)
+        found = [one["scores"][name] for one in (scores[first], *others.values(), scores[second])]
+        rows.append((label, *found, f"{gain:+.3f}", shown))
+    table = Table(["score", first, *others, second, "gain", "95 %"], rows)
     text = "On rows that taught it nothing. An interval that holds zero is a difference these rows cannot show."
     return Section("Raw features beside the learned metric", [text, table])
 

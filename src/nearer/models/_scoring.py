@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import auc, average_precision_score, roc_curve
 
 from nearer.estimators import AAKNN, MLKNN
 from nearer.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_distribution, evaluate_multilabel
@@ -21,36 +22,62 @@ Encode = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "map@r", "nmi")
 NEIGHBORS = 10
+DRAWS = 300
 
 
-def compare_problem(problem: Problem, raw: Encode, learned: Encode) -> Comparison:
-    """Raw beside learned on the held-out rows, with intervals over the queries where a score has one per query."""
-    first, second = evaluate_problem(problem, raw), evaluate_problem(problem, learned)
+def compare_problem(
+    problem: Problem, raw: Encode, learned: Encode, *, database: Encode | None = None
+) -> Comparison:
+    """Raw beside learned on the held-out rows, with intervals over the queries where a score has one per query.
+
+    `database` is the map of an asymmetric model for the items that are searched in: the held-out rows are then
+    queries against the training rows, under the raw features too.
+    """
+    sides = [(raw, raw), (learned, database)] if database is not None else [(raw, None), (learned, None)]
+    first, second = (evaluate_problem(problem, encode, database=other) for encode, other in sides)
     gains: dict[str, NDArray[Any]] = {}
     if problem.kind in CLASSES:
-        y = problem.labels[problem.held_out]
-        both = [per_query_scores(encode(problem.items[problem.held_out]), y) for encode in (raw, learned)]
+        both = [per_query_scores(*_searched(problem, encode, other)) for encode, other in sides]
         gains = {name: both[1][name] - both[0][name] for name in both[0] if name in first}
     elif problem.kind == "numbers":
         truth = problem.labels[problem.held_out]
         errors = [np.abs(_predicted_numbers(problem, encode) - truth) for encode in (raw, learned)]
         gains = {"mean-absolute-error": errors[0] - errors[1]}
+    elif problem.kind == "pairs":
+        return compare(first, second, intervals=_pair_intervals(problem, raw, learned))
     return compare(first, second, intervals=bootstrap_intervals(gains))
 
 
-def evaluate_problem(problem: Problem, encode: Encode, *, quick: bool = False) -> Evaluation:
+def _searched(problem: Problem, encode: Encode, database: Encode | None) -> tuple[Any, ...]:
+    """Queries and their classes, and where something else is searched in, the labelled training rows."""
+    asked = (encode(problem.items[problem.held_out]), problem.labels[problem.held_out])
+    if database is None:
+        return asked
+    rows = problem.train[problem.labels[problem.train] >= 0]
+    return (*asked, database(problem.items[rows]), problem.labels[rows])
+
+
+def evaluate_problem(
+    problem: Problem, encode: Encode, *, database: Encode | None = None, quick: bool = False
+) -> Evaluation:
     """The scores of the held-out rows under `encode`, which is asked for the rows that count and no others.
 
     Classes: each held-out row is searched among the others. Label sets, distributions and numbers: predicted by the
-    neighbours among the training rows (ML-kNN, AA-kNN, their mean). `quick` leaves the clustering out.
+    neighbours among the training rows (ML-kNN, AA-kNN, their mean). Pairs: those that touch a held-out row, ranked
+    by distance. `quick` leaves the clustering out.
     """
     train, labels = problem.train, problem.labels
+    if problem.kind == "pairs":
+        return evaluate_pairs(
+            _pair_distances(problem, encode), problem.pairs_of(problem.held_out, touching=True)[1]
+        )
     if problem.kind == "numbers":
         return evaluate_numbers(_predicted_numbers(problem, encode), labels[problem.held_out])
-    asked, answers = encode(problem.items[problem.held_out]), labels[problem.held_out]
     if problem.kind in CLASSES:
-        scores = [name for name in SCORES if name != "nmi"] if quick else list(SCORES)
-        return evaluate(asked, answers, scores=scores, similarity="euclidean")
+        skip = quick or database is not None  # there is no clustering of two spaces
+        scores = [name for name in SCORES if name != "nmi"] if skip else list(SCORES)
+        return evaluate(*_searched(problem, encode, database), scores=scores, similarity="euclidean")
+    asked, answers = encode(problem.items[problem.held_out]), labels[problem.held_out]
     k = min(NEIGHBORS, len(train) - 1)
     if problem.kind == "sets":
         neighbors = MLKNN(n_neighbors=k).fit(encode(problem.items[train]), labels[train])
@@ -65,6 +92,55 @@ def _predicted_numbers(problem: Problem, encode: Encode) -> NDArray[Any]:
     near = search(asked, rows, k=min(NEIGHBORS, len(rows))).indices
     predicted: NDArray[Any] = problem.labels[problem.train][near].mean(axis=1)
     return predicted
+
+
+def _pair_distances(problem: Problem, encode: Encode) -> NDArray[Any]:
+    pairs, _ = problem.pairs_of(problem.held_out, touching=True)
+    rows, places = np.unique(pairs, return_inverse=True)
+    left, right = encode(problem.items[rows])[places.reshape(pairs.shape).T]
+    distances: NDArray[Any] = np.linalg.norm(left.astype(np.float64) - right, axis=1)
+    return distances
+
+
+def evaluate_pairs(
+    distances: NDArray[Any], similar: NDArray[np.bool_], weights: NDArray[Any] | None = None
+) -> Evaluation:
+    """How well distance tells near pairs from far ones: the area under the ROC curve, the average precision of the
+    near pairs, and the share of them that is found where 5 % of the far pairs pass.
+
+    >>> evaluate_pairs(np.array([0.1, 0.2, 0.3, 0.9]), np.array([True, True, False, False]))["auc"]
+    1.0
+    """
+    fall, rise, _ = roc_curve(similar, -distances, sample_weight=weights, drop_intermediate=False)
+    scores = {
+        "auc": float(auc(fall, rise)),
+        "average-precision": float(average_precision_score(similar, -distances, sample_weight=weights)),
+        "true-matches@5%": float(rise[fall <= 0.05 + 1e-12].max()),
+    }
+    return Evaluation(scores, {}, {"pairs": len(similar), "near": int(similar.sum())})
+
+
+def _pair_intervals(problem: Problem, raw: Encode, learned: Encode) -> dict[str, tuple[float, float]]:
+    """The middle 95 % of each gain when the held-out rows, not the pairs, are drawn again: pairs share rows."""
+    pairs, similar = problem.pairs_of(problem.held_out, touching=True)
+    both = [_pair_distances(problem, encode) for encode in (raw, learned)]
+    rng = np.random.default_rng(0)
+    weight = np.ones(len(problem.items))
+    gains: dict[str, list[float]] = {}
+    for _ in range(DRAWS):
+        n = len(problem.held_out)
+        weight[problem.held_out] = rng.multinomial(n, np.full(n, 1 / n))
+        drawn = weight[pairs].prod(axis=1)
+        if not drawn[similar].any() or not drawn[~similar].any():
+            continue  # nothing to tell apart in this draw
+        first, second = (evaluate_pairs(one, similar, drawn) for one in both)
+        for name in first:
+            gains.setdefault(name, []).append(second[name] - first[name])
+    return {name: (float(a), float(b)) for name, (a, b) in _middle(gains).items()}
+
+
+def _middle(gains: dict[str, list[float]]) -> dict[str, Any]:
+    return {name: np.quantile(values, [0.025, 0.975]) for name, values in gains.items()}
 
 
 def evaluate_numbers(predicted: NDArray[Any], truth: NDArray[Any]) -> Evaluation:

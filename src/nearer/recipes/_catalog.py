@@ -57,6 +57,18 @@ RECIPES: tuple[Recipe, ...] = (
         ("encoders",),
     ),
     Recipe(
+        "decisions",
+        "same or not on classes never seen: whether thresholds keep their level, and what they cost",
+        "decisions._decisions",
+        ("decisions",),
+    ),
+    Recipe(
+        "questions",
+        "what to ask next: answers that a metric needs, by influence, at random, by margin; also for pairs",
+        "questions._questions",
+        ("questions",),
+    ),
+    Recipe(
         "relation-alignment",
         "class labels, label sets and label distributions: RAML, HRAML and their rivals",
         "relation_alignment._relation_alignment",

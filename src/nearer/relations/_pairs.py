@@ -63,6 +63,7 @@ class Pairs(Relation):
         if both_ways and n_database is not None:
             raise ParameterError("`both_ways` must be off when queries and database are different sets.")
         limits = (self.n_queries, self.n_database)
+        self.both_ways = both_ways
         self._codes = tuple(
             self._encode(as_indices(rows, name, 2, limits), both_ways)
             for rows, name in ((positive, "positive"), (negative, "negative"))
@@ -76,6 +77,21 @@ class Pairs(Relation):
             pairs = torch.cat([pairs, pairs.flip(1)])
         codes: Tensor = torch.unique(pairs[:, 0] * self.n_database + pairs[:, 1])
         return codes
+
+    def listed(self) -> tuple[Tensor, Tensor]:
+        """Every pair once, (m, 2), and whether it is near, (m,): what a pair learner takes.
+
+        >>> pairs, near = Pairs(3, positive=[[1, 0]], negative=[[1, 2], [2, 1]]).listed()
+        >>> pairs.tolist(), near.tolist()
+        ([[0, 1], [1, 2]], [True, False])
+        """
+        tables = [torch.stack([codes // self.n_database, codes % self.n_database], dim=1) for codes in self._codes]
+        if self.both_ways:
+            tables = [table[table[:, 0] <= table[:, 1]] for table in tables]
+        near = torch.cat(
+            [torch.full((len(table),), sign) for table, sign in zip(tables, (True, False), strict=True)]
+        )
+        return torch.cat(tables), near
 
     def _mask(self, codes: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         """Each listed pair of the asked rows, looked up; the work is O(listed pairs + tile)."""

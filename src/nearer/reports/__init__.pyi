@@ -1,4 +1,5 @@
 from ._curves import training_curve as training_curve
+from ._errors import error_curves as error_curves
 from ._grids import retrieval_grid as retrieval_grid
 from ._maps import embedding_map as embedding_map
 from ._page import Code as Code
@@ -15,6 +16,7 @@ __all__ = [
     "Section",
     "Table",
     "embedding_map",
+    "error_curves",
     "html_report",
     "retrieval_grid",
     "training_curve",

@@ -5,17 +5,15 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from nearer.datasets import Split
 from nearer.datasets._frame import Column, Frame, read_cells
 from nearer.datasets._image_files import crop_image, load_image
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
-from nearer.geometry import embed
 from nearer.models import Model
 from nearer.server._messages import matrix
 
@@ -79,6 +77,6 @@ def features_of_image(model: Model, body: bytes) -> Floats:
     return model.features(photo[None])
 
 
-def through(model: Model, features: Floats) -> Floats:
-    """The embeddings of features, (n, ...) -> (n, d)."""
-    return embed(model.encoder, torch.from_numpy(np.ascontiguousarray(features))).numpy().astype(np.float32)
+def through(model: Model, features: Floats, *, side: Literal["queries", "database"] = "queries") -> Floats:
+    """The embeddings of features, (n, ...) -> (n, d); `side` matters to an asymmetric model alone."""
+    return model.transform(np.ascontiguousarray(features), side=side)

@@ -29,10 +29,12 @@ from nearer.server._work import Ask, Change, answer, write
 __all__ = ["Answer", "Call", "Service"]
 
 UNCALIBRATED = (
-    "Nothing says yet which distance means the same: the model has no calibration. Calibrate it on labelled items "
-    "that it was not trained on, save the model in its place, and reload; until then compare `distance` with a "
-    "threshold of your own."
+    "Nothing says yet which distance means the same: the model has no calibration for pairs. Calibrate it with "
+    "items of classes that it did not learn from (nearer calibrate DATA --model MODEL --label COLUMN), and reload; "
+    "until then compare `distance` with a threshold of your own."
 )
+# What a decision comes with: the promise, and the distances that it is made of.
+PROMISE = ("error", "miss", "guarantee", "same_within_", "different_beyond_", "n_classes_")
 
 
 @dataclass(slots=True)
@@ -204,11 +206,16 @@ class Service:
         if (given.items is None) == (given.ids is None):
             raise Problem(422, "invalid", "Give either `items` or `ids`, two of them.")
         distance = await self._ask(Ask("same", items=given.items, ids=given.ids), 2)
-        calibration = self.served.calibration
-        if calibration is None:
+        calibration = self.served.model.calibration
+        if calibration is None or calibration.per != "pair":
             raise Problem(409, "not_calibrated", UNCALIBRATED, distance=distance)
-        told = dict(calibration.decide(distance))
-        return Answer(msgspec.json.encode({"same": bool(told.pop("same")), "distance": distance, "about": told}))
+        promise = calibration.to_dict()
+        told = {
+            "answer": str(calibration.answers([distance])[0]),
+            "distance": distance,
+            "about": {name.rstrip("_"): promise[name] for name in PROMISE},
+        }
+        return Answer(msgspec.json.encode(told))
 
     async def health(self) -> Answer:
         """The process runs."""

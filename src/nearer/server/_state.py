@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +13,7 @@ from nearer.index import open_index
 from nearer.models import Model, load
 from nearer.server._embedding import through
 
-__all__ = ["Calibration", "Place", "Served"]
-
-
-class Calibration(Protocol):
-    """What turns a distance into a decision; a model that has one carries it as `calibration`."""
-
-    def decide(self, distance: float) -> dict[str, Any]:
-        """`same` (true or false) and what is known about this decision, as JSON."""
-        ...
+__all__ = ["Place", "Served"]
 
 
 @dataclass(frozen=True)
@@ -33,12 +25,6 @@ class Served:
     dimension: int
     fingerprint: str
     identity: object
-
-    @property
-    def calibration(self) -> Calibration | None:
-        """What decides "same or not"; None until the model has been calibrated."""
-        found: Calibration | None = getattr(self.model, "calibration", None)
-        return found
 
 
 @dataclass(frozen=True)

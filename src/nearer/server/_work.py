@@ -201,7 +201,7 @@ def _applied(served: Served, change: Change) -> list[Any] | int:
     rows = change.vectors
     if rows is None:
         assert change.items is not None
-        rows = through(served.model, features_of(served.model, change.items))
+        rows = through(served.model, features_of(served.model, change.items), side="database")
     if change.kind == "upsert":
         return list(index.upsert(rows, ids=change.ids, metadata=change.metadata, **later))
     try:

@@ -1,0 +1,60 @@
+"""What takes no metric learning, beside the raw features: PCA, and the answer that is the same for every row."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+
+from nearer.evaluation import Evaluation, evaluate_distribution, evaluate_multilabel
+from nearer.models._problem import Problem
+from nearer.models._scoring import Encode, evaluate_numbers, evaluate_problem
+
+__all__ = ["baselines_of"]
+
+# Rows that are enough to find the directions of largest variance.
+LOOKED_AT = 10_000
+KEPT_VARIANCE = 0.95
+
+
+def baselines_of(problem: Problem, raw: Encode, *, asymmetric: bool = False) -> dict[str, Evaluation]:
+    """Scores on the held-out rows by the name of the baseline; one that would repeat the raw features is left out.
+
+    "pca (d)" keeps the d directions that hold 95 % of the variance of the raw training rows. For label sets,
+    distributions and numbers "the mean" answers every row with the mean of the training labels: where neighbors
+    know little it is hard to beat. `asymmetric` searches the training rows, as such a model is scored.
+    """
+    found: dict[str, Evaluation] = {}
+    if not problem.images:
+        found |= _pca(problem, raw, asymmetric=asymmetric)
+    if problem.kind in ("sets", "distributions", "numbers"):
+        truth = problem.labels[problem.held_out]
+        mean = problem.labels[problem.train].mean(axis=0, dtype=np.float64)
+        same: NDArray[np.float64] = np.broadcast_to(mean, truth.shape).copy()
+        if problem.kind == "sets":
+            found["the mean"] = evaluate_multilabel(same, truth, same >= 0.5)
+        elif problem.kind == "distributions":
+            found["the mean"] = evaluate_distribution(same, truth)
+        else:
+            found["the mean"] = evaluate_numbers(same, truth)
+    return found
+
+
+def _pca(problem: Problem, raw: Encode, *, asymmetric: bool) -> dict[str, Evaluation]:
+    rows = np.random.default_rng(0).permutation(problem.train)[:LOOKED_AT]
+    x = raw(problem.items[np.sort(rows)])
+    if min(x.shape) < 3 or not np.ptp(x, axis=0).any():
+        return {}
+    solver = "covariance_eigh" if len(x) > x.shape[1] else "full"
+    spectrum = PCA(svd_solver=solver).fit(x)
+    shares = np.cumsum(spectrum.explained_variance_ratio_)
+    d = 1 + int(np.searchsorted(shares, KEPT_VARIANCE))
+    if d >= x.shape[1]:
+        return {}  # a rotation, whose distances are those of the raw features
+    directions = spectrum.components_[:d].T.astype(np.float32)
+
+    def encode(items: NDArray[np.float32]) -> NDArray[np.float32]:
+        rows: NDArray[np.float32] = raw(items) @ directions
+        return rows
+
+    return {f"pca ({d})": evaluate_problem(problem, encode, database=encode if asymmetric else None)}

@@ -1,0 +1,1 @@
+"""What to ask next: how many answers a strategy needs for what random answers reach."""

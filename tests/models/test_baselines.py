@@ -1,0 +1,49 @@
+"""Baselines beside raw and learned: PCA, and the mean of the training labels."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+import nearer
+from nearer.evaluation import Comparison, Evaluation
+
+
+def test_pca_keeps_the_directions_that_hold_most_of_the_variance() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 10)) + 0.01 * rng.normal(size=(200, 10))
+    found = nearer.fit(x, rng.integers(0, 3, 200), metric="kissme").fitted.comparison
+    assert list(found.baselines) == ["pca (3)"] or list(found.baselines) == ["pca (2)"]
+
+
+def test_a_rotation_of_the_raw_features_is_no_baseline() -> None:
+    rng = np.random.default_rng(0)
+    found = nearer.fit(rng.normal(size=(500, 4)), rng.integers(0, 2, 500), metric="kissme").fitted.comparison
+    assert not found.baselines
+
+
+def test_labels_that_features_say_nothing_about_are_answered_best_by_their_mean() -> None:
+    rng = np.random.default_rng(0)
+    x, shares = rng.normal(size=(300, 6)), rng.dirichlet(np.ones(4), 300)
+    model = nearer.fit(x, shares)
+    assert "The mean does better" in model.fitted.verdict
+    assert "the mean" in str(model)
+    numbers = nearer.fit(x, rng.normal(size=300)).fitted.comparison
+    assert -0.1 < numbers.baselines["the mean"]["r2"] <= 0
+    sets = nearer.fit(x, rng.integers(0, 2, (300, 5)), metric="raml-krr").fitted.comparison
+    assert "the mean" in sets.baselines
+
+
+def test_a_learned_metric_that_leads_is_not_said_to_trail() -> None:
+    model = nearer.fit(*load_digits(return_X_y=True), metric="nca")
+    assert "pca" in str(model)
+    assert "does better" not in model.fitted.verdict
+
+
+def test_a_lead_within_the_interval_does_not_count() -> None:
+    raw, learned, other = (Evaluation({"x": value}) for value in (0.5, 0.6, 0.61))
+    doubtful = Comparison(raw, learned, intervals={"x": (0.05, 0.15)}, baselines={"pca (2)": other})
+    clear = Comparison(raw, learned, intervals={"x": (0.099, 0.101)}, baselines={"pca (2)": other})
+    assert "Pca (2) does better in x." not in doubtful.verdict
+    assert "Pca (2) does better in x." in clear.verdict
+    assert doubtful.to_dict()["baselines"]["pca (2)"]["scores"] == {"x": 0.61}
