@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import nearer
-from nearer.geometry import ColorCNN
+from nearer.geometry import ColorCNN, Mahalanobis, TwoEncoders
 from nearer.models import Model
 from nearer.models._model import Inputs
 from nearer.server import Settings
@@ -161,3 +162,17 @@ def test_no_error_tells_where_things_are(error, status, code) -> None:
     told = problem.body("1").decode()
     assert "/srv" not in told
     assert "u:p" not in told
+
+
+def test_queries_and_items_go_through_their_own_maps(tmp_path: Path) -> None:
+    encoder = TwoEncoders(Mahalanobis.from_factor(2 * torch.eye(3)), Mahalanobis.from_factor(torch.eye(3)))
+    Model(encoder, Inputs("features", size=(3,)), "by hand").save(tmp_path / "model")
+    added, found, embedded = asked(
+        tmp_path,
+        ("items", of_items([[2.0, 0.0, 0.0], [0.0, 5.0, 0.0]])),
+        ("search", Call(b'{"items": [[1, 0, 0]], "k": 1}', JSON)),
+        ("embed", of_items([[1.0, 0.0, 0.0]])),
+    )
+    assert added["ids"] == [0, 1]
+    assert found["results"][0][0] == {"id": 0, "distance": 0.0, "similarity": 0.0, "metadata": {}}
+    assert embedded["vectors"] == [[2.0, 0.0, 0.0]]
