@@ -375,6 +375,7 @@ def serve(
     max_rows: Annotated[int, typer.Option(min=1, help="Items or vectors in one request.")] = 1024,
     queue: Annotated[int, typer.Option(min=1, help="Rows that may wait; beyond them: 429.")] = 8192,
     batch: Annotated[int, typer.Option(min=1, help="Rows that are searched together.")] = 256,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of a search; more for a large exact index.")] = 1,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds until a request is given up.")] = 30.0,
     log: Annotated[str, typer.Option(help="all, errors or none: JSON lines on standard error.")] = "all",
     as_json: Json = False,
@@ -405,6 +406,7 @@ def serve(
             max_rows=max_rows,
             queue=queue,
             batch=batch,
+            threads=threads,
             timeout=timeout,
             log=log,
         )

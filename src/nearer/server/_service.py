@@ -13,9 +13,11 @@ from urllib.parse import parse_qsl
 
 import msgspec
 import numpy as np
+import torch
 
 from nearer import __version__
 from nearer.exceptions import NearerError
+from nearer.index._exact import load_faiss
 from nearer.server import _messages as messages
 from nearer.server._batches import Batcher
 from nearer.server._figures import Figures
@@ -79,8 +81,9 @@ class Service:
         self.figures = Figures()
         self.tokens = settings.tokens
         self.stopping = False
-        self._reading = ThreadPoolExecutor(1, thread_name_prefix="nearer-read")
-        self._writing = ThreadPoolExecutor(1, thread_name_prefix="nearer-write")
+        threads = functools.partial(_compute_with, settings.threads)
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="nearer-read", initializer=threads)
+        self._writing = ThreadPoolExecutor(1, thread_name_prefix="nearer-write", initializer=threads)
         limits = {"room": settings.queue, "most": settings.batch}
         self.reads: Batcher[Ask] = Batcher(self._answer, self._reading, **limits)
         self.writes: Batcher[Change] = Batcher(self._write, self._writing, **limits)
@@ -291,6 +294,12 @@ class Service:
         await self._close(self.served)
         self._reading.shutdown()
         self._writing.shutdown()
+
+
+def _compute_with(threads: int) -> None:
+    """Set how many threads the libraries use in the thread that calls this: OpenMP keeps that for each one."""
+    torch.set_num_threads(threads)
+    load_faiss().omp_set_num_threads(threads)
 
 
 def _kind(index: Any) -> str:
