@@ -1,7 +1,7 @@
 """The service under load: `/search` over 100,000 × 128 with the default index, 32 connections, one machine.
 
     python benchmarks/speed/server.py [vectors items binary]    requests a second, latency, processor time a request
-    python benchmarks/speed/server.py --soak 600                ten minutes of searches and writes: does memory stay flat?
+    python benchmarks/speed/server.py --soak 600                searches and writes: does memory stay flat?
 
 The client (wrk where it is installed, else a small one of Python) runs on the same cores as the server. "Above the
 search" is the processor time of the server for a request less that of `index.search` alone, for batches of the size
