@@ -260,7 +260,7 @@ def _restore_graph(
     if not sound:
         raise CorruptFileError(f"The stored graph must be one over {n} items; its arrays do not fit together.")
     # Straight into the memory of faiss: a copy less of everything there is.
-    storage = faiss_index.storage
+    storage = faiss.downcast_index(faiss_index.storage)
     storage.codes.resize(n * 4 * vectors.shape[1])
     room = faiss.rev_swig_ptr(storage.codes.data(), n * 4 * vectors.shape[1]).view(np.float32).reshape(n, -1)
     np.take(vectors, positions, axis=0, out=room, mode="clip")
