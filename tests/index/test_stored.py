@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ class StoredAgainstMemory(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.index.close()
+        shutil.rmtree(Path(self.folder).parent)
 
     @rule(points=st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), max_size=40), note=st.booleans())
     def add(self, points: list[tuple[int, int]], note: bool) -> None:
