@@ -12,9 +12,11 @@ from nearer._checks import check_choice
 from nearer._storage._folder import MANIFEST, _resolved
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 from nearer.index._exact import Similarity
-from nearer.index._index import SearchResult
+from nearer.index._folder import FORMAT as SAVED
+from nearer.index._index import Index, SearchResult
 from nearer.index._items import Id
 from nearer.index._kinds import Kind
+from nearer.index._layout import format_of
 from nearer.index._mapped import MappedIndex, fingerprint_of, maps_of
 from nearer.index._remote import RemoteIndex
 from nearer.index._stored import StoredIndex
@@ -129,7 +131,15 @@ def open_index(
         )
         return _fitting(remote, remote.name, dimension, similarity, fingerprint)
     place = _resolved(where)
-    if (place / MANIFEST).exists():
+    stored: Index
+    if (place / MANIFEST).exists() and format_of(place) == SAVED:
+        if not read_only:
+            raise ParameterError(
+                f"`{place}` was written by `Index.save` and is changed as a whole: use `Index.load`, open it with "
+                f"read_only=True, or add its items to a new index."
+            )
+        stored = Index.load(place)
+    elif (place / MANIFEST).exists():
         stored = StoredIndex.open(place, read_only=read_only)
     elif place.exists() and (not place.is_dir() or any(place.iterdir())) and not _unborn(place):
         raise CorruptFileError(f"`{place}` must be free or the folder of an index, it is neither. Choose another.")
