@@ -134,7 +134,7 @@ def scale() -> str:
         power = math.log(times[-1] / times[0]) / math.log(sizes[-1] / sizes[0])
         unit, scaled = ("ms", 1000.0) if step == "search" else ("s", 1.0)
         large = times[-1] * (1e8 / sizes[-1]) ** power
-        told = f"{1000 * large:,.0f} ms" if step == "search" else f"{large / 3600:,.1f} h"
+        told = f"{1000 * large:,.0f} ms" if step == "search" else f"{large / 3600:.2g} h"
         rows.append((name, *(f"{scaled * one:,.3g} {unit}" for one in times), f"n^{power:.2f}", told))
     header = (
         "step, CPU of one core",
