@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 CORE := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
-.PHONY: help install demo test lint format adapters faults fuzz reproduce bench tables clean
+.PHONY: help install demo test lint format adapters faults fuzz soak reproduce bench tables clean
 
 help:
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -49,6 +49,11 @@ adapters: $(DEV) ## test inside Lightning, transformers and sentence-transformer
 
 faults: $(DEV) ## readers beside writers, kills, full disks: the long form (minutes); writes benchmarks/results/faults.json
 	@NEARER_FAULTS=long $(BIN)/python -m pytest tests/faults
+
+soak: $(DEV) ## the service: an hour under load, 100 kills under writes, 20,000 fuzzed requests; writes benchmarks/results
+	@NEARER_SERVER_KILLS=100 $(BIN)/python -m pytest tests/server/test_writes.py -k kill
+	@NEARER_SERVER_FUZZ=20000 $(BIN)/python -m pytest tests/server/test_fuzz.py
+	@$(BIN)/python benchmarks/speed/server.py --soak 3600
 
 fuzz: $(DEV) ## 100,000 random cases over every public name (hours); writes benchmarks/results/fuzz.json
 	@NEARER_FUZZ=100000 $(BIN)/python -m pytest tests/fuzz

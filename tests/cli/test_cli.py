@@ -28,6 +28,7 @@ COMMANDS = [
     "search",
     "calibrate",
     "serve",
+    "dedupe",
     "same",
     "ask",
     "export",

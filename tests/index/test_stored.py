@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ class StoredAgainstMemory(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.index.close()
+        shutil.rmtree(Path(self.folder).parent)
 
     @rule(points=st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), max_size=40), note=st.booleans())
     def add(self, points: list[tuple[int, int]], note: bool) -> None:
@@ -83,6 +85,16 @@ class StoredAgainstMemory(RuleBasedStateMachine):
         same(self.index, self.memory, np.array([[0.5, 0.25]], dtype=np.float32))
         with open_index(self.folder, read_only=True) as reader:
             same(reader, self.memory, np.array([[0.5, 0.25]], dtype=np.float32))
+
+
+def test_an_upsert_of_everything_keeps_its_offset(tmp_path: Path) -> None:
+    memory, index = Index(2), open_index(tmp_path / "index", dimension=2)
+    for one in (memory, index):
+        one.upsert([[1, 1]], [0])
+        one.upsert([[0, 0], [1, 1]], [0, 1])
+    queries = np.array([[0.5, 0.25]], dtype=np.float32)
+    same(open_index(tmp_path / "index", read_only=True), memory, queries)
+    index.close()
 
 
 StoredAgainstMemory.TestCase.settings = settings(max_examples=15, stateful_step_count=12, deadline=None)
@@ -187,7 +199,7 @@ def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def full(*_: Any) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr(os, "write", full)
     with pytest.raises(WriteError, match=r"No space left.*Nothing was changed"):
         index.add([[3, 4]])
     monkeypatch.undo()
@@ -202,6 +214,15 @@ def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     index.close()
     with open_index(tmp_path / "index") as again:
         assert len(again) in (2, 3)
+
+
+def test_a_folder_of_save_can_be_read(tmp_path: Path) -> None:
+    saved = Index(2)
+    saved.add([[1, 2]], ids=["a"])
+    saved.save(tmp_path / "saved")
+    assert open_index(tmp_path / "saved", read_only=True).ids == ["a"]
+    with pytest.raises(ParameterError, match=r"written by `Index\.save`.*read_only=True"):
+        open_index(tmp_path / "saved")
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:

@@ -99,9 +99,10 @@ def test_what_a_column_is_depends_on_all_of_its_cells() -> None:
     assert words.read(["1"]).kind == "word"
 
 
-def test_csv_output_and_an_index(numbers: Model, tmp_path: Path) -> None:
+def test_csv_output_and_an_index(numbers: Model, tmp_path: Path, capsys) -> None:
     np.save(tmp_path / "x.npy", ROWS)
-    embed_stream(numbers, tmp_path / "x.npy", tmp_path / "out.csv", batch_size=300)
+    embed_stream(numbers, tmp_path / "x.npy", tmp_path / "out.csv", batch_size=300, progress=True)
+    assert "1000/1000" in capsys.readouterr().err
     found = np.loadtxt(tmp_path / "out.csv", delimiter=",", skiprows=1)
     np.testing.assert_allclose(found, numbers.transform(ROWS), rtol=1e-6)
     embed_stream(numbers, tmp_path / "x.npy", tmp_path / "index", batch_size=300)
@@ -264,7 +265,7 @@ def test_bad_input(numbers: Model, tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")  # Ray warns about itself
 def test_with_ray(table, tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="needs Ray Data: pip install 'ray[data]'")
+    pytest.importorskip("ray", reason="needs Ray Data: pip install 'nearer[ray]'")
     from nearer.models._bulk_ray import embed_with_ray
 
     place, model, frame = table

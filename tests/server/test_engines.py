@@ -1,4 +1,4 @@
-"""A server in front of PostgreSQL: the same answers, a clear one while the engine is down, then service again."""
+"""A server in front of PostgreSQL: the same answers, a clear one while the engine is down, service again after."""
 
 from __future__ import annotations
 

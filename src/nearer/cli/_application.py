@@ -421,6 +421,7 @@ def serve(
     max_rows: Annotated[int, typer.Option(min=1, help="Items or vectors in one request.")] = 1024,
     queue: Annotated[int, typer.Option(min=1, help="Rows that may wait; beyond them: 429.")] = 8192,
     batch: Annotated[int, typer.Option(min=1, help="Rows that are searched together.")] = 256,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of a search; more for a large exact index.")] = 1,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds until a request is given up.")] = 30.0,
     log: Annotated[str, typer.Option(help="all, errors or none: JSON lines on standard error.")] = "all",
     as_json: Json = False,
@@ -451,8 +452,63 @@ def serve(
             max_rows=max_rows,
             queue=queue,
             batch=batch,
+            threads=threads,
             timeout=timeout,
             log=log,
+        )
+
+
+@app.command()
+def dedupe(
+    data: Data,
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="A model folder; without it the features are compared.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The table, a .csv file.")] = Path("duplicates.csv"),
+    page: Annotated[Path | None, typer.Option(help="A page of pairs to look at, an .html file.")] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Distance of duplicates; by default a tenth of the distance to the tenth neighbor."),
+    ] = None,
+    keep: Annotated[str, typer.Option(help="Which item of a group stays: first or best.")] = "first",
+    score: Annotated[
+        str | None, typer.Option(help="Column for --keep best; by default the middle of the group is best.")
+    ] = None,
+    label: Label = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", help="A column to leave out; again for more.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find near-duplicates, in groups, and say which items to keep.
+
+    Two items are duplicates when their distance is at most the threshold; a group is all that such pairs connect.
+    Up to 20,000 different items all pairs are compared, above that the share that was found is measured.
+
+    \b
+    Examples:
+      nearer dedupe data.csv --label class --page pairs.html
+      nearer dedupe photos/ -m photo-model --keep best -o keep.csv
+    """
+    with failures_reported(as_json):
+        if out.suffix != ".csv" or (page is not None and page.suffix != ".html"):
+            raise ParameterError("`--out` must end in .csv and `--page` in .html.")
+        for file in (out, page):
+            if file is not None:
+                check_new(file)
+        from nearer.cli._dedupe import run_dedupe
+
+        run_dedupe(
+            data,
+            model=model,
+            out=out,
+            page=page,
+            threshold=threshold,
+            keep=keep,
+            score=score,
+            label=label or [],
+            ignore=ignore or [],
+            as_json=as_json,
         )
 
 

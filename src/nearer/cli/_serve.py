@@ -22,6 +22,7 @@ def run_serve(
     max_rows: int,
     queue: int,
     batch: int,
+    threads: int,
     timeout: float,
     log: str,
 ) -> None:
@@ -43,6 +44,7 @@ def run_serve(
         max_rows=max_rows,
         queue=queue,
         batch=batch,
+        threads=threads,
         timeout=timeout,
         log=log,
     )

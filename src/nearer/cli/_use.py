@@ -24,7 +24,6 @@ from nearer.cli._pages import evaluation_page, search_page
 from nearer.datasets._image_files import load_image
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
-from nearer.index._layout import is_stored
 from nearer.models import Model, embed_stream, export_onnx, export_state, load
 from nearer.models._bulk import Embedded, work_folder
 from nearer.models._door import evaluate_dataset
@@ -182,9 +181,7 @@ def run_index(
 
 
 def _opened(index: str, machine: Model) -> Any:
-    """An index to search in: a folder of either kind, or an engine."""
-    if "://" not in index and (Path(index) / "manifest.json").exists() and not is_stored(Path(index)):
-        return Index.load(index)
+    """An index to search in: a folder, or an engine."""
     return open_index(index, fingerprint=machine.fingerprint, read_only="://" not in index)
 
 

@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import OneHotEncoder
 
 from nearer.datasets._dataset import Array
 from nearer.datasets._frame import Column, Frame
@@ -187,6 +185,9 @@ class Cleaning:
 
 def _fills(columns: Mapping[str, Column]) -> dict[str, float]:
     """The median of every number and date, the most frequent value of every flag; one imputer for all of a kind."""
+    # Only learning a plan needs it; a server that applies one starts in half the time without.
+    from sklearn.impute import SimpleImputer
+
     fills: dict[str, float] = {}
     for strategy, kinds in (("median", ("number", "date")), ("most_frequent", ("flag",))):
         names = [name for name, one in columns.items() if one.kind in kinds and not one.missing.all()]
@@ -224,6 +225,8 @@ def _look(name: str, column: Column, fill: float | None) -> Cleaned:
 
 
 def _categories(name: str, present: Array, holes: str) -> Cleaned:
+    from sklearn.preprocessing import OneHotEncoder
+
     encoder = OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist")
     encoder.fit(present.astype(object)[:, None])
     rare = encoder.infrequent_categories_[0]

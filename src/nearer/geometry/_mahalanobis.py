@@ -79,7 +79,11 @@ class Mahalanobis(LinearMap):
         p = check_int(in_features, "in_features")
         d = check_int(p if embedding_dim is None else embedding_dim, "embedding_dim")
         self.settings: dict[str, Any] = {"in_features": p, "embedding_dim": d}
-        self.factor = nn.Parameter(torch.eye(p, d))  # (p, d)
+        factor = torch.zeros(p, d)
+        if not factor.is_meta:
+            # A model that is being loaded has no numbers, and `torch.eye` would load torch's compiler for it.
+            factor.fill_diagonal_(1)
+        self.factor = nn.Parameter(factor)  # (p, d)
 
     @classmethod
     def from_factor(cls, factor: Any) -> Mahalanobis:

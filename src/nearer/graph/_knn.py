@@ -10,6 +10,7 @@ from nearer.exceptions import NotFiniteError
 from nearer.geometry import normalize
 from nearer.neighbors import Neighbors, search
 from nearer.neighbors._search import Method
+from nearer.neighbors._through_index import is_index
 
 __all__ = ["Method", "Neighbors", "nearest_neighbors"]
 
@@ -34,13 +35,15 @@ def nearest_neighbors(
     [[1, 2], [2, 0], [1, 0], [1, 2]]
 
     Args:
-        embeddings: rows of the graph, (n, d).
+        embeddings: rows of the graph, (n, d); or an index that holds them, which is asked as it is.
         k: how many neighbors.
         method: "exact", "approximate" or "auto" by size.
         normalized: compare rows of length one.
         recall: share of true neighbors that the approximate search must find.
         seed: of everything that is drawn.
     """
+    if is_index(embeddings):
+        return search(embeddings, k=min(check_int(k, "k"), max(1, len(embeddings) - 1)))
     x = as_matrix(embeddings, "embeddings", minimum_rows=2).detach()
     wanted = min(check_int(k, "k"), len(x) - 1)
     if normalized:

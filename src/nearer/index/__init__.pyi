@@ -1,3 +1,4 @@
+from ._duplicates import find_duplicates as find_duplicates
 from ._index import Index as Index
 from ._index import SearchResult as SearchResult
 from ._kinds import HNSW as HNSW
@@ -6,6 +7,7 @@ from ._kinds import IVFPQ as IVFPQ
 from ._kinds import Exact as Exact
 from ._open import VectorIndex as VectorIndex
 from ._open import open_index as open_index
+from ._switch import switch_index as switch_index
 
 __all__ = [
     "HNSW",
@@ -15,5 +17,7 @@ __all__ = [
     "Index",
     "SearchResult",
     "VectorIndex",
+    "find_duplicates",
     "open_index",
+    "switch_index",
 ]

@@ -252,15 +252,19 @@ def _restore_graph(
     )
     if sound:
         # An edge above the ground must lead to an item that is there at that height.
-        for row in np.flatnonzero(levels > 1):
-            edges = neighbors[offsets[row] : offsets[row + 1]]
-            height = np.searchsorted(slots, np.arange(len(edges)), side="right") - 1
+        for level in np.unique(levels[levels > 1]).tolist():
+            rows = np.flatnonzero(levels == level)
+            edges = neighbors[offsets[rows][:, None] + np.arange(slots[level])]
+            height = np.searchsorted(slots, np.arange(slots[level]), side="right") - 1
             sound = sound and bool(((edges < 0) | (levels[edges] > height)).all())
     if not sound:
         raise CorruptFileError(f"The stored graph must be one over {n} items; its arrays do not fit together.")
-    for start in range(0, n, CHUNK):
-        faiss_index.storage.add(vectors[positions[start : start + CHUNK]])
-    faiss_index.ntotal = n
+    # Straight into the memory of faiss: a copy less of everything there is.
+    storage = faiss.downcast_index(faiss_index.storage)
+    storage.codes.resize(n * 4 * vectors.shape[1])
+    room = faiss.rev_swig_ptr(storage.codes.data(), n * 4 * vectors.shape[1]).view(np.float32).reshape(n, -1)
+    np.take(vectors, positions, axis=0, out=room, mode="clip")
+    storage.ntotal = faiss_index.ntotal = n
     faiss.copy_array_to_vector(np.ascontiguousarray(levels, dtype=np.int32), graph.levels)
     faiss.copy_array_to_vector(np.ascontiguousarray(offsets, dtype=np.uint64), graph.offsets)
     faiss.copy_array_to_vector(np.ascontiguousarray(neighbors, dtype=np.int32), graph.neighbors)

@@ -70,10 +70,11 @@ class Journal:
         )
         place = self.length
         try:
+            os.lseek(self._handle, place, os.SEEK_SET)
             for part in (head, text, numbers):
                 view = memoryview(part)
                 while len(view):
-                    count = os.pwrite(self._handle, view, place)
+                    count = os.write(self._handle, view)
                     view, place = view[count:], place + count
         except OSError as error:
             # A full disk: take back what was written of it.

@@ -73,12 +73,12 @@ class Layout:
                 file.unlink(missing_ok=True)
 
 
-def is_stored(place: Path) -> bool:
-    """Whether a folder says that it is a stored index."""
+def format_of(place: Path) -> str | None:
+    """What the manifest of a folder says that it is."""
     try:
-        return bool(json.loads((place / MANIFEST).read_bytes()).get("format") == FORMAT)
+        return str(json.loads((place / MANIFEST).read_bytes()).get("format"))
     except (OSError, ValueError, AttributeError):
-        return False
+        return None
 
 
 def write_manifest(place: Path, about: dict[str, Any]) -> None:

@@ -342,11 +342,13 @@ def _id(row: Any) -> Id:
 def _told(collection: str) -> Iterator[None]:
     """What the engine refuses, in our words."""
     pymilvus = load_pymilvus()
-    import grpc
-
     try:
         yield
     except NearerError:
         raise
-    except (pymilvus.MilvusException, grpc.RpcError, ConnectionError, OSError) as error:
+    except Exception as error:
+        # The client lets some errors of the transport through as they are.
+        ours = isinstance(error, pymilvus.MilvusException | OSError) or type(error).__module__.startswith("grpc")
+        if not ours:
+            raise
         raise lost("Milvus", collection, error) from error

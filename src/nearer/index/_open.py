@@ -12,9 +12,12 @@ from nearer._checks import check_choice
 from nearer._storage._folder import MANIFEST, _resolved
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 from nearer.index._exact import Similarity
-from nearer.index._index import SearchResult
+from nearer.index._folder import FORMAT as SAVED
+from nearer.index._index import Index, SearchResult
 from nearer.index._items import Id
 from nearer.index._kinds import Kind
+from nearer.index._layout import format_of
+from nearer.index._mapped import MappedIndex, fingerprint_of, maps_of
 from nearer.index._remote import RemoteIndex
 from nearer.index._stored import StoredIndex
 
@@ -72,6 +75,7 @@ def open_index(
     similarity: Similarity | None = None,
     kind: Kind | None = None,
     fingerprint: str | None = None,
+    model: Any = None,
     read_only: bool = False,
 ) -> VectorIndex:
     """Open the index at `where`, or with `dimension` make one if there is none.
@@ -84,6 +88,8 @@ def open_index(
         kind: `Exact()`, `HNSW(...)`, `IVF(...)` or `IVFPQ(...)` of a new index. None chooses by size: exact up to
             20,000 rows, above cells with as many probes as find 95 % of the neighbors on a sample.
         fingerprint: names the model that makes the embeddings; an index of another model is refused.
+        model: is put in front: `add` takes items and maps them with `transform_database` or `transform`, `search`
+            with `transform_queries` or `transform`. It gives its own fingerprint.
         read_only: a folder only: the version that is there now, beside a process that writes.
 
     A change to a folder is on the disk when the call returns; a killed process loses nothing that it was told is
@@ -97,6 +103,17 @@ def open_index(
     >>> open_index(folder, read_only=True).search([[2, 2]], k=1).ids.tolist()
     [['b']]
     """
+    if model is not None:
+        maps_of(model)
+        index = open_index(
+            where,
+            dimension=dimension,
+            similarity=similarity,
+            kind=kind,
+            fingerprint=fingerprint_of(model) if fingerprint is None else fingerprint,
+            read_only=read_only,
+        )
+        return MappedIndex(index, model)
     if similarity is not None:
         check_choice(similarity, "similarity", ["cosine", "dot", "euclidean"])
     if fingerprint is not None and not isinstance(fingerprint, str):
@@ -114,8 +131,16 @@ def open_index(
         )
         return _fitting(remote, remote.name, dimension, similarity, fingerprint)
     place = _resolved(where)
-    if (place / MANIFEST).exists():
-        index = StoredIndex.open(place, read_only=read_only)
+    stored: Index
+    if (place / MANIFEST).exists() and format_of(place) == SAVED:
+        if not read_only:
+            raise ParameterError(
+                f"`{place}` was written by `Index.save` and is changed as a whole: use `Index.load`, open it with "
+                f"read_only=True, or add its items to a new index."
+            )
+        stored = Index.load(place)
+    elif (place / MANIFEST).exists():
+        stored = StoredIndex.open(place, read_only=read_only)
     elif place.exists() and (not place.is_dir() or any(place.iterdir())) and not _unborn(place):
         raise CorruptFileError(f"`{place}` must be free or the folder of an index, it is neither. Choose another.")
     elif dimension is None or read_only:
@@ -126,7 +151,7 @@ def open_index(
         return StoredIndex.create(
             place, dimension, similarity=similarity or "euclidean", kind=kind, fingerprint=fingerprint
         )
-    return _fitting(index, str(place), dimension, similarity, fingerprint)
+    return _fitting(stored, str(place), dimension, similarity, fingerprint)
 
 
 def _open_remote(where: str, **wanted: Any) -> RemoteIndex:

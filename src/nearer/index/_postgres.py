@@ -367,6 +367,24 @@ def _register(psycopg: Any, connection: Any, oid: int) -> None:
     connection.adapters.register_dumper(Vector, Write)
 
 
+def switch_tables(where: str, fresh: str) -> None:
+    """Exchange the names of two tables in one transaction."""
+    (address, one), (_, other) = split_address(where), split_address(fresh)
+    connection = connect(address, one)
+    try:
+        with _told(one), connection.transaction():
+            for name in (one, other):
+                if _about(connection, name) is None:
+                    raise MissingDataError(f"The table {name!r} must hold an index, there is none.")
+            if one == other:
+                raise ParameterError(f"`fresh` must be another table than `where`, both are {one!r}.")
+            for old, new in ((one, "nearer_switching"), (other, one), ("nearer_switching", other)):
+                connection.execute(f"ALTER TABLE {old} RENAME TO {new}")
+                connection.execute("UPDATE nearer_indexes SET name = %s WHERE name = %s", [new, old])
+    finally:
+        connection.close()
+
+
 def _check_version(connection: Any) -> None:
     found = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()[0]
     if tuple(int(part) for part in re.findall(r"\d+", found)[:2]) < MINIMUM:

@@ -150,9 +150,9 @@ class StoredIndex(Index):
             try:
                 if not self._broken:
                     self.compact()
+            finally:
                 with contextlib.suppress(OSError):
                     self._journal.close()
-            finally:
                 self._journal = None
                 self._let_go()
 
@@ -218,11 +218,17 @@ class StoredIndex(Index):
         about: dict[str, Any] = {"op": op, "ids": change.ids}
         if any(change.metadata):
             about["metadata"] = change.metadata
-        if not len(self._items) and change.offset.any():
+        # An upsert may replace everything that there is: then the offset is all that is left of the index.
+        if (op == "upsert" or not len(self._items)) and change.offset.any():
             about["offset"] = change.offset.tolist()
         self._opened.append(about, change.rows)
-        with self._state:
-            self._take(change)
+        try:
+            with self._state:
+                self._take(change)
+        except BaseException:
+            # The journal has it and memory has part of it: only opening again makes them one.
+            self._broken = True
+            raise
 
     def _finish(self, ids: list[Id], sync: bool) -> list[Id]:
         if sync:
@@ -369,9 +375,8 @@ class StoredIndex(Index):
         ):
             return old
         file = self._layout.structure(saved.generation, saved.journal)
-        with self._state:
-            tensors = structure.tensors()
-        written = write_bytes(file, tensor_bytes(tensors))
+        # Nobody changes it while this process holds `_writing`, and searches only read.
+        written = write_bytes(file, tensor_bytes(structure.tensors()))
         recall = None if structure.recall is None else asdict(structure.recall)
         return {
             "file": file.name,
@@ -563,13 +568,13 @@ def _lock(place: Path) -> int:
 
 
 def _write_at(file: Path, start: int, data: bytes) -> None:
-    handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
     try:
         os.ftruncate(handle, start)
-        view, place = memoryview(data), start
+        os.lseek(handle, start, os.SEEK_SET)
+        view = memoryview(data)
         while len(view):
-            count = os.pwrite(handle, view, place)
-            view, place = view[count:], place + count
+            view = view[os.write(handle, view) :]
         os.fsync(handle)
     finally:
         os.close(handle)

@@ -26,6 +26,7 @@ from nearer.models._sinks import FILES, Journey, Part, sink_for
 __all__ = ["Embedded", "embed_stream"]
 
 Floats = NDArray[np.float32]
+Side = Literal["queries", "database"]
 PART = 1 << 14
 PHOTOS = 256
 
@@ -51,6 +52,8 @@ def embed_stream(
     progress: bool = False,
 ) -> Embedded:
     """Embed rows part by part into a file or an index, with memory for one part.
+
+    An asymmetric model embeds rows for a file as queries, and rows for an index as what is searched in.
 
     A run that was killed goes on where it was when it is called again with the same arguments; no row is written
     twice. What it has so far is in the folder `<out>.partial` (for an engine, in the working folder).
@@ -97,7 +100,7 @@ def embed_stream(
     try:
         earlier, done, width = journey.rows, journey.rows, 0
         with _bar(stream, done, progress) as step:
-            for part in _parts(model, stream, done, size, labels):
+            for part in _parts(model, stream, done, size, labels, "queries" if to_file else "database"):
                 sink.put(part)
                 done += len(part.embeddings)
                 width = part.embeddings.shape[1]
@@ -141,10 +144,10 @@ def dimension_of(model: Model) -> int:
     return width
 
 
-def _parts(model: Model, stream: Stream, start: int, size: int, labels: Any) -> Iterator[Part]:
+def _parts(model: Model, stream: Stream, start: int, size: int, labels: Any, side: Side) -> Iterator[Part]:
     for rows in stream.parts(start, size):
         try:
-            part = embed_part(model, rows, start, root=stream.root, labels=labels)
+            part = embed_part(model, rows, start, root=stream.root, labels=labels, side=side)
         except NotFiniteError as error:
             raise NotFiniteError(f"In the rows from {start:,} on: {error}") from error
         yield part
@@ -152,18 +155,9 @@ def _parts(model: Model, stream: Stream, start: int, size: int, labels: Any) -> 
 
 
 def embed_part(
-    model: Model,
-    rows: Any,
-    start: int,
-    *,
-    root: Path | None = None,
-    labels: Any = None,
-    side: Literal["queries", "database"] = "database",
+    model: Model, rows: Any, start: int, *, root: Path | None = None, labels: Any = None, side: Side = "queries"
 ) -> Part:
-    """The embeddings of one part of a stream, with ids and metadata where the data has them.
-
-    What is streamed will be searched in: an asymmetric model uses its database map.
-    """
+    """The embeddings of one part of a stream, with ids and metadata where the data has them."""
     inputs = model.inputs
     if isinstance(rows, np.ndarray):
         if rows.dtype.kind == "f" and not np.isfinite(rows).all():

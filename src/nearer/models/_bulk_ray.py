@@ -8,7 +8,7 @@ from typing import Any
 
 from nearer.datasets._frame import frame_from
 from nearer.exceptions import NearerError, ParameterError
-from nearer.models._bulk import PART, Embedded, dimension_of, embed_part
+from nearer.models._bulk import PART, Embedded, Side, dimension_of, embed_part
 from nearer.models._model import Model, load
 from nearer.models._sinks import columns_of
 
@@ -18,13 +18,13 @@ __all__ = ["embed_with_ray"]
 class Embedder:
     """What every worker does: load the model once, embed one Arrow table after the other."""
 
-    def __init__(self, model: str) -> None:
-        self.model = load(model)
+    def __init__(self, model: str, side: Side) -> None:
+        self.model, self.side = load(model), side
 
     def __call__(self, table: Any) -> Any:
         import pyarrow as pa
 
-        columns = columns_of(embed_part(self.model, frame_from(table), 0))
+        columns = columns_of(embed_part(self.model, frame_from(table), 0, side=self.side))
         if self.model.inputs.ids not in table.column_names:
             # Blocks come in any order, so a number of a row would name another one in the next run.
             del columns["id"]
@@ -56,7 +56,9 @@ def embed_with_ray(
     try:
         import ray
     except ImportError as error:
-        raise NearerError("`--ray` needs Ray Data, which is not installed. Run: pip install 'ray[data]'") from error
+        raise NearerError(
+            "`--ray` needs Ray Data, which is not installed. Run: pip install 'nearer[ray]'"
+        ) from error
     machine: Model = load(model)
     target, source = os.fspath(out), str(Path(data).expanduser().resolve())
     into_index = "://" in target or target.endswith("/")
@@ -73,7 +75,7 @@ def embed_with_ray(
     table = ray.data.read_csv(source) if _is_csv(Path(source)) else ray.data.read_parquet(source)
     embedded = table.map_batches(
         Embedder,
-        fn_constructor_args=(place,),
+        fn_constructor_args=(place, "database" if into_index else "queries"),
         batch_size=batch_size or PART,
         batch_format="pyarrow",
         compute=ray.data.ActorPoolStrategy(size=workers),

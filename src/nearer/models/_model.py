@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -41,10 +41,14 @@ from nearer.exceptions import CorruptFileError, LabelError, ParameterError, Shap
 from nearer.geometry import TwoEncoders, embed
 from nearer.geometry._loading import REFUSED, build
 from nearer.geometry._saving import description
-from nearer.index import HNSW, IVF, Exact, Index, SearchResult
+from nearer.index import Index, SearchResult
+from nearer.index._kinds import Kind
 from nearer.models._encoded import Reading, is_photo, read_items
 from nearer.models._encoders import FrozenEncoder
 from nearer.relations import Relation
+
+if TYPE_CHECKING:
+    from nearer.models._explain import Explanation
 
 __all__ = ["Inputs", "Model", "load"]
 
@@ -299,7 +303,7 @@ class Model:
         """The embeddings of a data set, its columns found by name."""
         return self.transform(self.inputs.of(data, part), side=side)
 
-    def index(self, data: Any = None, *, kind: Exact | HNSW | IVF | None = None) -> Index:
+    def index(self, data: Any = None, *, kind: Kind | None = None) -> Index:
         """An index of items to search in, with their labels, ids and kept columns; by default of the data of the
         fit.
         """
@@ -314,6 +318,22 @@ class Model:
         """The k nearest items of the database for each item; the database is by default the data of the fit."""
         index = self.index(database)
         return index.search(self.transform(items), k=min(check_int(k, "k"), len(index)))
+
+    def explain(self, query: Any, item: Any) -> Explanation:
+        """What makes one query and one item near or far: the squared distance by column or pixel, and by direction.
+
+        Exact for linear metrics; for networks by integrated gradients, with what their sum misses. Near items have
+        small parts everywhere: `explain(query, item).top()` names the largest, `.figure()` draws them.
+
+        >>> from nearer.geometry import Mahalanobis
+        >>> model = Model(Mahalanobis.from_factor([[2.0], [0.0]]), Inputs("features", size=(2,)), method="by hand")
+        >>> model.explain([[1.0, 5.0]], [[0.0, 9.0]]).top(1)
+        [('column 0', 4.0)]
+        """
+        from nearer.models._explain import explain_pair
+
+        names = self.inputs.names if self.inputs.kind == "features" else ()
+        return explain_pair(self.encoder, self.features(query), self.features(item), names)
 
     def calibrate(
         self,

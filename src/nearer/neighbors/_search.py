@@ -15,6 +15,7 @@ from nearer._validation import as_matrix
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 from nearer.neighbors._cells import cell_neighbors
 from nearer.neighbors._exact import Similarity, exact_neighbors
+from nearer.neighbors._through_index import check_alike, is_index, through_index
 
 __all__ = ["Method", "Neighbors", "search"]
 
@@ -61,8 +62,9 @@ def search(
     """The k nearest rows of the database (n, d) for each query (q, d); without a database, among the queries.
 
     Args:
-        queries: rows to search for, (q, d); dense of any float type, or a scipy sparse matrix.
-        database: rows to search in, (n, d). None takes the queries, and leaves each out of its own neighbors.
+        queries: rows to search for, (q, d); dense of any float type, or a scipy sparse matrix; or an index alone.
+        database: rows to search in, (n, d). None takes the queries, and leaves each out of its own neighbors. An
+            index (`nearer.index`) is asked as it is, by its own similarity; a row is an item's place in its ids.
         k: how many; columns beyond the rows that exist hold −1 and ∞.
         own: (q,) the row of the database that is left out for each query, −1 for none. Twins of it count.
         similarity: "euclidean", "cosine" or "dot".
@@ -81,6 +83,15 @@ def search(
     check_choice(similarity, "similarity", get_args(Similarity))
     check_choice(method, "method", get_args(Method))
     wanted = check_int(k, "k")
+    if is_index(queries) or is_index(database):
+        index = queries if database is None else database
+        if not is_index(index) or (database is not None and is_index(queries)):
+            raise ParameterError("`queries` must be rows, or an index alone: `search(index)`.")
+        check_alike(index, similarity)
+        rows = None if database is None else _as_rows(queries, "queries")
+        mine = None if own is None or rows is None else _as_own(own, len(rows), len(index))
+        values, positions, measured = through_index(rows, index, wanted, mine)
+        return Neighbors(torch.from_numpy(positions), torch.from_numpy(0.0 - values), measured)
     asking = _as_rows(queries, "queries")
     rows = asking if database is None or database is queries else _as_rows(database, "database")
     if asking.shape[1] != rows.shape[1]:

@@ -78,5 +78,5 @@ def features_of_image(model: Model, body: bytes) -> Floats:
 
 
 def through(model: Model, features: Floats, *, side: Literal["queries", "database"] = "queries") -> Floats:
-    """The embeddings of features, (n, ...) -> (n, d), as queries or as items to be searched in."""
-    return model.transform(np.ascontiguousarray(features, dtype=np.float32), side=side)
+    """The embeddings of features, (n, ...) -> (n, d); `side` matters to an asymmetric model alone."""
+    return model.transform(np.ascontiguousarray(features), side=side)

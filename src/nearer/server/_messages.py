@@ -106,11 +106,9 @@ class RemovedAnswer(Struct):
 
 
 class SameAnswer(Struct):
-    """The distance of two items and what the calibration says about it."""
+    """The distance of two items and what the calibration says about it, with what promise."""
 
-    same: bool | None
-    """None where it cannot say."""
-    answer: str
+    answer: Literal["same", "different", "cannot say"]
     distance: float
     about: dict[str, Any]
 

@@ -80,11 +80,11 @@ fetch('openapi.json').then(r=>r.json()).then(api=>{{
       make('p',p.name+' ('+p.in+', '+(p.schema.type||'')+'): '+(p.description||''),all);
     for(const [kind,body] of Object.entries(op.requestBody?.content||{{}}))
       make('pre',kind+'  '+show(body.schema),all);
+    for(const [code,r] of Object.entries(op.responses)){{const good=r.content?.['application/json']?.schema;
+      if(code<300&&good)make('pre','answer '+code+'  '+show(good),all)}}
     const table=make('table','',all);
     for(const [code,r] of Object.entries(op.responses)){{const row=table.insertRow();
-      row.insertCell().textContent=code;row.insertCell().textContent=r.description;
-      const good=r.content?.['application/json']?.schema;
-      if(code<300&&good)make('code',show(good),row.insertCell()).style.whiteSpace='pre'}}
+      row.insertCell().textContent=code;row.insertCell().textContent=r.description}}
   }}
 }});
 </script></html>"""

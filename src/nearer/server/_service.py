@@ -13,9 +13,11 @@ from urllib.parse import parse_qsl
 
 import msgspec
 import numpy as np
+import torch
 
 from nearer import __version__
 from nearer.exceptions import NearerError
+from nearer.index._exact import load_faiss
 from nearer.server import _messages as messages
 from nearer.server._batches import Batcher
 from nearer.server._figures import Figures
@@ -29,10 +31,12 @@ from nearer.server._work import Ask, Change, answer, write
 __all__ = ["Answer", "Call", "Service"]
 
 UNCALIBRATED = (
-    "Nothing says yet which distance means the same: the model has no calibration. Calibrate it on labelled items "
-    "that it was not trained on, save the model in its place, and reload; until then compare `distance` with a "
-    "threshold of your own."
+    "Nothing says yet which distance means the same: the model has no calibration for pairs. Calibrate it with "
+    "items of classes that it did not learn from (nearer calibrate DATA --model MODEL --label COLUMN), and reload; "
+    "until then compare `distance` with a threshold of your own."
 )
+# What a decision comes with: the promise, and the distances that it is made of.
+PROMISE = ("error", "miss", "guarantee", "same_within_", "different_beyond_", "n_classes_")
 
 
 @dataclass(slots=True)
@@ -77,8 +81,9 @@ class Service:
         self.figures = Figures()
         self.tokens = settings.tokens
         self.stopping = False
-        self._reading = ThreadPoolExecutor(1, thread_name_prefix="nearer-read")
-        self._writing = ThreadPoolExecutor(1, thread_name_prefix="nearer-write")
+        threads = functools.partial(_compute_with, settings.threads)
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="nearer-read", initializer=threads)
+        self._writing = ThreadPoolExecutor(1, thread_name_prefix="nearer-write", initializer=threads)
         limits = {"room": settings.queue, "most": settings.batch}
         self.reads: Batcher[Ask] = Batcher(self._answer, self._reading, **limits)
         self.writes: Batcher[Change] = Batcher(self._write, self._writing, **limits)
@@ -205,12 +210,15 @@ class Service:
             raise Problem(422, "invalid", "Give either `items` or `ids`, two of them.")
         distance = await self._ask(Ask("same", items=given.items, ids=given.ids), 2)
         calibration = self.served.model.calibration
-        if calibration is None:
+        if calibration is None or calibration.per != "pair":
             raise Problem(409, "not_calibrated", UNCALIBRATED, distance=distance)
-        word = str(calibration.answers([distance])[0])
-        about = {name: getattr(calibration, name) for name in ("error", "miss", "guarantee")}
-        same = None if word == "cannot say" else word == "same"
-        return Answer(msgspec.json.encode({"same": same, "answer": word, "distance": distance, "about": about}))
+        promise = calibration.to_dict()
+        told = {
+            "answer": str(calibration.answers([distance])[0]),
+            "distance": distance,
+            "about": {name.rstrip("_"): promise[name] for name in PROMISE},
+        }
+        return Answer(msgspec.json.encode(told))
 
     async def health(self) -> Answer:
         """The process runs."""
@@ -286,6 +294,12 @@ class Service:
         await self._close(self.served)
         self._reading.shutdown()
         self._writing.shutdown()
+
+
+def _compute_with(threads: int) -> None:
+    """Set how many threads the libraries use in the thread that calls this: OpenMP keeps that for each one."""
+    torch.set_num_threads(threads)
+    load_faiss().omp_set_num_threads(threads)
 
 
 def _kind(index: Any) -> str:

@@ -28,6 +28,8 @@ class Settings:
         max_k: neighbors that a search may ask for.
         queue: rows that may wait; a request beyond them is answered with 429 and Retry-After.
         batch: rows that are embedded and searched together.
+        threads: of a search or an embedding. Batches are small: on a busy machine a second thread costs more in
+            waiting for each other than it saves, so one is the default; a large exact index may want more.
         timeout: seconds until a request is given up, and that a client has to send it.
         connections: clients at a time; more are turned away.
         log: "all" requests, only "errors", or "none"; one JSON line each on standard error, without payloads.
@@ -46,13 +48,14 @@ class Settings:
     max_k: int = 1000
     queue: int = 8192
     batch: int = 256
+    threads: int = 1
     timeout: float = 30.0
     connections: int = 1024
     log: str = "all"
 
     def __post_init__(self) -> None:
         check_int(self.port, "port", minimum=0, maximum=65535)
-        for name in ("max_body", "max_rows", "max_k", "queue", "batch", "connections"):
+        for name in ("max_body", "max_rows", "max_k", "queue", "batch", "threads", "connections"):
             check_int(getattr(self, name), name)
         check_number(self.timeout, "timeout", above=0.0)
         check_choice(self.log, "log", ["all", "errors", "none"])

@@ -1,0 +1,146 @@
+"""The tables of the service and of more rows than fit."""
+
+from __future__ import annotations
+
+import math
+
+from page import load, markdown, measured, source, table
+
+NAMES = {
+    "vectors": "JSON, one vector of 128",
+    "items": "JSON, one item through the model",
+    "binary": "float32, one vector",
+}
+
+
+@table("server")
+def server() -> str:
+    if not measured("server"):
+        return "Not measured yet: `python benchmarks/speed/server.py`.\n"
+    record = load("server")
+    rows = [
+        (
+            NAMES[row["request"]],
+            f"{row['per_second']:,.0f}",
+            f"{row['p50_ms']:.1f}",
+            f"{row['p99_ms']:.1f}",
+            f"{row['cpu_ms']:.3f}",
+            f"{row['search_cpu_ms']:.3f}",
+            f"{row['above_search_cpu_ms']:.3f}",
+            f"{row['batch']:.1f}",
+            row["client"],
+            row["load_average"],
+        )
+        for row in record
+    ]
+    header = (
+        "`/search`, 100,000 × 128, k = 10, 32 connections",
+        "requests/s",
+        "p50 ms",
+        "p99 ms",
+        "CPU ms a request",
+        "of it the search",
+        "above it",
+        "rows a batch",
+        "client",
+        "load of the machine",
+    )
+    told = "\nThe client runs on the same two cores.\n"
+    return markdown(header, rows) + told + source(record)
+
+
+@table("server-soak")
+def soak() -> str:
+    parts = ""
+    if measured("server_soak"):
+        record = load("server_soak")
+        rows = [
+            (
+                f"{row['seconds'] / 60:.0f}",
+                f"{row['searches']:,}",
+                f"{row['writes']:,}",
+                row["failed"],
+                f"{row['first_half_mb']:.0f}",
+                f"{row['second_half_mb']:.0f}",
+                f"{row['largest_mb']:.0f}",
+            )
+            for row in record
+        ]
+        header = (
+            "minutes under load",
+            "searches",
+            "writes",
+            "failed",
+            "MB, first half",
+            "MB, second half",
+            "most MB",
+        )
+        parts += markdown(header, rows) + source(record)
+    if measured("server_faults"):
+        record = load("server_faults")
+        rows = []
+        for row in record:
+            if "lost" in row:
+                found = (
+                    f"{row['answered writes']:,} writes were answered; lost {row['lost']}, half there {row['half']}"
+                )
+            else:
+                found = f"5xx {row['5xx']}, hangs {row['hangs']}"
+            rows.append((row["what"], f"{row['count']:,}", found))
+        parts += "\n" + markdown(("what `make soak` did", "times", "found"), rows) + source(record)
+    return parts or "Not measured yet: `make soak`.\n"
+
+
+@table("streaming")
+def streaming() -> str:
+    if not measured("streaming"):
+        return "Not measured yet: `python benchmarks/speed/streaming.py`.\n"
+    record = load("streaming")
+    # Rows a second say more about who else used the machine; processor time and memory do not.
+    rows = [
+        (
+            f"{row['rows']:,}",
+            f"{row['data_mb']:,.0f}",
+            row["out"],
+            f"{1e6 * row['cpu_seconds'] / row['rows']:.0f}",
+            f"{row['before_mb']:.0f}",
+            f"{row['peak_mb']:.0f}",
+        )
+        for row in record
+    ]
+    header = ("rows of 128 numbers", "MB of Parquet", "written as", "CPU µs a row", "MB with the model", "most MB")
+    return markdown(header, rows) + source(record)
+
+
+STEPS = {
+    "embed": "embed (128 → 128, linear)",
+    "index": "build the default index",
+    "search": "search, one query, k = 10",
+    "graph": "k-NN graph, k = 10, approximate",
+    "reach": "class shares on the graph, 10 classes",
+}
+
+
+@table("scale")
+def scale() -> str:
+    if not measured("scale"):
+        return "Not measured yet: `python benchmarks/speed/scale.py`.\n"
+    record = load("scale")
+    sizes = sorted({row["rows"] for row in record})
+    found = {(row["step"], row["rows"]): row["cpu_seconds"] for row in record}
+    rows = []
+    for step, name in STEPS.items():
+        times = [found[step, n] for n in sizes]
+        power = math.log(times[-1] / times[0]) / math.log(sizes[-1] / sizes[0])
+        unit, scaled = ("ms", 1000.0) if step == "search" else ("s", 1.0)
+        large = times[-1] * (1e8 / sizes[-1]) ** power
+        told = f"{1000 * large:,.0f} ms" if step == "search" else f"{large / 3600:.2g} h"
+        rows.append((name, *(f"{scaled * one:,.3g} {unit}" for one in times), f"n^{power:.2f}", told))
+    header = (
+        "step, CPU of one core",
+        *(f"{n:,} rows" for n in sizes),
+        "grows as",
+        "10⁸ rows in one piece, by that power",
+    )
+    disk = record[-1]["disk_bytes_per_row"]
+    return markdown(header, rows) + f"\nOn disk: {disk:,.0f} bytes a row.\n" + source(record)

@@ -1,0 +1,128 @@
+"""The client repeats what may be repeated, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from nearer.client import Client, ServerError
+from nearer.exceptions import ParameterError
+
+
+class Scripted:
+    """A server that answers by a list: (status, body, headers), or None to close without an answer."""
+
+    def __init__(self, answers: list) -> None:
+        self.answers, self.seen = list(answers), []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self) -> None:
+        while self.answers:
+            connection, _ = self.listener.accept()
+            with connection, connection.makefile("rb") as lines:
+                head = b""
+                while not head.endswith(b"\r\n\r\n") and (line := lines.readline()):
+                    head += line
+                found = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
+                length = int(found[0].split(b":")[1]) if found else 0
+                self.seen.append((head.split(b" ", 2)[:2], lines.read(length)))
+                answer = self.answers.pop(0)
+                if answer is None:
+                    continue
+                status, body, *more = answer
+                data = body if isinstance(body, bytes) else json.dumps(body).encode()
+                headers = "".join(f"{name}: {value}\r\n" for name, value in (more[0] if more else {}).items())
+                text = f"HTTP/1.1 {status} X\r\ncontent-length: {len(data)}\r\nconnection: close\r\n{headers}\r\n"
+                connection.sendall(text.encode() + data)
+        self.listener.close()
+
+
+@pytest.fixture
+def scripted(monkeypatch) -> Iterator[Callable[..., Scripted]]:
+    monkeypatch.setattr("nearer.client._client.time.sleep", lambda seconds: None)
+    started: list[Scripted] = []
+
+    def start(*answers) -> Scripted:
+        started.append(Scripted(list(answers)))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.answers:
+            # Left over on purpose: what was not asked again. Let the thread see an end.
+            one.answers.clear()
+            with socket.create_connection(one.listener.getsockname()):
+                pass
+        one.thread.join(30)
+
+
+BUSY = (429, {"error": {"code": "busy", "message": "full", "request": "1"}}, {"retry-after": "1"})
+UNKNOWN = (404, {"error": {"code": "unknown_id", "message": "There is no item 7.", "request": "1"}})
+FOUND = (200, {"results": [[{"id": 1, "distance": 0.5, "similarity": -0.5, "metadata": {}}]]})
+
+
+def test_a_busy_server_and_a_lost_connection_are_asked_again(scripted) -> None:
+    server = scripted(BUSY, None, FOUND)
+    with Client(server.address) as client:
+        assert client.search(vectors=[[1, 2]], k=1)[0][0].id == 1
+    assert len(server.seen) == 3
+    np.testing.assert_array_equal(np.frombuffer(server.seen[0][1], "<f4"), [1, 2])
+
+
+def test_an_add_that_may_have_arrived_is_not_repeated(scripted) -> None:
+    server = scripted(None)
+    with Client(server.address) as client, pytest.raises(ServerError, match="It may have been done") as lost:
+        client.add([[1.0]])
+    assert lost.value.status == 0
+    assert len(server.seen) == 1
+    busy = scripted(BUSY, (201, {"ids": [1], "count": 1}))
+    with Client(busy.address) as client:
+        assert client.add([[1.0]]) == [1]
+
+
+def test_upsert_and_remove_are_repeated(scripted) -> None:
+    server = scripted(None, (201, {"ids": ["a"], "count": 1}))
+    with Client(server.address) as client:
+        assert client.upsert([[1.0]], ids=["a"], metadata=[{"b": 1}]) == ["a"]
+    assert server.seen[0][1] == server.seen[1][1]
+    server = scripted(None, UNKNOWN)
+    with Client(server.address) as client:
+        assert client.remove(7) is False
+    server = scripted(UNKNOWN)
+    with Client(server.address) as client, pytest.raises(ServerError, match="There is no item 7"):
+        client.remove(7)
+
+
+def test_it_gives_up_and_says_so(scripted) -> None:
+    server = scripted(BUSY, BUSY, BUSY)
+    with Client(server.address, retries=2) as client, pytest.raises(ServerError, match="full") as refused:
+        client.status()
+    assert (refused.value.status, refused.value.code, len(server.seen)) == (429, "busy", 3)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(ServerError, match="does not answer"):
+        Client(address, retries=1).status()
+    assert Client(address).ready() is False
+    odd = scripted((500, b"<html>"))
+    with Client(odd.address) as client, pytest.raises(ServerError, match="status 500"):
+        client.status()
+
+
+def test_wrong_calls() -> None:
+    with pytest.raises(ParameterError, match="`url` must be"):
+        Client("localhost:8080")
+    client = Client("http://localhost:1")
+    with pytest.raises(ParameterError, match="either"):
+        client.search()
+    with pytest.raises(ParameterError, match="either"):
+        client.add([[1]], vectors=[[1]])
+    with pytest.raises(ParameterError, match="must be a list"):
+        client.embed("one text")
