@@ -7,7 +7,7 @@ import pytest
 
 from nearer.client import Client, ServerError
 from nearer.models import load
-from running_server import ROWS, running
+from running_server import ROWS, make_index, running
 
 
 def nearest(query, k):
@@ -90,7 +90,8 @@ def test_same_decides_with_the_calibration_of_the_model(folder, tmp_path) -> Non
     y = np.repeat(np.arange(30), 5)
     model.calibrate(rng.normal(size=(30, 4))[y] * 5 + 0.1 * rng.normal(size=(150, 4)), y)
     model.save(tmp_path / "model")
-    with running(tmp_path / "model", folder / "index") as started:
+    make_index(tmp_path / "index", model, ROWS)
+    with running(tmp_path / "model", tmp_path / "index") as started:
         status, near, _ = started.ask("POST", "/same", {"items": [[1, 2, 3, 4], [1, 2, 3, 4.01]]})
         assert status == 200
         assert near["answer"] == "same"
