@@ -27,7 +27,7 @@ LEVELS: list[set[str]] = [
     {"losses"},
     {"training", "evaluation", "index"},
     {"estimators"},
-    {"alternating"},
+    {"alternating", "audit"},
     {"reports"},
     {"models"},
     {"recipes"},

@@ -64,6 +64,26 @@ def relation_alignment_distributions() -> str:
     return _relation_table("distributions")
 
 
+@table("audit")
+def audit() -> str:
+    from nearer.recipes.audit._audit import SCORES, summary
+
+    if not measured("audit"):
+        return "Not measured yet.\n"
+    record = load("audit")
+    rows = [
+        (
+            line["set"],
+            line["flips"],
+            *(f"{line[score]:.4f}" for score in SCORES),
+            f"{line['gain']:+.4f}",
+            line["runs"],
+        )
+        for line in summary(record)
+    ]
+    return markdown(("data", "flips", *SCORES, "gain", "runs"), rows) + source(record)
+
+
 def _errors(result: str) -> str:
     """Mean and deviation of the error of every method over the seeds, one column per problem."""
     if not measured(result):

@@ -1,4 +1,5 @@
 from . import alternating as alternating
+from . import audit as audit
 from . import datasets as datasets
 from . import estimators as estimators
 from . import evaluation as evaluation
@@ -23,6 +24,7 @@ __version__: str
 
 __all__ = [
     "alternating",
+    "audit",
     "datasets",
     "estimators",
     "evaluate",

@@ -326,6 +326,45 @@ def export(
 
 
 @app.command()
+def audit(
+    data: Data,
+    label: Label = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the findings as a CSV file.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the findings as one HTML page.")] = None,
+    text: Annotated[str | None, typer.Option(help="The column of texts that the encoder reads.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="Photos and texts: what makes features of them.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="The column that names each row.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Chooses the folds.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Find labels that are likely wrong, near-duplicates, classes that overlap and items unlike everything.
+
+    \b
+    Examples:
+      nearer audit data.csv --label class
+      nearer audit data.csv -l class --out findings.csv --html findings.html
+      nearer audit photos/ --json > findings.json
+    """
+    with failures_reported(as_json):
+        for path in (out, html):
+            if path is not None:
+                check_new(path)
+        from nearer.cli._explore import run_audit
+
+        run_audit(
+            data,
+            label=label or [],
+            text=text,
+            encoder=encoder,
+            ids=id_,
+            out=out,
+            html=html,
+            seed=seed,
+            as_json=as_json,
+        )
+
+
+@app.command()
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="Which experiment; without a name all are listed.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A few minutes instead of the whole protocol.")] = False,

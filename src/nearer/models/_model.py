@@ -29,6 +29,7 @@ from torch import nn
 from nearer._checks import check_choice, check_int
 from nearer._storage import read_folder, write_folder
 from nearer._validation import as_tensor
+from nearer.audit import Audit
 from nearer.datasets import Dataset, Split
 from nearer.datasets._anything import Columns, as_dataset, dataset_from_frame, read_frame
 from nearer.datasets._cleaning import Cleaned, Cleaning
@@ -267,6 +268,14 @@ class Model:
         from nearer.models._report import write_report
 
         return write_report(self, path)
+
+    def audit(self, data: Any = None, y: Any = None, *, seed: int = 0) -> Audit:
+        """What is wrong with the data of the fit, or with other data: labels that are likely wrong,
+        near-duplicates, classes that overlap, items unlike everything.
+        """
+        from nearer.models._auditing import audit_model
+
+        return audit_model(self, data, y, seed=seed)
 
     def _database(self, data: Any) -> Dataset:
         if data is not None:

@@ -57,6 +57,12 @@ RECIPES: tuple[Recipe, ...] = (
         ("encoders",),
     ),
     Recipe(
+        "audit",
+        "which labels are wrong: a tenth of them flipped in four data sets, the audit beside cleanlab",
+        "audit._audit",
+        ("audit",),
+    ),
+    Recipe(
         "relation-alignment",
         "class labels, label sets and label distributions: RAML, HRAML and their rivals",
         "relation_alignment._relation_alignment",
