@@ -29,9 +29,10 @@ LEVELS: list[set[str]] = [
     {"estimators"},
     {"alternating", "audit"},
     {"reports"},
+    {"explorer"},
     {"models"},
     {"recipes"},
-    {"cli", "server", "explorer"},
+    {"cli", "server"},
     {"__main__"},
 ]
 LEVEL = {name: number for number, names in enumerate(LEVELS) for name in names}

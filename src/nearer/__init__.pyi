@@ -4,6 +4,7 @@ from . import datasets as datasets
 from . import estimators as estimators
 from . import evaluation as evaluation
 from . import exceptions as exceptions
+from . import explorer as explorer
 from . import geometry as geometry
 from . import graph as graph
 from . import index as index
@@ -30,6 +31,7 @@ __all__ = [
     "evaluate",
     "evaluation",
     "exceptions",
+    "explorer",
     "fit",
     "geometry",
     "graph",

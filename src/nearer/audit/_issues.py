@@ -159,7 +159,7 @@ def find_issues(
     n_classes = max(int(codes.max(initial=-1)) + 1, len(classes))
     notes: list[str] = []
     near = _nearest(x, min(k, max(n - 1, 1))) if n > 1 else None
-    probabilities = np.zeros((n, 0), dtype=np.float32)
+    probabilities: Array = np.zeros((n, 0), dtype=np.float32)
     if len(np.unique(codes[known])) < 2:
         notes.append("No label can be called wrong: that needs labels of at least two classes.")
     elif near is not None:

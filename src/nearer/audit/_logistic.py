@@ -102,7 +102,8 @@ def _scaled(x: Array) -> Array:
     rows = np.asarray(x, dtype=np.float64)
     rows = rows - rows.mean(axis=0)
     length = np.sqrt(np.square(rows).sum(axis=1).mean())
-    return (rows / max(float(length), 1e-300)).astype(np.float32)
+    scaled: Array = (rows / max(float(length), 1e-300)).astype(np.float32)
+    return scaled
 
 
 def _folds(codes: Array, rng: np.random.Generator) -> Array:
