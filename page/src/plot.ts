@@ -121,7 +121,8 @@ export class Map {
       this.y[i] = points[2 * i + 1]!;
     }
     if (this.codes.length !== n) this.codes = new Float32Array(n);
-    this.plot.set({ pointSize: n > 50000 ? 2.2 : n > 10000 ? 3 : n > 2000 ? 4.5 : 7, opacity: n > 50000 ? 0.55 : n > 10000 ? 0.7 : 0.85 } as never);
+    const small = this.parent.clientWidth < 600 ? 0.7 : 1;
+    this.plot.set({ pointSize: small * (n > 50000 ? 2.2 : n > 10000 ? 3 : n > 2000 ? 4.5 : 7), opacity: n > 50000 ? 0.55 : n > 10000 ? 0.7 : 0.85 } as never);
     return this.draw(animate && same && !calm());
   }
 

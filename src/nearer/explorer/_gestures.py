@@ -197,7 +197,7 @@ def supervision(gestures: Sequence[Gesture], labels: Array, classes: Sequence[st
                 place[one.label] = len(names)
                 names.append(one.label)
             codes[items] = -1 if one.label is None else place[one.label]
-            confirmed[items] = True
+            confirmed[items] = one.label is not None
         elif one.kind == "same":
             assert one.anchor is not None
             if codes[one.anchor] >= 0:

@@ -63,6 +63,12 @@ RECIPES: tuple[Recipe, ...] = (
         ("audit",),
     ),
     Recipe(
+        "gestures",
+        "30 lassos on the map of the explorer, with mistakes, beside 300 labels one by one: Fashion-MNIST",
+        "gestures._gestures",
+        ("gestures",),
+    ),
+    Recipe(
         "relation-alignment",
         "class labels, label sets and label distributions: RAML, HRAML and their rivals",
         "relation_alignment._relation_alignment",
