@@ -39,6 +39,7 @@ class Explorer implements Page {
   private busy = false;
   private queue: Gesture[] = [];
   private lost = false;
+  private acting = false;
   private audit: AuditView | null = null;
   private questions: AskView | null = null;
   private play: PlayView | null = null;
@@ -96,9 +97,8 @@ class Explorer implements Page {
     this.toolbox();
     this.switches();
     this.listen();
-    await this.place(false);
-    await this.recolor();
     this.show("item");
+    await this.repose(false);
     this.notes();
     document.body.dataset.ready = "yes";
     if (this.from instanceof Live) {
@@ -111,15 +111,25 @@ class Explorer implements Page {
   // The map ---------------------------------------------------------------------------------------------------
 
   private async place(animate: boolean): Promise<void> {
-    await this.map.move_to(await this.from.positions(this.which), animate);
+    await this.map.show(await this.from.positions(this.which), null, null, animate);
     document.body.dataset.map = this.which;
   }
 
   private async recolor(): Promise<void> {
     this.colors = await this.from.colors(this.by);
+    await this.map.show(null, this.colors.values, this.colors.legend, false);
     this.hidden = new Set();
-    await this.map.color(this.colors.values, this.colors.legend);
     this.legend();
+  }
+
+  // Both at once: two drawings of many points would be waited for.
+  private async repose(animate: boolean, slow = 900): Promise<void> {
+    const [points, colors] = await Promise.all([this.from.positions(this.which), this.from.colors(this.by)]);
+    this.colors = colors;
+    this.hidden = new Set();
+    this.legend();
+    await this.map.show(points, colors.values, colors.legend, animate, slow);
+    document.body.dataset.map = this.which;
   }
 
   private choices(): void {
@@ -301,14 +311,19 @@ class Explorer implements Page {
     const name = h("input", { list: "classes", placeholder: "Label", "aria-label": "Label for the selected items", maxlength: 200 });
     const label = (): void => {
       const text = name.value.trim();
-      if (text) void this.say({ kind: "label", items: this.selected, label: text });
+      if (text) said({ kind: "label", items: this.selected, label: text });
       else name.focus();
     };
     name.addEventListener("keydown", (event) => {
       if (event.key === "Enter") label();
       event.stopPropagation();
     });
-    const say = (kind: Gesture["kind"], extra: Partial<Gesture> = {}) => () => void this.say({ kind, items: this.selected, ...extra });
+    const say = (kind: Gesture["kind"], extra: Partial<Gesture> = {}) => () => said({ kind, items: this.selected, ...extra });
+    // What was said of a selection is said: the next one begins with nothing selected.
+    const said = (gesture: Gesture): void => {
+      if (gesture.items.length > 1) this.choose([]);
+      void this.say(gesture);
+    };
     const anchor = this.focus;
     fill(
       this.bar,
@@ -387,6 +402,7 @@ class Explorer implements Page {
     if (!(this.from instanceof Live)) return;
     if (name === "refit") this.step("learning", 0);
     const before = this.overview.refits;
+    this.acting = true;
     try {
       const found = await this.from.act(name);
       this.from.forget();
@@ -394,15 +410,15 @@ class Explorer implements Page {
       if (found.refits !== before || name === "refit") {
         this.which = "learned";
         this.switches();
-        await this.place(true);
-      }
-      await this.recolor();
+        await this.repose(true, name === "refit" ? 900 : 300);
+      } else await this.recolor();
       if (name === "refit") this.tell(found.scores.sentence, found.scores.better === false);
       if (this.tab === "item") await this.item();
     } catch (error) {
       if (error instanceof Unreachable) this.missing();
       else this.failed(error);
     } finally {
+      this.acting = false;
       this.progress.hidden = true;
       document.body.dataset.refits = String(this.overview.refits);
     }
@@ -419,6 +435,14 @@ class Explorer implements Page {
 
   private said(): void {
     const { gestures, done, since, scores, told } = this.overview;
+    if (!scores.sentence && this.from instanceof Live) {
+      // Before the first refit the scores are computed when someone looks at them.
+      const asked = this.overview;
+      void this.guard(this.from.scores().then((found) => {
+        asked.scores = found;
+        if (this.tab === "said" && this.overview === asked) this.said();
+      }));
+    }
     const list = gestures.map((one, place) =>
       h(
         "li",
@@ -436,7 +460,7 @@ class Explorer implements Page {
       ),
       h("h2", {}, "Does it help?"),
       table(scores),
-      h("p", { class: scores.better === false ? "verdict bad" : scores.better ? "verdict good" : "verdict" }, scores.sentence),
+      h("p", { class: scores.better === false ? "verdict bad" : scores.better ? "verdict good" : "verdict" }, scores.sentence || "Scoring the raw features …"),
       scores.better === false && this.overview.refits ? h("button", { type: "button", onclick: () => void this.back() }, "Go back to the metric before") : null,
       told ? h("p", { class: "muted" }, told) : null,
       this.overview.curve.length > 1 ? curve(this.overview.curve) : null,
@@ -507,8 +531,8 @@ class Explorer implements Page {
     events.onopen = () => void this.found();
     events.onerror = () => this.missing();
     // Another tab of this session may have said or learned something.
-    hear("gestures", (about) => void (about.changed !== this.overview.changed && !this.busy && this.refresh(false)));
-    hear("metric", (about) => void (about.changed !== this.overview.changed && this.progress.hidden && this.refresh(true)));
+    hear("gestures", (about) => void (about.changed !== this.overview.changed && !this.busy && !this.acting && this.refresh(false)));
+    hear("metric", (about) => void (about.changed !== this.overview.changed && !this.acting && this.refresh(true)));
     hear("progress", ({ text, share }) => this.step(text, share));
     hear("map", ({ share }) => {
       this.step("spreading", share);
@@ -527,8 +551,8 @@ class Explorer implements Page {
     try {
       this.from.forget();
       this.update(await this.from.overview());
-      if (moved) await this.place(true);
-      await this.recolor();
+      if (moved) await this.repose(true);
+      else await this.recolor();
     } catch (error) {
       this.failed(error);
     }

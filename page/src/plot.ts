@@ -111,33 +111,35 @@ export class Map {
     this.overlay();
   }
 
-  move_to(points: Float32Array, animate: boolean): Promise<unknown> {
-    const n = points.length / 2;
-    const same = n === this.x.length;
-    this.x = new Float32Array(n);
-    this.y = new Float32Array(n);
-    for (let i = 0; i < n; i++) {
-      this.x[i] = points[2 * i]!;
-      this.y[i] = points[2 * i + 1]!;
+  // New places, new colors or both, in one drawing.
+  show(points: Float32Array | null, values: Float32Array | null, legend: Legend | null, animate: boolean, slow = 900): Promise<unknown> {
+    let same = true;
+    if (points) {
+      const n = points.length / 2;
+      same = n === this.x.length;
+      this.x = new Float32Array(n);
+      this.y = new Float32Array(n);
+      for (let i = 0; i < n; i++) {
+        this.x[i] = points[2 * i]!;
+        this.y[i] = points[2 * i + 1]!;
+      }
+      if (this.codes.length !== n) this.codes = new Float32Array(n);
+      const small = this.parent.clientWidth < 600 ? 0.7 : 1;
+      this.plot.set({ pointSize: small * (n > 50000 ? 2.2 : n > 10000 ? 3 : n > 2000 ? 4.5 : 7), opacity: n > 50000 ? 0.55 : n > 10000 ? 0.7 : 0.85 } as never);
     }
-    if (this.codes.length !== n) this.codes = new Float32Array(n);
-    const small = this.parent.clientWidth < 600 ? 0.7 : 1;
-    this.plot.set({ pointSize: small * (n > 50000 ? 2.2 : n > 10000 ? 3 : n > 2000 ? 4.5 : 7), opacity: n > 50000 ? 0.55 : n > 10000 ? 0.7 : 0.85 } as never);
-    return this.draw(animate && same && !calm());
-  }
-
-  color(values: Float32Array, legend: Legend): Promise<unknown> {
-    this.legend = legend;
-    this.hidden.clear();
-    const unknown = legend.kind === "categories" ? legend.names.length : RAMP.length;
-    const found = new Float32Array(values.length);
-    for (let i = 0; i < values.length; i++) {
-      const value = values[i]!;
-      found[i] = value < 0 ? unknown : legend.kind === "categories" ? value : Math.min(RAMP.length - 1, Math.floor(value * RAMP.length));
+    if (values && legend) {
+      this.legend = legend;
+      this.hidden = new Set();
+      const unknown = legend.kind === "categories" ? legend.names.length : RAMP.length;
+      const found = new Float32Array(values.length);
+      for (let i = 0; i < values.length; i++) {
+        const value = values[i]!;
+        found[i] = value < 0 ? unknown : legend.kind === "categories" ? value : Math.min(RAMP.length - 1, Math.floor(value * RAMP.length));
+      }
+      this.codes = found;
+      this.paint(legend);
     }
-    this.codes = found;
-    this.paint(legend);
-    return this.draw(false);
+    return this.draw(animate && same && !calm(), slow);
   }
 
   private paint(legend: Legend): void {
@@ -153,13 +155,13 @@ export class Map {
     return colors[code] ?? "#888888";
   }
 
-  private draw(transition: boolean): Promise<unknown> {
+  private draw(transition: boolean, slow: number): Promise<unknown> {
     // One after the other: a draw that begins inside a transition would be lost.
     this.drawing = this.drawing.then(async () => {
       if (!this.x.length) return;
       await this.plot.draw({ x: this.x, y: this.y, valueA: this.codes } as never, {
         transition,
-        transitionDuration: 900,
+        transitionDuration: slow,
         preventFilterReset: true,
         zDataType: "categorical",
         select: this.marked,

@@ -1,6 +1,6 @@
 // Where the page gets its data: a server on this machine, or the file that it is in.
 
-import type { Audit, Card, Detail, Gesture, Legend, Neighbor, Overview, Question, Weights } from "./types";
+import type { Audit, Card, Detail, Gesture, Legend, Neighbor, Overview, Question, Scores, Weights } from "./types";
 
 export class Refused extends Error {}
 export class Unreachable extends Error {}
@@ -107,6 +107,10 @@ export class Live implements Source {
 
   audit(): Promise<Audit> {
     return asked("audit");
+  }
+
+  scores(): Promise<Scores> {
+    return asked("scores");
   }
 
   questions(): Promise<Question[]> {

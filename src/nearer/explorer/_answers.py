@@ -45,7 +45,7 @@ def overview(session: Session) -> dict[str, Any]:
         "done": session.history.done,
         "since": session.since_refit,
         "refits": len(session.states) - 1,
-        "scores": state.table or session.scores(state),
+        "scores": state.table or {"items": 0, "rows": [], "sentence": "", "better": None},
         "curve": [
             line["now"]
             for one in session.states

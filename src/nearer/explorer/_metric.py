@@ -3,8 +3,9 @@
     M = C^{−power} (floor·I + V diag(q) Vᵀ),   C = (1 − s)·W + s·(tr W / p)·I
 
 W is the spread inside classes and inside groups that belong together; V and q are the directions of the class means
-and of the differences of items that are apart, with q = between / (between + within) along each. Which power and
-floor, and whether the features stay as they are, is decided by MAP@R on labelled items that were left out for it.
+and of the differences of items that are apart, with q = between / (between + within) along each. Which of
+them, whether labels are first spread to neighbors, and whether the features stay as they are, is decided by MAP@R
+on labelled items that were left out for it.
 """
 
 from __future__ import annotations
@@ -20,23 +21,27 @@ from scipy.sparse.csgraph import connected_components
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from nearer.exceptions import LabelError
+from nearer.explorer._spreading import lead_of, random_walk, spread_labels
 
 __all__ = ["Learned", "fit_metric", "principal_axes"]
 
 Array = NDArray[Any]
-SHRINK = 0.3
-# (power, floor); no power and no floor are the features as they are.
-CANDIDATES: tuple[tuple[float, float | None], ...] = (
-    (0.0, None),
-    (0.25, None),
-    (0.5, None),
-    (0.5, 1.0),
-    (0.5, 0.3),
-    (0.25, 0.5),
-    (0.4, 0.1),
+# (power, floor, shrink); no power and no floor are the features as they are.
+Candidate = tuple[float, float | None, float]
+CANDIDATES: tuple[Candidate, ...] = (
+    (0.0, None, 0.3),
+    (0.25, None, 0.3),
+    (0.5, 1.0, 0.3),
+    (0.25, 0.3, 0.1),
+    (0.5, 0.3, 0.3),
+    (0.5, 0.1, 0.3),
+    (0.5, 0.1, 0.1),
+    (0.5, 0.1, 0.03),
 )
-UNSURE = (0.25, 1.0)
+UNSURE: Candidate = (0.25, 1.0, 0.3)
 MOST_ASKED, LEAST_ASKED, MOST_LEARNED = 800, 40, 20_000
+# Where fewer than half of the items have a label, labels are spread over so many items, and believed with a lead.
+MOST_SPREAD, BELIEVED = 8_000, 0.3
 Progress = Callable[[str, float], None]
 
 
@@ -99,19 +104,46 @@ def fit_metric(
         progress("learning", 0.5)
         matrix = _Basis(rows, labels, known, together, apart).matrix(*UNSURE)
         return Learned(matrix, "Too few labels to choose by: a careful step from the features.")
-    basis = _Basis(rows, labels, np.setdiff1d(known, asked), together, apart)
-    best, score, first = CANDIDATES[0], -1.0, 0.0
-    for number, one in enumerate(CANDIDATES):
-        progress("choosing", number / len(CANDIDATES))
-        value = _map_at_r(rows[asked] @ basis.matrix(*one), labels[asked])
-        first = value if number == 0 else first
-        if value > score + 1e-9:
-            best, score = one, value
-    matrix = _Basis(rows, labels, known, together, apart).matrix(*best)
+    taught = labels.copy()
+    taught[asked] = -1
+    given = {"": taught}
+    if 2 * len(known) < len(rows):
+        progress("spreading the labels", 0.1)
+        given["with labels spread to neighbors, "] = _believed(rows, taught, rng)
+    best, how, score, first = CANDIDATES[0], "", -1.0, 0.0
+    for place, (name, codes) in enumerate(given.items()):
+        basis = _Basis(rows, codes, _some(codes, rng), together, apart)
+        for number, one in enumerate(CANDIDATES):
+            progress("choosing", (place + number / len(CANDIDATES)) / len(given))
+            value = _map_at_r(rows[asked] @ basis.matrix(*one), labels[asked])
+            first = value if number == place == 0 else first
+            if value > score + 1e-9:
+                best, how, score = one, name, value
+    final = _believed(rows, labels, rng) if how else labels
+    matrix = _Basis(rows, final, _some(final, rng), together, apart).matrix(*best)
     if best == CANDIDATES[0]:
         return Learned(matrix, f"The features as they are: nothing was better on {len(asked):,} labelled items.")
-    told = f"Chosen among {len(CANDIDATES)} maps on {len(asked):,} labelled items: MAP@R {first:.3f} → {score:.3f}."
+    tried = len(CANDIDATES) * len(given)
+    told = f"Chosen among {tried} maps, {how}on {len(asked):,} labelled items: MAP@R {first:.3f} → {score:.3f}."
     return Learned(matrix, told)
+
+
+def _some(labels: Array, rng: np.random.Generator) -> Array:
+    """Labelled items to learn from, at most 20,000."""
+    return rng.permutation(np.flatnonzero(labels >= 0))[:MOST_LEARNED]
+
+
+def _believed(rows: Array, labels: Array, rng: np.random.Generator) -> Array:
+    """The labels, and those that their neighbors lead to where the lead is clear; of a random part of the items."""
+    known, others = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
+    known = rng.permutation(known)[: MOST_SPREAD // 2]
+    chosen = np.concatenate([known, rng.permutation(others)[: MOST_SPREAD - len(known)]])
+    classes, shares, mass = spread_labels(random_walk(rows[chosen]), labels[chosen])
+    sure = (lead_of(shares) > BELIEVED) & (mass > 0)
+    found = labels.copy()
+    found[chosen[sure]] = classes[shares[sure].argmax(axis=1)]
+    found[labels >= 0] = labels[labels >= 0]
+    return found
 
 
 def _asked(labels: Array, known: Array) -> Array:
@@ -176,10 +208,10 @@ class _Basis:
         with threadpool_limits(limits=1):
             self.values, self.vectors = np.linalg.eigh(within)
 
-    def matrix(self, power: float, floor: float | None) -> Array:
+    def matrix(self, power: float, floor: float | None, shrink: float) -> Array:
         """The map (p, p) of one candidate."""
         typical = max(float(self.values.mean()), 1e-300)
-        scale = ((1 - SHRINK) * np.maximum(self.values, 0) / typical + SHRINK) ** -power
+        scale = ((1 - shrink) * np.maximum(self.values, 0) / typical + shrink) ** -power
         white = (self.vectors * scale) @ self.vectors.T
         if floor is not None and self.between.any():
             _, spread, axes = np.linalg.svd(_fewer(self.between) @ white, full_matrices=False)

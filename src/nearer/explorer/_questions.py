@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from nearer.neighbors import search
+from nearer.explorer._spreading import lead_of, random_walk, spread_labels
 
 __all__ = ["ask"]
 
 Array = NDArray[Any]
-SAMPLE, NEIGHBORS, STEPS, SPREADING = 4_000, 15, 40, 0.95
+SAMPLE = 4_000
 
 
 def ask(rows: Array, labels: Array, n: int, *, allowed: Array, seed: int = 0) -> list[dict[str, Any]]:
@@ -33,20 +32,9 @@ def ask(rows: Array, labels: Array, n: int, *, allowed: Array, seed: int = 0) ->
         return []
     chosen = np.concatenate([rng.permutation(open_)[:SAMPLE], rng.permutation(known)[:SAMPLE]])
     some, y = rows[chosen], labels[chosen]
-    walk = _walk(some)
-    classes, codes = np.unique(y[y >= 0], return_inverse=True)
-    spread = np.zeros((len(some), len(classes)))
-    if len(classes):
-        start = np.zeros_like(spread)
-        start[np.flatnonzero(y >= 0), codes] = 1
-        spread = start
-        for _ in range(STEPS):
-            spread = SPREADING * (walk @ spread) + (1 - SPREADING) * start
-    mass = spread.sum(axis=1)
-    shares = spread / np.maximum(spread.sum(axis=0), 1e-12)
-    shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-12)
-    top = np.sort(shares, axis=1)[:, ::-1] if len(classes) > 1 else None
-    lead = top[:, 0] - top[:, 1] if top is not None else np.zeros(len(some))
+    walk = random_walk(some)
+    classes, shares, mass = spread_labels(walk, y)
+    lead = lead_of(shares)
     unsure = (1 - lead) / (1 + mass / max(float(np.median(mass)), 1e-12))
     unsure[y >= 0] = 0
     asked: list[dict[str, Any]] = []
@@ -66,21 +54,6 @@ def ask(rows: Array, labels: Array, n: int, *, allowed: Array, seed: int = 0) ->
         unsure = unsure * (1 - 0.9 * near / near.max())
         unsure[pick] = 0
     return asked
-
-
-def _walk(rows: Array) -> sparse.csr_matrix:
-    k = min(NEIGHBORS, len(rows) - 1)
-    if k < 1:
-        return sparse.csr_matrix((len(rows), len(rows)))
-    found = search(rows, k=k)
-    near, distances = found.indices.numpy(), found.distances.numpy()
-    scale = np.maximum(distances[:, -1:], 1e-12)
-    weight = np.exp(-np.square(distances / scale))
-    place = np.repeat(np.arange(len(rows)), k)
-    graph = sparse.csr_matrix((weight.ravel(), (place, near.ravel())), shape=(len(rows), len(rows)))
-    graph = graph + graph.T
-    total = np.maximum(np.asarray(graph.sum(axis=1)).ravel(), 1e-12)
-    return sparse.diags_array(1 / total) @ graph
 
 
 def _partner(rows: Array, labels: Array, item: int, guess: int, walk: Any, chosen: Array, pick: int) -> int:

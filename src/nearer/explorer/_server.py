@@ -60,9 +60,10 @@ class Announcer:
             queue.put_nowait(text)
 
     def close(self) -> None:
-        """End all streams, so that the server can stop; to be called in its loop."""
+        """End all streams, so that the server can stop."""
         self._closed = True
-        self._put(None)
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._put, None)
 
     async def stream(self) -> AsyncIterator[str]:
         """Events as they come, a comment in silence so that a dead connection is noticed."""
@@ -180,6 +181,7 @@ def application(session: Session, token: str) -> Starlette:
         "colors": colors,
         "export": export,
         "audit": audit,
+        "scores": lambda request, body: session.state.table or session.scores(session.state),
         "questions": lambda request, body: _answers.questions(session),
         "search": lambda request, body: {"items": session.find(request.query_params.get("q", ""))},
     }

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from nearer._checks import check_choice, check_int
 from nearer.audit import Audit, find_issues
@@ -30,11 +32,24 @@ from nearer.explorer._state import State, distances_to, predicted
 __all__ = ["Session"]
 
 Array = NDArray[Any]
+P = ParamSpec("P")
+R = TypeVar("R")
 # Directions of the features that a refit works in.
 MOST_COLUMNS = 128
 NEIGHBORS = 8
 MOST_AUDITED = 10_000
 MOST_FOUND = 1_000
+
+
+def _on_one_thread(work: Callable[P, R]) -> Callable[P, R]:
+    """Short sums on one thread: on a busy machine several threads spin and wait for each other for seconds."""
+
+    @functools.wraps(work)
+    def alone(*args: P.args, **kwargs: P.kwargs) -> R:
+        with threadpool_limits(limits=1):
+            return work(*args, **kwargs)
+
+    return alone
 
 
 def _nobody(event: str, about: dict[str, Any]) -> None:
@@ -58,6 +73,7 @@ class Session:
         listener: called as listener(event, about) when something has happened, from any thread.
     """
 
+    @_on_one_thread
     def __init__(
         self,
         items: Items,
@@ -185,6 +201,7 @@ class Session:
 
     # What is learned -------------------------------------------------------------------------------------------
 
+    @_on_one_thread
     def refit(self, progress: Progress = lambda text, share: None) -> dict[str, Any]:
         """Learn the metric again from all that is said, and score it; the table of raw, before and now."""
         if not self._refitting.acquire(blocking=False):
@@ -250,12 +267,14 @@ class Session:
 
     # What is asked ---------------------------------------------------------------------------------------------
 
+    @_on_one_thread
     def questions(self, n: int = 10) -> list[dict[str, Any]]:
         """The pairs whose answer would help most: an unsure item and the item to compare it with."""
         said = self.supervision
         allowed = ~self.items.held_out & ~said.dropped & ~said.confirmed
         return ask(self.state.rows, self.teaching(), check_int(n, "n"), allowed=allowed)
 
+    @_on_one_thread
     def audit(self) -> Audit:
         """Likely wrong labels, duplicates, overlap and strangers among the items, in the raw features.
 
@@ -275,6 +294,7 @@ class Session:
         """The items that the audit looks at, (m,)."""
         return np.sort(np.random.default_rng(2).permutation(self.items.n)[:MOST_AUDITED])
 
+    @_on_one_thread
     def predictions(self) -> Array:
         """The vote of the neighbors under the metric that is shown, (n,)."""
         labels = self.teaching()
@@ -284,6 +304,7 @@ class Session:
             state.kept = {key: predicted(state.rows, labels)}
         return state.kept[key]
 
+    @_on_one_thread
     def item(self, item: int) -> dict[str, Any]:
         """All that the page shows of an item: what it is, its neighbors raw and learned, why, how it fared."""
         check_int(item, "item", minimum=0, maximum=self.items.n - 1)
@@ -365,6 +386,7 @@ class Session:
             hit[int(wanted)] = True
         return [int(row) for row in np.flatnonzero(hit)[:MOST_FOUND]]
 
+    @_on_one_thread
     def weights(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The playground: curves and chosen pairs of a batch under the metric that is shown."""
         return weigh(self.state.rows, self.teaching(), settings)
