@@ -95,7 +95,7 @@ export function audit(page: Page, from: Live): AuditView {
       tabs,
       h("p", { class: "muted" }, `${at + 1} of ${cards().length}, worst first. J and K go on and back.`),
       h("h3", {}, question),
-      h("div", { class: "group" }, ...group.map((one) => h("button", { type: "button", class: "asked", onclick: () => void page.open(one.item, true) }, thumbnail(page, one.item, group.length > 1 ? 88 : 148), h("div", {}, ...seen(one, "var(--accent)"))))),
+      h("div", { class: "group" }, ...group.map((one) => h("button", { type: "button", class: "asked", onclick: () => void page.open(one.item, true) }, thumbnail(page, one.item, group.length > 1 ? 88 : 148), h("div", {}, ...seen(page, one))))),
       list === "suspects" ? h("p", {}, "Labelled ", h("b", {}, group[0]!.label ?? "–"), ", looks like ", h("b", {}, (group[0] as Suspect).suggestion), ".") : null,
       h(
         "div",

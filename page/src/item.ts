@@ -20,9 +20,9 @@ export function thumbnail(page: Page, item: number, size: number): HTMLElement |
   return node;
 }
 
-export function seen(card: Card, shade: string): HTMLElement[] {
+export function seen(page: Page, card: Card): HTMLElement[] {
   const dot = h("i", { class: "dot" });
-  dot.style.background = shade;
+  dot.style.background = page.shadeOf(card);
   const head = h("div", { class: "name" }, h("b", {}, card.name), h("span", { class: "tag" }, dot, card.label ?? "no label"));
   const found: HTMLElement[] = [head];
   if (card.text) found.push(h("p", { class: "text" }, card.text));
@@ -60,18 +60,17 @@ function side(page: Page, title: string, neighbors: Neighbor[], item: number): H
         : null,
     );
   });
-  return h("section", { class: "side" }, h("h3", {}, title, known ? h("small", {}, ` ${right} of ${known} right`) : null), h("ol", { class: "nears" }, ...cards));
+  return h("section", { class: "side" }, h("h3", {}, title, known ? h("small", {}, ` ${right} of ${known} right`) : null), h("ol", { class: page.overview.images ? "nears" : "nears lines" }, ...cards));
 }
 
 export function itemPanel(page: Page, detail: Detail): HTMLElement {
-  const shade = "var(--accent)";
   const history = detail.history.length
     ? h("p", { class: "muted" }, `Of the ten nearest, this label: ${detail.history.map((one) => `${Math.round(100 * one)} %`).join(" → ")}`)
     : null;
   return h(
     "article",
     { class: "item" },
-    h("div", { class: "hero" }, thumbnail(page, detail.item, 112), h("div", {}, ...seen(detail, shade), detail.heldOut ? h("span", { class: "badge", title: "It is scored and never learned from." }, "held out") : null)),
+    h("div", { class: "hero" }, thumbnail(page, detail.item, 112), h("div", {}, ...seen(page, detail), detail.heldOut ? h("span", { class: "badge", title: "It is scored and never learned from." }, "held out") : null)),
     history,
     h("div", { class: "sides" }, side(page, "Raw", detail.neighbors.raw, detail.item), side(page, "Learned", detail.neighbors.learned, detail.item)),
     page.from.live ? h("p", { class: "muted" }, "The percentage is the share of the usual distance. = and ≠ say that two belong together or not.") : null,

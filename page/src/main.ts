@@ -21,6 +21,7 @@ export interface Page {
   open(item: number, zoom?: boolean): Promise<void>;
   choose(items: number[], zoom?: boolean): void;
   tell(text: string, bad?: boolean): void;
+  shadeOf(card: Card): string;
 }
 
 const QUEUE = `nearer:${location.pathname}`;
@@ -127,8 +128,9 @@ class Explorer implements Page {
     const [points, colors] = await Promise.all([this.from.positions(this.which), this.from.colors(this.by)]);
     this.colors = colors;
     this.hidden = new Set();
+    const drawn = this.map.show(points, colors.values, colors.legend, animate, slow);
     this.legend();
-    await this.map.show(points, colors.values, colors.legend, animate, slow);
+    await drawn;
     document.body.dataset.map = this.which;
   }
 
@@ -235,7 +237,7 @@ class Explorer implements Page {
     if (this.hovered !== item) return;
     const at = this.map.where(item);
     if (!at) return;
-    fill(this.tip, thumbnail(this, item, 96), h("div", {}, ...seen(card, this.shadeOf(card))));
+    fill(this.tip, thumbnail(this, item, 96), h("div", {}, ...seen(this, card)));
     this.tip.hidden = false;
     const { clientWidth, clientHeight } = this.stage;
     const left = at[0] + 16 + this.tip.offsetWidth > clientWidth ? at[0] - 16 - this.tip.offsetWidth : at[0] + 16;
@@ -250,7 +252,8 @@ class Explorer implements Page {
 
   shadeOf(card: Card): string {
     const code = card.label === null ? -1 : this.overview.classes.indexOf(card.label);
-    return this.by === "label" && code >= 0 ? this.map.shade(code) : "var(--muted)";
+    if (code < 0) return "var(--unknown)";
+    return this.by === "label" || this.by === "predicted" ? this.map.shade(code) : "var(--muted)";
   }
 
   // What is selected ------------------------------------------------------------------------------------------
@@ -350,6 +353,8 @@ class Explorer implements Page {
     const yes = h("button", { type: "button", class: "main-button", onclick: () => say("together") }, "Together (Y)");
     fill(this.tie, h("div", { class: "two" }, thumbnail(this, a, 64), thumbnail(this, b, 64)), h("p", {}, `Items ${a} and ${b}`), yes, h("button", { type: "button", onclick: () => say("apart") }, "Apart (N)"), h("button", { type: "button", class: "quiet", onclick: close }, "Cancel"));
     this.tie.hidden = false;
+    this.toast.hidden = true;
+    this.out();
     this.tie.style.left = `${Math.max(8, Math.min(x, this.stage.clientWidth - 240))}px`;
     this.tie.style.top = `${Math.max(8, Math.min(y, this.stage.clientHeight - 180))}px`;
     this.tie.onkeydown = (event) => {
@@ -560,7 +565,7 @@ class Explorer implements Page {
 
   private missing(): void {
     if (!this.lost) this.lost = true;
-    const waiting = this.queue.length ? ` ${many(this.queue.length, "gesture")} of yours wait here and will be sent.` : "";
+    const waiting = this.queue.length ? ` Kept here and sent then: ${many(this.queue.length, "gesture")}.` : "";
     this.banner.textContent = `The server does not answer. Start it again (nearer explore, the same project).${waiting}`;
     this.banner.hidden = false;
     this.progress.hidden = true;

@@ -50,8 +50,8 @@ export class Map {
       lassoInitiator: false,
       pointSizeSelected: 1,
       pointOutlineWidth: 2,
-      opacityInactiveMax: 0.35,
-      opacityInactiveScale: 0.6,
+      opacityInactiveMax: 0.5,
+      opacityInactiveScale: 0.75,
       performanceMode: false,
     });
     this.theme();

@@ -17,7 +17,7 @@ export function ask(page: Page & { failed?: (error: unknown) => void }, from: Li
   let place: HTMLElement | null = null;
 
   const one = (card: Card): HTMLElement =>
-    h("button", { type: "button", class: "asked", onclick: () => void page.open(card.item, true) }, thumbnail(page, card.item, 132), h("div", {}, ...seen(card, "var(--accent)")));
+    h("button", { type: "button", class: "asked", onclick: () => void page.open(card.item, true) }, thumbnail(page, card.item, 132), h("div", {}, ...seen(page, card)));
 
   const draw = (): void => {
     if (!place) return;

@@ -40,6 +40,7 @@ class Items:
         columns: further columns to color by and to search in, (n,) each.
         images: a function from positions (m,) to pictures (m, h, w) or (m, h, w, 3) of bytes.
         feature_names: names of the columns of `raw`.
+        values: what is shown of those columns, (n, p), where `raw` is scaled.
         held_out: items that are kept for the scores, (n,); None keeps a fifth of them.
         trained: a word on `held_out` for people.
         fingerprint: of the data, so that a project is not opened with other data.
@@ -55,6 +56,7 @@ class Items:
     columns: Mapping[str, Array] = field(default_factory=dict)
     images: Callable[[Array], Array] | None = None
     feature_names: tuple[str, ...] = ()
+    values: Any = None
     held_out: Any = None
     trained: str = ""
     fingerprint: str = ""
@@ -72,7 +74,7 @@ class Items:
             mask[order[: round(HELD_OUT * n)]] = True
             object.__setattr__(self, "held_out", mask)
         given = {"labels": self.labels, "held_out": self.held_out, "ids": self.ids, "texts": self.texts}
-        for name, values in {**given, "learned": self.learned, **self.columns}.items():
+        for name, values in {**given, "learned": self.learned, "values": self.values, **self.columns}.items():
             if values is not None and len(values) != n:
                 raise ShapeError(f"`{name}` must have one entry for each of the {n} items, got {len(values)}.")
         top = int(self.labels.max(initial=-1)) + 1
@@ -104,6 +106,7 @@ class Items:
             learned=None if self.learned is None else self.learned[rows],
             ids=rows.astype(str) if self.ids is None else np.asarray(self.ids)[rows],
             texts=None if self.texts is None else np.asarray(self.texts)[rows],
+            values=None if self.values is None else self.values[rows],
             columns={name: np.asarray(values)[rows] for name, values in self.columns.items()},
             images=None if images is None else lambda wanted: images(rows[wanted]),
             held_out=self.held_out[rows],

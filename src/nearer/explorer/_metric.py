@@ -107,7 +107,7 @@ def fit_metric(
     taught = labels.copy()
     taught[asked] = -1
     given = {"": taught}
-    if 2 * len(known) < len(rows):
+    if 2 * int((labels >= 0).sum()) < len(rows):
         progress("spreading the labels", 0.1)
         given["with labels spread to neighbors, "] = _believed(rows, taught, rng)
     best, how, score, first = CANDIDATES[0], "", -1.0, 0.0

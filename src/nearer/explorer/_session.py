@@ -342,7 +342,8 @@ class Session:
                                  "heldOut": bool(self.items.held_out[item])}  # fmt: skip
         found["columns"] = {name: str(values[item])[:200] for name, values in self.items.columns.items()}
         if self.items.images is None and text is None and self.items.feature_names:
-            shown = zip(self.items.feature_names, self.items.raw[item], strict=False)
+            values = self.items.raw if self.items.values is None else self.items.values
+            shown = zip(self.items.feature_names, values[item], strict=False)
             found["values"] = {name: float(value) for name, value in list(shown)[:8]}
         return found
 

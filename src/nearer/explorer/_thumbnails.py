@@ -1,4 +1,4 @@
-"""Small pictures of many items in few files: sprites of 256 thumbnails each."""
+"""Small pictures of many items in few files: sprites of 64 thumbnails each."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nearer.explorer._items import Items
 __all__ = ["COLUMNS", "PER_SPRITE", "SIDE", "sprite"]
 
 Array = NDArray[Any]
-SIDE, COLUMNS, PER_SPRITE = 48, 16, 256
+SIDE, COLUMNS, PER_SPRITE = 48, 8, 64
 
 
 def sprite(items: Items, page: int) -> bytes:
-    """The pictures of items 256·page … as one PNG, 16 in a row of 48 pixels; what cannot be read is crossed out."""
+    """The pictures of items 64·page … as one PNG, 8 in a row of 48 pixels; what cannot be read is crossed out."""
     from PIL import Image
 
     first = page * PER_SPRITE

@@ -71,6 +71,7 @@ def items_of(data: Dataset, model: Model | None = None, *, root: Path | None = N
         columns=columns,
         images=_pictures(data, root),
         feature_names=tuple(names),
+        values=everything.x if names and not hasattr(everything.x, "toarray") and everything.x.ndim == 2 else None,
         held_out=held_out,
         trained=trained,
         fingerprint=data.fingerprint(),
