@@ -6,7 +6,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 CORE := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
-.PHONY: help install demo test lint format adapters faults fuzz soak reproduce bench tables clean
+PAGE := page/node_modules/.installed
+
+.PHONY: page help install demo test lint format adapters faults fuzz soak reproduce bench tables clean
 
 help:
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -68,6 +70,12 @@ bench: $(DEV) ## measure the speed figures again (about half an hour) and write 
 tables: $(DEV) ## write the tables of the docs from the result files, and docs/cli.md from the help texts
 	@$(BIN)/python benchmarks/tables
 	@$(BIN)/python docs/reference.py
+
+$(PAGE): page/package.json page/package-lock.json
+	@cd page && npm ci --silent && touch node_modules/.installed
+
+page: $(PAGE) ## build the page of the explorer (TypeScript) into the package; needs Node.js
+	@cd page && npm run --silent build
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

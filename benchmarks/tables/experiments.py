@@ -96,6 +96,65 @@ def relation_alignment_distributions() -> str:
     return _relation_table("distributions")
 
 
+@table("audit")
+def audit() -> str:
+    from nearer.recipes.audit._audit import SCORES, summary
+
+    if not measured("audit"):
+        return "Not measured yet.\n"
+    record = load("audit")
+    rows = [
+        (
+            line["set"],
+            line["flips"],
+            *(f"{line[score]:.4f}" for score in SCORES),
+            f"{line['gain']:+.4f}",
+            line["runs"],
+        )
+        for line in summary(record)
+    ]
+    return markdown(("data", "flips", *SCORES, "gain", "runs"), rows) + source(record)
+
+
+@table("gestures")
+def gestures() -> str:
+    from nearer.recipes.gestures._gestures import summary
+
+    if not measured("gestures"):
+        return "Not measured yet.\n"
+    record = load("gestures")
+    rows = [
+        (line["way"], f"{line['labelled']:,.0f}", f"{line['wrong']:.1%}", f"{line['map@r']:.4f}",
+         f"{line['recall@1']:.4f}", f"{line['better']} of {line['runs']}")
+        for line in summary(record)
+    ]  # fmt: skip
+    header = ("what was said", "items labelled", "of them wrong", "map@r", "recall@1", "seeds above random labels")
+    return markdown(header, rows) + source(record)
+
+
+@table("explorer")
+def explorer() -> str:
+    if not measured("explorer"):
+        return "Not measured yet.\n"
+    record = load("explorer")
+    columns = {
+        "load": "load",
+        "first_picture_seconds": "first picture, s",
+        "lasso_to_moved_seconds": "lasso → refit → moved, s",
+        "refit_cpu_seconds": "of it CPU of the server, s",
+        "undo_seconds": "undo, s",
+        "script_ms": "pan: script, ms a step",
+        "main_thread_ms": "pan: main thread, ms a step",
+        "page_megabytes": "page, MB",
+        "page_heap_megabytes": "its heap, MB",
+    }
+    rows = [
+        (f"{row['items']:,}", *(f"{row[name]:.2f}" if name in row else "–" for name in columns)) for row in record
+    ]
+    names = ", ".join(dict.fromkeys(row["renderer"] for row in record))
+    return markdown(("items", *columns.values()), rows) + f"\nRenderer: {names}.\n" + source(record)
+
+
 def _errors(result: str) -> str:
     """Mean and deviation of the error of every method over the seeds, one column per problem."""
     if not measured(result):

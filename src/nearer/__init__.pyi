@@ -1,10 +1,12 @@
 from . import alternating as alternating
+from . import audit as audit
 from . import client as client
 from . import datasets as datasets
 from . import decisions as decisions
 from . import estimators as estimators
 from . import evaluation as evaluation
 from . import exceptions as exceptions
+from . import explorer as explorer
 from . import geometry as geometry
 from . import graph as graph
 from . import index as index
@@ -27,6 +29,7 @@ __version__: str
 
 __all__ = [
     "alternating",
+    "audit",
     "client",
     "datasets",
     "decisions",
@@ -34,6 +37,7 @@ __all__ = [
     "evaluate",
     "evaluation",
     "exceptions",
+    "explorer",
     "fit",
     "geometry",
     "graph",

@@ -32,6 +32,8 @@ COMMANDS = [
     "same",
     "ask",
     "export",
+    "audit",
+    "explore",
     "reproduce",
     "methods",
     "doctor",

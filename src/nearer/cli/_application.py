@@ -598,6 +598,86 @@ def export(
 
 
 @app.command()
+def audit(
+    data: Data,
+    label: Label = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the findings as a CSV file.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the findings as one HTML page.")] = None,
+    text: Annotated[str | None, typer.Option(help="The column of texts that the encoder reads.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="Photos and texts: what makes features of them.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="The column that names each row.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Chooses the folds.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Find labels that are likely wrong, near-duplicates, classes that overlap and items unlike everything.
+
+    \b
+    Examples:
+      nearer audit data.csv --label class
+      nearer audit data.csv -l class --out findings.csv --html findings.html
+      nearer audit photos/ --json > findings.json
+    """
+    with failures_reported(as_json):
+        for path in (out, html):
+            if path is not None:
+                check_new(path)
+        from nearer.cli._explore import run_audit
+
+        run_audit(
+            data,
+            label=label or [],
+            text=text,
+            encoder=encoder,
+            ids=id_,
+            out=out,
+            html=html,
+            seed=seed,
+            as_json=as_json,
+        )
+
+
+@app.command()
+def explore(
+    data: Data,
+    model: Annotated[Path | None, typer.Option("--model", "-m", help="A model folder to begin with.")] = None,
+    label: Label = None,
+    text: Annotated[str | None, typer.Option(help="The column of texts that the encoder reads.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="Photos and texts: what makes features of them.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="The column that names each row.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="A column to color by and to search; repeat it.")] = None,
+    project: Annotated[Path | None, typer.Option(help="The folder that keeps what you say. [DATA.explore]")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port of the page. [any]")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+) -> None:
+    """Open a map of the data in a page of this machine: look, correct by hand, refit, see whether it helped.
+
+    Only this machine can open the page. What you say is written to the project folder before it counts;
+    `model.apply(folder)` learns from it in Python.
+
+    \b
+    Examples:
+      nearer explore data.csv --label class
+      nearer explore photos/ --model photo-model
+      nearer explore data.csv -l class --keep city --no-browser
+    """
+    with failures_reported(False):
+        from nearer.cli._explore import run_explore
+
+        run_explore(
+            data,
+            model=model,
+            label=label or [],
+            text=text,
+            encoder=encoder,
+            ids=id_,
+            keep=keep or [],
+            project=project,
+            port=port,
+            browser=browser,
+        )
+
+
+@app.command()
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="Which experiment; without a name all are listed.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A few minutes instead of the whole protocol.")] = False,

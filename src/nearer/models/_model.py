@@ -31,6 +31,7 @@ from torch import nn
 from nearer._checks import check_choice, check_int
 from nearer._storage import read_folder, write_folder
 from nearer._validation import as_tensor
+from nearer.audit import Audit
 from nearer.datasets import Dataset, Split
 from nearer.datasets._anything import Columns, as_dataset, dataset_from_frame, read_frame, with_pairs
 from nearer.datasets._cleaning import Cleaned, Cleaning
@@ -38,6 +39,7 @@ from nearer.datasets._frame import Frame, frame_from, is_frame
 from nearer.decisions import SamePair
 from nearer.decisions._rules import Guarantee
 from nearer.exceptions import CorruptFileError, LabelError, ParameterError, ShapeError
+from nearer.explorer._launch import Served
 from nearer.geometry import TwoEncoders, embed
 from nearer.geometry._loading import REFUSED, build
 from nearer.geometry._saving import description
@@ -371,11 +373,61 @@ class Model:
             raise ParameterError("`calibrate` must come first: nothing says yet which distance means the same.")
         return self.calibration.decide(self.transform(a), self.transform(b))
 
-    def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write one HTML page: the verdict, the scores with intervals, a map, the columns, how to use it."""
+    def report(self, path: str | os.PathLike[str], *, interactive: bool = False) -> Path:
+        """Write one HTML page: the verdict, the scores with intervals, a map, the columns, how to use it.
+
+        With `interactive` it is the map of the explorer as one file, to send to someone: hover, neighbors, colors,
+        before and after, without a server.
+        """
+        if interactive:
+            from nearer.models._exploring import write_map
+
+            return write_map(self, path)
         from nearer.models._report import write_report
 
         return write_report(self, path)
+
+    def explore(
+        self,
+        data: Any = None,
+        y: Any = None,
+        *,
+        project: str | os.PathLike[str] | None = None,
+        port: int = 0,
+        browser: bool = True,
+    ) -> Served:
+        """Open the map of the data of the fit, or of other data, in a page of this machine, to look and to correct.
+
+        What is said there is kept in the folder `project`, by default a temporary one; `model.apply(project)`
+        learns from it. The page is served by a thread until `.close()`.
+        """
+        from nearer.models._exploring import explore_model
+
+        return explore_model(self, data, y, project=project, port=port, browser=browser)
+
+    def suggest_pairs(self, n: int = 10, *, data: Any = None, y: Any = None) -> list[tuple[int, int]]:
+        """The pairs of rows to ask a person about next: an unsure row, and the row to compare it with."""
+        from nearer.models._exploring import suggest_pairs
+
+        return suggest_pairs(self, n, data, y)
+
+    def apply(self, gestures: Any, *, data: Any = None, y: Any = None) -> Model:
+        """A new model that has learned from gestures: a project folder, a file that the page exported, or a list.
+
+        Gestures are dictionaries such as {"kind": "label", "items": [3, 7], "label": "cat"}, {"kind": "together",
+        "items": [...]}, {"kind": "apart", "items": [...]}, {"kind": "drop", "items": [...]}.
+        """
+        from nearer.models._exploring import apply_gestures
+
+        return apply_gestures(self, gestures, data, y)
+
+    def audit(self, data: Any = None, y: Any = None, *, seed: int = 0) -> Audit:
+        """What is wrong with the data of the fit, or with other data: labels that are likely wrong,
+        near-duplicates, classes that overlap, items unlike everything.
+        """
+        from nearer.models._auditing import audit_model
+
+        return audit_model(self, data, y, seed=seed)
 
     def _database(self, data: Any) -> Dataset:
         if data is not None:

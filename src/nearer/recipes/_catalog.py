@@ -81,6 +81,18 @@ RECIPES: tuple[Recipe, ...] = (
         ("new_classes",),
     ),
     Recipe(
+        "audit",
+        "which labels are wrong: a tenth of them flipped in four data sets, the audit beside cleanlab",
+        "audit._audit",
+        ("audit",),
+    ),
+    Recipe(
+        "gestures",
+        "30 lassos on the map of the explorer, with mistakes, beside 300 labels one by one: Fashion-MNIST",
+        "gestures._gestures",
+        ("gestures",),
+    ),
+    Recipe(
         "relation-alignment",
         "class labels, label sets and label distributions: RAML, HRAML and their rivals",
         "relation_alignment._relation_alignment",

@@ -1,0 +1,114 @@
+"""What is on the map: features, labels, and what a person sees of each item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer.exceptions import ShapeError
+
+__all__ = ["Items"]
+
+Array = NDArray[Any]
+# What a browser draws well; of more items a random part is shown, and the page says so.
+MOST_SHOWN = 200_000
+HELD_OUT = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Rows that are looked at and corrected.
+
+    `raw` (n, p) are the features, `learned` (n, d) the embeddings of the model it begins with, by default the
+    features. `labels` (n,) are codes of `classes`, −1 for none. Items of `held_out` (n,) are never learned from.
+
+    >>> items = Items(np.eye(4, dtype=np.float32), labels=np.array([0, 0, 1, -1]), classes=("cat", "dog"))
+    >>> items.n, items.name(3)
+    (4, 'item 3')
+
+    Args:
+        raw: features, (n, p).
+        labels: class codes, (n,), −1 for none; None for no labels at all.
+        classes: names of the codes.
+        learned: embeddings of the model, (n, d).
+        ids: names of the items, (n,).
+        texts: texts, (n,), where the items are texts.
+        columns: further columns to color by and to search in, (n,) each.
+        images: a function from positions (m,) to pictures (m, h, w) or (m, h, w, 3) of bytes.
+        feature_names: names of the columns of `raw`.
+        values: what is shown of those columns, (n, p), where `raw` is scaled.
+        held_out: items that are kept for the scores, (n,); None keeps a fifth of them.
+        trained: a word on `held_out` for people.
+        fingerprint: of the data, so that a project is not opened with other data.
+        notes: sentences that the page shows.
+    """
+
+    raw: Array
+    labels: Any = None
+    classes: tuple[str, ...] = ()
+    learned: Any = None
+    ids: Any = None
+    texts: Any = None
+    columns: Mapping[str, Array] = field(default_factory=dict)
+    images: Callable[[Array], Array] | None = None
+    feature_names: tuple[str, ...] = ()
+    values: Any = None
+    held_out: Any = None
+    trained: str = ""
+    fingerprint: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        n = len(self.raw)
+        if self.raw.ndim != 2 or not n:
+            raise ShapeError(f"`raw` must be features of shape (n, p) with n > 0, got {self.raw.shape}.")
+        labels = np.full(n, -1, dtype=np.int64) if self.labels is None else np.asarray(self.labels)
+        object.__setattr__(self, "labels", labels.astype(np.int64))
+        if self.held_out is None:
+            order = np.random.default_rng(0).permutation(n)
+            mask = np.zeros(n, dtype=bool)
+            mask[order[: round(HELD_OUT * n)]] = True
+            object.__setattr__(self, "held_out", mask)
+        given = {"labels": self.labels, "held_out": self.held_out, "ids": self.ids, "texts": self.texts}
+        for name, values in {**given, "learned": self.learned, "values": self.values, **self.columns}.items():
+            if values is not None and len(values) != n:
+                raise ShapeError(f"`{name}` must have one entry for each of the {n} items, got {len(values)}.")
+        top = int(self.labels.max(initial=-1)) + 1
+        if top > len(self.classes):
+            object.__setattr__(
+                self, "classes", tuple(self.classes) + tuple(map(str, range(len(self.classes), top)))
+            )
+
+    @property
+    def n(self) -> int:
+        """How many items there are."""
+        return len(self.raw)
+
+    def name(self, item: int) -> str:
+        """What a person calls the item."""
+        return f"item {item}" if self.ids is None else str(self.ids[item])
+
+    def shown(self, most: int = MOST_SHOWN) -> Items:
+        """At most so many items, drawn at random, with a note where some were left out."""
+        if self.n <= most:
+            return self
+        rows = np.sort(np.random.default_rng(0).permutation(self.n)[:most])
+        images = self.images
+        note = f"{most:,} of {self.n:,} items are shown, drawn at random."
+        return replace(
+            self,
+            raw=self.raw[rows],
+            labels=self.labels[rows],
+            learned=None if self.learned is None else self.learned[rows],
+            ids=rows.astype(str) if self.ids is None else np.asarray(self.ids)[rows],
+            texts=None if self.texts is None else np.asarray(self.texts)[rows],
+            values=None if self.values is None else self.values[rows],
+            columns={name: np.asarray(values)[rows] for name, values in self.columns.items()},
+            images=None if images is None else lambda wanted: images(rows[wanted]),
+            held_out=self.held_out[rows],
+            notes=(*self.notes, note),
+        )

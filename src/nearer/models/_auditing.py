@@ -1,0 +1,104 @@
+"""The audit of a data set as people ask for it: by a model, or by data alone; and its page."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nearer.audit import Audit, find_issues
+from nearer.datasets import Dataset
+from nearer.exceptions import LabelError
+from nearer.geometry import Standardize, UnitLength
+from nearer.models._problem import CLASSES, inputs_of
+from nearer.reports import Section, Table, html_report
+
+if TYPE_CHECKING:
+    from nearer.models._model import Model
+
+__all__ = ["audit_dataset", "audit_model", "audit_page", "raw_rows", "told"]
+
+# More would be a page that nobody reads to its end; the CSV has all.
+SHOWN = 200
+
+
+def audit_dataset(data: Dataset, *, seed: int = 0) -> Audit:
+    """The audit of features as they come: columns at one scale, rows of an encoder at length one, pixels as they
+    are.
+    """
+    codes = class_codes(data)
+    return find_issues(raw_rows(data), codes, classes=data.class_names, seed=seed)
+
+
+def audit_model(model: Model, data: Any, y: Any, *, seed: int) -> Audit:
+    """The audit of the data of a fit, or of other data, in the raw features of the model."""
+    given = model._database(None) if data is None else model.inputs.read(data, y)
+    classes = given.class_names or model.classes
+    return find_issues(model.raw(model.inputs.of(given)), class_codes(given), classes=classes, seed=seed)
+
+
+def class_codes(data: Dataset) -> NDArray[np.int64]:
+    """One code for each row; label sets, distributions and numbers have none."""
+    if data.kind not in CLASSES:
+        raise LabelError(
+            f"The audit looks at class labels, got {data.kind}. Name one column of classes, or leave the label out "
+            f"for duplicates and items unlike everything."
+        )
+    codes: NDArray[np.int64] = data.all.y.astype(np.int64)
+    return codes
+
+
+def raw_rows(data: Dataset) -> NDArray[np.float32]:
+    """The features (n, p) that a metric of this data is compared with."""
+    inputs = inputs_of(data)
+    rows = inputs.of(data)
+    if inputs.kind == "images" or (data.all.x.dtype == np.uint8 and data.encoder is None):
+        return np.ascontiguousarray(rows.reshape(len(rows), -1), dtype=np.float32)
+    scale = UnitLength() if data.encoder is not None else Standardize.from_rows(rows)
+    with torch.no_grad():
+        return np.ascontiguousarray(scale(torch.from_numpy(rows)).numpy(), dtype=np.float32)
+
+
+def told(data: Dataset, row: int) -> str:
+    """What a person would call a row: its id, its text, its file or its number."""
+    extra = data.all.extra
+    for name in ("id", "text", "file"):
+        if name in extra:
+            return str(extra[name][row])
+    return str(data.all.x[row]) if data.all.x.dtype.kind == "U" else f"row {row}"
+
+
+def audit_page(found: Audit, data: Dataset, path: str | os.PathLike[str]) -> Path:
+    """One HTML page of the findings."""
+    best = found.suggested
+    sections = []
+    suspects = [
+        (told(data, row), found.name(int(found.labels[row])), found.name(int(best[row])), found.quality[row])
+        for row in found.suspects[:SHOWN].tolist()
+    ]
+    if found.probabilities.shape[1]:
+        text = f"{len(found.suspects):,} labels are less likely than another one, the most doubtful first."
+        sections.append(
+            Section("Likely wrong labels", [text, Table(["item", "label", "looks like", "quality"], suspects)])
+        )
+        overlaps = [(found.name(a), found.name(b), f"{share:.1%}") for a, b, share in found.overlaps[:20]]
+        text = "The mean probability of the one for items labelled as the other."
+        sections.append(Section("Classes that overlap", [text, Table(["class", "and class", "share"], overlaps)]))
+    groups = [
+        (", ".join(told(data, row) for row in part[:6].tolist()), len(part),
+         ", ".join(found.name(int(code)) for code in np.unique(found.labels[part])))
+        for part in found.duplicates[:SHOWN]
+    ]  # fmt: skip
+    text = f"{len(found.duplicates):,} groups; those whose labels differ come first."
+    sections.append(Section("Near-duplicates", [text, Table(["items", "count", "labels"], groups)]))
+    far = [
+        (told(data, row), found.name(int(found.labels[row])), float(found.strangeness[row]))
+        for row in found.unlike[:SHOWN].tolist()
+    ]
+    text = "Far from all neighbors: the score is the deviation of the logarithm of the distance."
+    sections.append(Section("Unlike everything", [text, Table(["item", "label", "score"], far, digits=1)]))
+    return html_report(f"Audit of {data.name}", sections, path, summary=str(found).split("\n", 1)[0])
