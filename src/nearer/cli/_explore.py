@@ -70,6 +70,7 @@ def run_explore(
     project: Path | None,
     port: int,
     browser: bool,
+    as_json: bool,
 ) -> None:
     """Serve the map of a data set until Ctrl-C."""
     machine = None if model is None else load(model)
@@ -82,5 +83,5 @@ def run_explore(
         place = Path(f"{data.stem or data.name}.explore") if project is None else project
         session = Session(items, project=place)
     for note in session.items.notes:
-        typer.echo(note)
-    serve(session, port=port, browser=browser, say=typer.echo)
+        typer.echo(note, err=as_json)
+    serve(session, port=port, browser=browser, say=typer.echo, tell=print_json if as_json else None)

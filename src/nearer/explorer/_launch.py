@@ -97,11 +97,21 @@ def _bound(port: int, last: int) -> socket.socket:
     raise ParameterError(f"`port` must be free, and {port} is not. Leave it out to take any.")
 
 
-def serve(session: Session, *, port: int = 0, browser: bool = True, say: Callable[[str], Any] = print) -> None:
-    """Serve a session until Ctrl-C."""
+def serve(
+    session: Session,
+    *,
+    port: int = 0,
+    browser: bool = True,
+    say: Callable[[str], Any] = print,
+    tell: Callable[[dict[str, Any]], Any] | None = None,
+) -> None:
+    """Serve a session until Ctrl-C; `tell` gets where it is as data, instead of `say` as sentences."""
     served = Served(session, port=port)
-    say(f"{session.items.n:,} items: {served.url}")
-    say(f"What you say is kept in {session.project.path}. Ctrl-C stops.")
+    if tell is not None:
+        tell({"items": session.items.n, "url": served.url, "project": str(session.project.path)})
+    else:
+        say(f"{session.items.n:,} items: {served.url}")
+        say(f"What you say is kept in {session.project.path}. Ctrl-C stops.")
     if browser:
         threading.Timer(0.5, webbrowser.open, [served.url]).start()
     served.run()
