@@ -73,6 +73,31 @@ def codes() -> str:
     return markdown(HEADER, lines(rows)) + source(rows)
 
 
+@table("codes-speed")
+def codes_speed() -> str:
+    rows = load("codes_speed")
+    shown = [
+        (
+            f"{row['rows']:,} × {row['dimension']}",
+            f"{row['megabytes of floats']:.0f} MB",
+            f"{row['megabytes of bits']:.0f} MB",
+            f"{row['floats: cpu ms a query']:.1f} ms",
+            f"{row['bits: cpu ms a query']:.1f} ms",
+            f"{row['recall against all bits']:.3f}",
+        )
+        for row in rows
+    ]
+    header = (
+        "rows",
+        "floats",
+        "bits",
+        "exact search of floats",
+        "search of bits",
+        "recall@10 of comparing all bits",
+    )
+    return markdown(header, shown) + source(rows)
+
+
 @table("new-classes")
 def new_classes() -> str:
     from nearer.recipes.new_classes._heads import HEADER, lines

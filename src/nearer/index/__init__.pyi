@@ -1,3 +1,4 @@
+from ._bits import BitIndex as BitIndex
 from ._duplicates import find_duplicates as find_duplicates
 from ._index import Index as Index
 from ._index import SearchResult as SearchResult
@@ -13,6 +14,7 @@ __all__ = [
     "HNSW",
     "IVF",
     "IVFPQ",
+    "BitIndex",
     "Exact",
     "Index",
     "SearchResult",
