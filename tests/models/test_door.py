@@ -169,3 +169,14 @@ def test_what_cannot_be_is_said(call, told) -> None:
     with pytest.raises(nearer.exceptions.NearerError) as caught:
         call(X, y)
     assert told in str(caught.value)
+
+
+def test_whole_numbers_are_classes_until_a_regression_is_asked_for():
+    X, y = load_diabetes(return_X_y=True)
+    told = nearer.fit(X, y, metric="kissme")
+    assert told.data["kind"] == "classes"
+    assert "choose the metric mlkr" in str(told)
+    model = nearer.fit(X, y, metric="mlkr")
+    assert model.data["kind"] == "numbers"
+    assert model.fitted.comparison.second["r2"] > 0.2
+    assert "choose the metric" not in str(nearer.fit(*load_wine(return_X_y=True), metric="kissme"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -108,15 +109,15 @@ def fit_model(
     begin = time.perf_counter()
     settings = settings or FitSettings()
     tell = say or (lambda text: None)
-    if settings.method not in ("auto", "choose"):
-        method_named(settings.method)
+    if settings.method not in ("auto", "choose") and method_named(settings.method).supervision == ("numbers",):
+        data = as_numbers(data)
     problem = Problem.from_data(data, held_out=settings.held_out, split=settings.split, seed=settings.seed)
     method, rule, trials = _method(problem, settings, tell)
     tell(rule)
     with warnings.catch_warnings(record=True) as raised, follow_iterations(follow):
         warnings.simplefilter("always", StoppedEarlyWarning)
         encoder, history, found = _learn(problem, method, settings, folder=folder, callbacks=callbacks)
-    notes = [*found, *(str(one.message) for one in raised)]
+    notes = [*found, *(str(one.message) for one in raised), *_doubts(problem)]
     for note in notes:
         tell(f"Note: {note}")
     model = Model(
@@ -143,6 +144,31 @@ def fit_model(
     fitted = Fitted(model, comparison, rule, seconds, problem, model.raw, history, trials, notes)
     model.summary, model.fitted = summary_of(fitted), fitted
     return fitted
+
+
+def as_numbers(data: Dataset) -> Dataset:
+    """Whole numbers that were read as classes, as numbers again: who asks for a regression means them so."""
+    if data.kind != "classes" or not _are_numbers(data.class_names):
+        return data
+    values = np.array([float(name) for name in data.class_names], dtype=np.float32)
+    parts = {name: replace(part, y=values[part.y], kind="numbers") for name, part in data.parts.items()}
+    return replace(data, parts=parts, class_names=())
+
+
+def _are_numbers(names: Sequence[str]) -> bool:
+    return bool(names) and all(re.fullmatch(r"-?\d+(\.0)?", name) for name in names)
+
+
+def _doubts(problem: Problem) -> list[str]:
+    """Said where the labels may have been meant otherwise."""
+    if problem.kind != "classes" or problem.n_classes < 20 or 4 * problem.n_classes < len(problem.labels):
+        return []
+    if not _are_numbers(problem.classes):
+        return []
+    return [
+        f"The labels were read as {problem.n_classes:,} classes. If they are numbers to predict, choose the metric "
+        "mlkr."
+    ]
 
 
 def raw_features(problem: Problem, *, standardize: bool) -> nn.Module | None:
