@@ -91,6 +91,8 @@ def _bound(port: int, last: int) -> socket.socket:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind(("127.0.0.1", number))
+            # Whoever opens the page before the server runs waits for it and is not refused.
+            found.listen(128)
             return found
         except OSError:
             found.close()
