@@ -8,7 +8,7 @@ DEV := $(VENV)/.installed-dev
 
 PAGE := page/node_modules/.installed
 
-.PHONY: page help install demo test lint format adapters faults fuzz reproduce bench tables clean
+.PHONY: browser page help install demo test lint format adapters faults fuzz reproduce bench tables clean
 
 help:
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -51,6 +51,9 @@ adapters: $(DEV) ## test inside Lightning, transformers and sentence-transformer
 
 faults: $(DEV) ## readers beside writers, kills, full disks: the long form (minutes); writes benchmarks/results/faults.json
 	@NEARER_FAULTS=long $(BIN)/python -m pytest tests/faults
+
+browser: $(DEV) ## test the explorer in Chromium, 100,000 points included (minutes); screenshots go to runs/screenshots
+	@NEARER_BROWSER=long NEARER_SCREENSHOTS=runs/screenshots $(BIN)/python -m pytest tests/explorer
 
 fuzz: $(DEV) ## 100,000 random cases over every public name (hours); writes benchmarks/results/fuzz.json
 	@NEARER_FUZZ=100000 $(BIN)/python -m pytest tests/fuzz

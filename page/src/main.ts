@@ -423,7 +423,8 @@ class Explorer implements Page {
         this.which = "learned";
         this.switches();
         // Going back is to be quick: with many points it jumps.
-        await this.repose(name === "refit" || this.overview.n <= 20000, name === "refit" ? 900 : 300);
+        const slow = this.overview.n > 20000 ? 500 : 900;
+        await this.repose(name === "refit" || this.overview.n <= 20000, name === "refit" ? slow : 300);
       } else await this.recolor();
       if (name === "refit") this.tell(found.scores.sentence, found.scores.better === false);
       if (this.tab === "item") await this.item();
