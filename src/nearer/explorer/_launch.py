@@ -88,7 +88,7 @@ class Served:
 def check_installed() -> None:
     """Refuse before anything is loaded where the page could not be served."""
     try:
-        import starlette.applications
+        import starlette.applications  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
         told = "The page needs starlette and uvicorn. Run: pip install 'nearer[explore]'"
