@@ -8,7 +8,7 @@ DEV := $(VENV)/.installed-dev
 
 PAGE := page/node_modules/.installed
 
-.PHONY: page help install demo test lint format adapters faults fuzz soak reproduce bench tables clean
+.PHONY: browser page help install demo test lint format adapters faults fuzz soak reproduce bench tables clean
 
 help:
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -56,6 +56,9 @@ soak: $(DEV) ## the service: an hour under load, 100 kills under writes, 20,000 
 	@NEARER_SERVER_KILLS=100 $(BIN)/python -m pytest tests/server/test_writes.py -k kill
 	@NEARER_SERVER_FUZZ=20000 $(BIN)/python -m pytest tests/server/test_fuzz.py
 	@$(BIN)/python benchmarks/speed/server.py --soak 3600
+
+browser: $(DEV) ## test the explorer in Chromium, 100,000 points included (minutes); screenshots go to runs/screenshots
+	@NEARER_BROWSER=long NEARER_SCREENSHOTS=runs/screenshots $(BIN)/python -m pytest tests/explorer
 
 fuzz: $(DEV) ## 100,000 random cases over every public name (hours); writes benchmarks/results/fuzz.json
 	@NEARER_FUZZ=100000 $(BIN)/python -m pytest tests/fuzz

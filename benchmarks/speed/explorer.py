@@ -21,7 +21,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).res
 from browser import Tab, chromium, missing  # noqa: E402  tests/browser.py
 from nearer.datasets import load  # noqa: E402
 from nearer.explorer import Items, Session  # noqa: E402
-from nearer.explorer._launch import Served  # noqa: E402
+from nearer.explorer._launch import Served, check_installed  # noqa: E402
 from record import save  # noqa: E402
 
 COUNT = """() => {
@@ -48,6 +48,7 @@ def items(n: int) -> Items:
 
 def serve(n: int, link: Any) -> None:
     """Serve so many items until told to stop."""
+    check_installed()
     data = items(n)
     begin = time.time()
     served = Served(Session(data, project=Path(tempfile.mkdtemp()) / "bench.explore")).start()
@@ -121,6 +122,10 @@ def main() -> None:
     minutes = float(sys.argv[sys.argv.index("--minutes") + 1]) if "--minutes" in sys.argv else 0.0
     rows: list[dict[str, Any]] = []
     with chromium() as browser:
+        # A person's browser runs already when the page is opened.
+        warm = browser.new_page()
+        warm.goto("about:blank")
+        warm.evaluate("document.createElement('canvas').getContext('webgl') !== null")
         for n in (60_000, 100_000):
             # A process of its own, as `nearer explore` is: the driver of the browser would get in its way.
             here, there = multiprocessing.get_context("spawn").Pipe()
@@ -158,7 +163,9 @@ def main() -> None:
             row["page_megabytes"] = resident()
             row["page_heap_megabytes"] = metrics(link)["JSHeapUsedSize"] / 1e6
             if minutes and n == 100_000:
-                row |= endure(tab, link, minutes)
+                used = {"items": n, "renderer": row["renderer"], **endure(tab, link, minutes)}
+                print(used)
+                save("explorer_memory", [used], key=["items"])
             print({name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()})
             rows.append(row)
             tab.close()

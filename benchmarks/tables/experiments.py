@@ -177,7 +177,16 @@ def explorer() -> str:
         (f"{row['items']:,}", *(f"{row[name]:.2f}" if name in row else "–" for name in columns)) for row in record
     ]
     names = ", ".join(dict.fromkeys(row["renderer"] for row in record))
-    return markdown(("items", *columns.values()), rows) + f"\nRenderer: {names}.\n" + source(record)
+    told = f"\nRenderer: {names}."
+    if measured("explorer_memory"):
+        used = load("explorer_memory")[0]
+        first, last = used["heap_first_third_megabytes"], used["heap_last_third_megabytes"]
+        told += (
+            f" {used['minutes_of_use']:.0f} minutes of scripted use at {used['items']:,} items with thumbnails: "
+            f"the heap had {first:.1f} MB in the first third and {last:.1f} MB in the last, the process "
+            f"{used['resident_after_use_megabytes']:.0f} MB at the end."
+        )
+    return markdown(("items", *columns.values()), rows) + told + "\n" + source(record)
 
 
 def _errors(result: str) -> str:

@@ -87,6 +87,8 @@ class Explorer implements Page {
       ),
       h("main", { class: "main" }, h("section", { class: "map", "aria-label": "Map" }, this.stage, this.tools, this.key, this.bar, this.progress, this.note, this.toast, this.banner), this.panel),
     );
+    // A frame of a notebook may have no size yet, and nothing can be drawn on nothing.
+    while (!this.stage.clientWidth || !this.stage.clientHeight || !window.innerHeight) await new Promise((next) => setTimeout(next, 50));
     this.map = new Map(this.stage, {
       over: (item) => void this.hover(item),
       out: () => this.out(),
@@ -382,22 +384,27 @@ class Explorer implements Page {
     if (!(this.from instanceof Live) || this.busy) return;
     this.busy = true;
     try {
-      while (this.queue.length) {
-        try {
-          this.update(await this.from.say(this.queue[0]!));
-        } catch (error) {
-          if (error instanceof Unreachable) {
-            this.missing();
-            return;
+      // What is said while the colors are drawn goes out in the next round.
+      do {
+        while (this.queue.length) {
+          try {
+            this.update(await this.from.say(this.queue[0]!));
+          } catch (error) {
+            if (error instanceof Unreachable) {
+              this.missing();
+              return;
+            }
+            this.failed(error);
           }
-          this.failed(error);
+          this.queue.shift();
+          store(QUEUE, JSON.stringify(this.queue));
         }
-        this.queue.shift();
-        store(QUEUE, JSON.stringify(this.queue));
-      }
-      this.from.forget();
-      await this.recolor();
-      if (this.tab === "item") await this.item();
+        this.from.forget();
+        await this.recolor();
+        if (this.tab === "item") await this.item();
+      } while (this.queue.length);
+    } catch (error) {
+      this.failed(error);
     } finally {
       this.busy = false;
     }
@@ -415,7 +422,9 @@ class Explorer implements Page {
       if (found.refits !== before || name === "refit") {
         this.which = "learned";
         this.switches();
-        await this.repose(true, name === "refit" ? 900 : 300);
+        // Going back is to be quick: with many points it jumps.
+        const slow = this.overview.n > 20000 ? 500 : 900;
+        await this.repose(name === "refit" || this.overview.n <= 20000, name === "refit" ? slow : 300);
       } else await this.recolor();
       if (name === "refit") this.tell(found.scores.sentence, found.scores.better === false);
       if (this.tab === "item") await this.item();

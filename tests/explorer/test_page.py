@@ -263,6 +263,18 @@ def test_the_server_keeps_to_itself(digits: Served) -> None:
     assert ask(f"{place.path}api/sprite/99").status == 404
 
 
+def test_a_notebook_shows_the_map(browser: Any, tmp_path: Path) -> None:
+    model = nearer.fit(load("wine"), metric="kissme")
+    page = tmp_path / "notebook.html"
+    page.write_text(f"<!DOCTYPE html><meta charset=utf-8><body data-ready=yes>{model._repr_html_()}")
+    tab = Tab(browser, page.as_uri())
+    frame = tab.page.frame_locator("iframe")
+    frame.locator("body[data-ready=yes]").wait_for(timeout=60_000)
+    assert frame.locator(".legend button").count() == 3
+    tab.close()
+    assert "<iframe" not in nearer.load(model.save(tmp_path / "model"))._repr_html_()
+
+
 @pytest.mark.skipif(not LONG, reason="a minute: NEARER_BROWSER=long")
 def test_a_hundred_thousand_points(browser: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from nearer._storage import write_file
 from nearer.cli._loading import load_data, load_for, told_as_flags
 from nearer.cli._output import print_json
 from nearer.explorer import Session
-from nearer.explorer._launch import serve
+from nearer.explorer._launch import check_installed, serve
 from nearer.models import load
 from nearer.models._auditing import audit_dataset, audit_page
 from nearer.models._exploring import items_of
@@ -73,6 +73,7 @@ def run_explore(
     as_json: bool,
 ) -> None:
     """Serve the map of a data set until Ctrl-C."""
+    check_installed()
     machine = None if model is None else load(model)
     if machine is None:
         given = load_data(data, label=label, text=text, encoder=encoder, ids=ids, keep=keep, unreadable="skip")

@@ -14,7 +14,7 @@ from typing import Any
 from nearer.exceptions import MissingDataError, ParameterError
 from nearer.explorer._session import Session
 
-__all__ = ["Served", "serve"]
+__all__ = ["Served", "check_installed", "serve"]
 
 
 class Served:
@@ -22,13 +22,14 @@ class Served:
 
     def __init__(self, session: Session, *, port: int = 0) -> None:
         try:
-            import uvicorn
-
-            from nearer.explorer._server import application
-        except ImportError as error:
+            check_installed()
+        except MissingDataError:
             session.close()
-            told = "The page needs starlette and uvicorn. Run: pip install 'nearer[explore]'"
-            raise MissingDataError(told) from error
+            raise
+        import uvicorn
+
+        from nearer.explorer._server import application
+
         self.session = session
         last = session.project.address()
         word = str(last.get("token", secrets.token_urlsafe(18)))
@@ -84,6 +85,16 @@ class Served:
         return f'<a href="{self.url}" target="_blank" rel="noreferrer">Open the map</a>'
 
 
+def check_installed() -> None:
+    """Refuse before anything is loaded where the page could not be served."""
+    try:
+        import starlette.applications  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        told = "The page needs starlette and uvicorn. Run: pip install 'nearer[explore]'"
+        raise MissingDataError(told) from error
+
+
 def _bound(port: int, last: int) -> socket.socket:
     """A socket of this machine at the port that was asked for, at that of the last time, or at any."""
     for number in [port] if port else dict.fromkeys((last, 0)):
@@ -91,6 +102,8 @@ def _bound(port: int, last: int) -> socket.socket:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind(("127.0.0.1", number))
+            # Whoever opens the page before the server runs waits for it and is not refused.
+            found.listen(128)
             return found
         except OSError:
             found.close()

@@ -19,7 +19,7 @@ from nearer.explorer._session import Session
 from nearer.explorer._thumbnails import PER_SPRITE, sprite
 from nearer.neighbors import search
 
-__all__ = ["static_page"]
+__all__ = ["static_html", "static_page"]
 
 Array = NDArray[Any]
 NEIGHBORS = 6
@@ -46,8 +46,13 @@ PAGE = """<!DOCTYPE html>
 
 def static_page(session: Session, path: str | os.PathLike[str], *, title: str) -> Path:
     """Write the file, whole or not at all; above 20,000 items a random part of them is in it, and it says so."""
+    return write_file(path, static_html(session, title=title).encode())
+
+
+def static_html(session: Session, *, title: str, most: int = MOST_INSIDE) -> str:
+    """The page as text."""
     items = session.items
-    rows = np.sort(np.random.default_rng(0).permutation(items.n)[:MOST_INSIDE])
+    rows = np.sort(np.random.default_rng(0).permutation(items.n)[:most])
     colors = {}
     names = [("label", "label"), ("correct", "correct")] if (session.supervision.labels >= 0).any() else []
     names += [(f"column:{name}", name) for name in _answers.overview(session)["columns"][:10]]
@@ -84,8 +89,7 @@ def static_page(session: Session, path: str | os.PathLike[str], *, title: str) -
     # "</script>" inside a text must not end the script, nor may "<!--" begin a comment in it.
     data = json.dumps(document).replace("<", "\\u003c")
     script = _asset("page.js").decode().replace("</script", "<\\/script")
-    text = PAGE.format(title=html.escape(title), style=_asset("page.css").decode(), data=data, script=script)
-    return write_file(path, text.encode())
+    return PAGE.format(title=html.escape(title), style=_asset("page.css").decode(), data=data, script=script)
 
 
 def _packed(values: Array) -> str:

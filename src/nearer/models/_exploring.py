@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import sys
 import webbrowser
@@ -18,7 +19,7 @@ from nearer.explorer._gestures import supervision
 from nearer.explorer._items import Items
 from nearer.explorer._launch import Served
 from nearer.explorer._session import Session, gestures_from
-from nearer.explorer._static import static_page
+from nearer.explorer._static import static_html, static_page
 from nearer.geometry import Chain, Mahalanobis
 from nearer.models._auditing import raw_rows
 from nearer.models._problem import CLASSES, Problem
@@ -27,12 +28,14 @@ from nearer.models._scoring import compare_problem
 if TYPE_CHECKING:
     from nearer.models._model import Model
 
-__all__ = ["apply_gestures", "explore_model", "items_of", "suggest_pairs", "write_map"]
+__all__ = ["apply_gestures", "explore_model", "inline_map", "items_of", "suggest_pairs", "write_map"]
 
 Array = NDArray[Any]
 # With fewer rows that the model has not seen, a fifth of all rows is held out instead.
 LEAST_UNSEEN = 50
 THUMBNAIL = 48
+# A notebook is saved with what it shows.
+MOST_INLINE = 2_000
 
 
 def items_of(data: Dataset, model: Model | None = None, *, root: Path | None = None) -> Items:
@@ -150,11 +153,25 @@ def write_map(model: Model, path: str | os.PathLike[str]) -> Path:
     """The map of the data of the fit as one HTML file."""
     session = _session(model, None, None)
     try:
-        name = model.data.get("name", "")
-        title = "A map of your data" if name in ("", "table", "array") else f"A map of {name}"
-        return static_page(session, path, title=title)
+        return static_page(session, path, title=_title(model))
     finally:
         session.close()
+
+
+def inline_map(model: Model) -> str:
+    """The map for a notebook: a frame that holds the whole page and may do nothing but draw."""
+    session = _session(model, None, None)
+    try:
+        page = static_html(session, title=_title(model), most=MOST_INLINE)
+    finally:
+        session.close()
+    style = "width:100%;height:640px;border:0;border-radius:12px"
+    return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{html.escape(page)}"></iframe>'
+
+
+def _title(model: Model) -> str:
+    name = model.data.get("name", "")
+    return "A map of your data" if name in ("", "table", "array") else f"A map of {name}"
 
 
 def _session(model: Model, data: Any, y: Any, *, project: str | os.PathLike[str] | None = None) -> Session:

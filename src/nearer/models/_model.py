@@ -15,6 +15,7 @@ are safetensors.
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -237,6 +238,15 @@ class Model:
 
     def __str__(self) -> str:
         return self.summary or repr(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the summary, and the map while the model has the data of its fit."""
+        told = f"<pre>{html.escape(str(self))}</pre>"
+        if self.reference is None:
+            return told
+        from nearer.models._exploring import inline_map
+
+        return told + inline_map(self)
 
     @property
     def fingerprint(self) -> str:
