@@ -5,8 +5,8 @@
 
 Every part at every size is a process of its own, with one thread; a row that is in the result file is not run again
 (`--again` does). Learners get rows of 128 numbers in 1,000 classes whose centers differ in 32 directions and whose
-noise is widest in the others. The graph and k-means get rows of 64 numbers around 50 and 1,000 centers. CPU seconds,
-and the peak of the resident size above what the data took.
+noise is widest in the others. The graph and k-means get rows of 64 numbers around 50 and 1,000 centers. CPU
+seconds, and the peak of the resident size above what the data took.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def labeled(n: int, seed: int = 0) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
 
 
 def learner(make: Callable[[], Any], n: int) -> dict[str, Any]:
-    """Fit, and the accuracy of 1-NN among 5,000 other rows with 20,000 of the training rows, beside the features."""
+    """Fit, and the accuracy of 1-NN of 5,000 other rows in 20,000 of the training rows, beside the features."""
     from nearer.neighbors import search
 
     x, y = labeled(n)

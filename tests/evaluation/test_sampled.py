@@ -1,4 +1,4 @@
-"""Scores of a sample of the queries: near the scores of all, with an interval that holds, and said in the result."""
+"""Scores of a sample of the queries: near those of all, with an interval that holds, and said in the result."""
 
 from __future__ import annotations
 

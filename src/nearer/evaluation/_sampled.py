@@ -1,14 +1,14 @@
 """Retrieval scores of some of the queries, asked in the whole database, and how far that leaves them open.
 
-Every score is a mean over queries of numbers between 0 and 1, so a simple random sample without replacement says how
-exact it is. The interval is Agresti and Coull's, with the correction for a finite number of queries Q: two queries
-with 0 and two with 1 are added before mean and variance are taken, so that a sample without any error does not claim
-to be certain,
+Every score is a mean over queries of numbers between 0 and 1, so a random sample without replacement says how exact
+it is. The interval is Agresti and Coull's, with the correction for a finite number of queries Q: two queries with 0
+and two with 1 are added before mean and variance are taken, so that a sample without any error does not claim to be
+certain,
 
     m ± z·√(v/(q + 4) · (Q − q)/(Q − 1)),   z = 1.96.
 
-Where an exactness h is asked for, the variance of the first 1,000 queries says how many it takes, and the queries are
-taken in the order of one permutation until the interval is no wider.
+Where an exactness h is asked for, the variance of the first 1,000 queries says how many it takes, and the queries
+are taken in the order of one permutation until the interval is no wider.
 
 Reference: Agresti, Coull (1998).
 """
