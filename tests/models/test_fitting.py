@@ -101,6 +101,18 @@ def test_nca_and_lmnn_go_by_batches_where_all_rows_take_too_long(monkeypatch):
     assert fitted.comparison.second["map@r"] > whole.comparison.second["map@r"] - 0.05
 
 
+def test_of_very_many_held_out_rows_some_are_asked(monkeypatch):
+    monkeypatch.setattr("nearer.models._scoring.LARGE", 50)
+    monkeypatch.setattr("nearer.models._scoring.ASKED", 30)
+    x, y = blobs(n=400)
+    fitted = fit_model(data_of(x, y), FitSettings(method="kissme", **FAST))
+    second = fitted.comparison.second
+    assert second.counts["queries"] == 30 < second.counts["database"]
+    assert second.settings["sample"] == 30
+    assert "nmi" not in second
+    assert set(fitted.comparison.intervals) == set(second)
+
+
 def test_what_takes_very_long_says_so_before_it_starts():
     rng = np.random.default_rng(0)
     told = []
