@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from page import load, markdown, measured, source, table
 
@@ -144,3 +145,68 @@ def scale() -> str:
     )
     disk = record[-1]["disk_bytes_per_row"]
     return markdown(header, rows) + f"\nOn disk: {disk:,.0f} bytes a row.\n" + source(record)
+
+
+LEARNED = {
+    "nca": "`NCA(batch_size=1024)`",
+    "lmnn": "`LMNN(batch_size=1024)`",
+    "kissme": "`KISSME`",
+    "gmml": "`GMML`",
+    "rca": "`RCA`",
+    "ldml": "`LDML`",
+    "lfda": "`LFDA`",
+    "raml-krr": "`RAMLKRR`",
+    "graph": "`nearest_neighbors`, k = 10, 64 numbers",
+    "class_shares": "`class_shares` on it, 10 classes",
+    "evaluate": "`evaluate(sample=10000)`",
+    "kmeans": "`kmeans`, 64 numbers, n/100 groups, at most 1,000",
+}
+MILLION = (10_000, 100_000, 1_000_000)
+
+
+@table("million")
+def million() -> str:
+    """CPU seconds and extra memory at three sizes, and the power of n between the two largest that were run."""
+    if not measured("million"):
+        return "Not measured yet: `python benchmarks/speed/million.py`.\n"
+    record = load("million")
+    found = {(row["part"], row["rows"]): row for row in record}
+    rows = []
+    for part, name in LEARNED.items():
+        cells, known = [], []
+        for n in MILLION:
+            row = found.get((part, n))
+            if row is None:
+                cells.append("not run")
+            elif row["cpu_seconds"] is None:
+                cells.append("not finished")
+            else:
+                known.append((n, row["cpu_seconds"]))
+                cells.append(f"{row['cpu_seconds']:,.3g} s, {row['extra_megabytes']:,} MB")
+        power = "–"
+        if len(known) > 1:
+            (a, first), (b, last) = known[-2:]
+            power = f"n^{math.log(last / first) / math.log(b / a):.2f}"
+        rows.append((name, *cells, power, _beside(part, found)))
+    header = ("one thread", *(f"{n:,} rows" for n in MILLION), "grows as", "at the largest size that was run")
+    return markdown(header, rows) + source(record)
+
+
+def _beside(part: str, found: dict[tuple[str, int], dict[str, Any]]) -> str:
+    """What came out, at the largest size."""
+    done = [n for n in MILLION if found.get((part, n), {}).get("cpu_seconds") is not None]
+    if not done:
+        return ""
+    row = found[part, done[-1]]
+    if part == "graph":
+        return f"recall {row['recall']:.3f}"
+    if part == "class_shares":
+        return f"right class {row['accuracy']:.4f}"
+    if part == "evaluate":
+        return ", ".join(
+            f"{name} {row['scores'][name]:.4f} ± {half:.4f}" for name, half in row["half_widths"].items()
+        )
+    if part == "kmeans":
+        ratio = row["inertia"] / row["faiss_inertia"]
+        return f"error {ratio:.4f} of faiss's, which takes {row['faiss_cpu_seconds']:,} s"
+    return f"1-NN {row['accuracy']:.3f}, the features {row['raw_accuracy']:.3f}"

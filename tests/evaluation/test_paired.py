@@ -48,3 +48,13 @@ def test_the_verdict_counts_what_holds_up() -> None:
 def test_nothing_to_ask() -> None:
     assert per_query_scores([[0.0], [1.0]], [0, 1]) == {}
     assert bootstrap_intervals({}) == {}
+
+
+def test_a_sample_is_the_one_that_evaluate_draws() -> None:
+    rng = np.random.default_rng(3)
+    points, labels = rng.normal(size=(300, 3)), np.concatenate([rng.integers(0, 5, size=280), np.arange(100, 120)])
+    expected = evaluate(points, labels, scores=["recall@1", "map@r"], sample=40, seed=2)
+    found = per_query_scores(points, labels, sample=40, seed=2)
+    assert found["map@r"].shape == (40,)
+    for name, value in expected.items():
+        assert found[name].mean() == pytest.approx(value, abs=1e-12)

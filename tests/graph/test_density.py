@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from nearer.exceptions import NearerError
-from nearer.graph import Neighbors, believe_labels, class_shares, find_modes, nearest_neighbors
+from nearer.exceptions import NearerError, ParameterError
+from nearer.graph import Neighbors, believe_labels, class_shares, find_modes, nearest_neighbors, propagate
 from nearer.graph._density import parzen_density, stationary_distribution
+from nearer.graph._propagation import two_sided_affinity
 from nearer.graph._transition import Transition
 
 
@@ -106,3 +107,52 @@ def test_class_shares_of_one_class_and_of_none() -> None:
     assert nothing.shares.shape == (4, 0)
     assert nothing.lead.tolist() == [0.0] * 4
     assert nothing.pseudo_labels.tolist() == [-1] * 4
+
+
+def blobs_graph(n: int) -> tuple[Neighbors, np.ndarray, np.ndarray]:
+    chance = np.random.default_rng(5)
+    centers, group = chance.normal(size=(6, 5)), chance.integers(0, 6, n)
+    near = nearest_neighbors(centers[group] + 0.6 * chance.normal(size=(n, 5)), k=6)
+    return near, group % 3, np.where(chance.random(n) < 0.05, group % 3, -1)
+
+
+def test_shares_in_float32_have_three_digits_and_the_same_classes() -> None:
+    near, truth, labels = blobs_graph(3000)
+    exact, quick = class_shares(near, labels, rtol=1e-9), class_shares(near, labels, rtol=1e-3)
+    assert quick.shares.dtype == torch.float32
+    assert exact.shares.dtype == torch.float64
+    assert float((quick.pseudo_labels == exact.pseudo_labels).double().mean()) > 0.995
+    assert float((quick.shares - exact.shares).abs().quantile(0.999)) < 0.02
+    np.testing.assert_allclose(quick.shares.sum(dim=1).numpy(), 1, atol=1e-5)
+    # Between the two, float32 shares are no less right than float64 ones.
+    right = [float((one.pseudo_labels.numpy() == truth).mean()) for one in (exact, quick)]
+    assert abs(right[0] - right[1]) < 0.002
+
+
+def test_many_items_are_solved_to_three_digits_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    near, _, labels = blobs_graph(400)
+    assert class_shares(near, labels).shares.dtype == torch.float64
+    monkeypatch.setattr("nearer.graph._believing.QUICK_FROM", 400)
+    assert class_shares(near, labels).shares.dtype == torch.float32
+    assert class_shares(near, labels, rtol=1e-9).shares.dtype == torch.float64
+    assert believe_labels(near, labels)[0].shape == (400,)
+
+
+def test_what_no_label_reaches_stays_unreached_in_float32() -> None:
+    # Two rings without an edge between them, a label in the first alone.
+    ring = torch.tensor([[1, 2], [2, 0], [0, 1], [4, 5], [5, 3], [3, 4]])
+    near = Neighbors(ring, torch.ones(6, 2))
+    for rtol in (1e-9, 1e-3):
+        found = class_shares(near, [4, -1, -1, -1, -1, -1], rtol=rtol)
+        assert found.pseudo_labels.tolist() == [4, 4, 4, -1, -1, -1]
+    with pytest.raises(ParameterError, match="rtol"):
+        class_shares(near, [4, -1, -1, -1, -1, -1], rtol=0)
+
+
+def test_two_sided_affinities_do_not_depend_on_the_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    near, _, labels = blobs_graph(300)
+    whole = propagate(near, labels, two_sided=True)
+    table = two_sided_affinity(whole.reach, whole.reach)
+    np.testing.assert_allclose(whole.edges, table.gather(1, near.indices), atol=1e-12)
+    monkeypatch.setattr("nearer.graph._propagation._GATHERED", 100)
+    np.testing.assert_allclose(propagate(near, labels, two_sided=True).edges, whole.edges, atol=1e-15)

@@ -17,7 +17,7 @@ from nearer.models import Model, export_onnx, export_state, load
 from nearer.models._card import save_fitted
 from nearer.models._export import plain
 from nearer.models._fitting import fit_model
-from nearer.models._methods import METHODS, choose_method
+from nearer.models._methods import METHODS, batch_size_for, choose_method
 from nearer.models._model import Inputs
 from nearer.models._problem import Problem
 from nearer.models._settings import FitSettings
@@ -69,14 +69,56 @@ def test_label_tables(name, kind):
 
 
 def test_the_rule_that_fired_is_named():
-    for n, p, expected in [(100, 10, "nca"), (9_000, 100, "lmnn"), (10**5, 100, "ldml"), (10**6, 500, "kissme")]:
+    for n, p, expected in [(100, 10, "nca"), (9_000, 100, "lmnn"), (10**6, 500, "kissme")]:
         method, rule = choose_method("classes", n=n, p=p)
         assert method.name == expected
         assert f": {expected}, about " in rule
+    for n, p in [(10**5, 100), (10**6, 128)]:
+        method, rule = choose_method("classes", n=n, p=p)
+        assert method.name == "nca"
+        assert ": nca in batches of 1,024 rows, about " in rule
+    assert choose_method("classes", n=30_000, p=64, seconds=10)[0].name == "ldml"
     assert choose_method("sets", n=5)[0].name == "alignment"
     assert choose_method("distributions", n=5)[0].name == "raml-krr"
     assert choose_method("partial", n=5)[0].name == "semi-supervised"
     assert choose_method("classes", n=5, images=True)[0].name == "raw-vthm"
+
+
+def test_nca_and_lmnn_go_by_batches_where_all_rows_take_too_long(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 1800)
+    x = (rng.normal(size=(4, 6))[y] + rng.normal(size=(1800, 6))).astype(np.float32)
+    assert batch_size_for("nca", 1_000, 50, 60.0) is None  # all rows fit the time
+    assert batch_size_for("nca", 1_000, 50, 0.01) is None  # no more rows than a batch
+    assert batch_size_for("nca", 1_500, 6, 0.01) is None  # batches would take longer than all rows
+    assert batch_size_for("lmnn", 10**6, 128, 60.0) == 1024
+    whole = fit_model(data_of(x, y), FitSettings(method="nca", **FAST))
+    monkeypatch.setattr("nearer.models._methods.cost", lambda name, n, p: 1e4)
+    told = []
+    fitted = fit_model(data_of(x, y), FitSettings(method="nca", **FAST), say=told.append)
+    assert any("nca learns from batches of 1,024 rows; all " in line for line in told)
+    assert not np.allclose(fitted.model.transform(x[:9]), whole.model.transform(x[:9]))
+    assert fitted.comparison.second["map@r"] > whole.comparison.second["map@r"] - 0.05
+
+
+def test_of_very_many_held_out_rows_some_are_asked(monkeypatch):
+    monkeypatch.setattr("nearer.models._scoring.LARGE", 50)
+    monkeypatch.setattr("nearer.models._scoring.ASKED", 30)
+    x, y = blobs(n=400)
+    fitted = fit_model(data_of(x, y), FitSettings(method="kissme", **FAST))
+    second = fitted.comparison.second
+    assert second.counts["queries"] == 30 < second.counts["database"]
+    assert second.settings["sample"] == 30
+    assert "nmi" not in second
+    assert set(fitted.comparison.intervals) == set(second)
+
+
+def test_what_takes_very_long_says_so_before_it_starts():
+    rng = np.random.default_rng(0)
+    told = []
+    numbers = data_of(rng.normal(size=(400, 3)).astype(np.float32), rng.normal(size=400))
+    fit_model(numbers, FitSettings(method="mlkr", budget=1e-5, **FAST), say=told.append)
+    assert any("mlkr will take about " in line and "That of hraml does not" in line for line in told)
 
 
 def test_auto_tries_several_and_says_when_nothing_helps():

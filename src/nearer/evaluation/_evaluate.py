@@ -20,6 +20,7 @@ from nearer.evaluation import _retrieval as retrieval
 from nearer.evaluation._kmeans import kmeans
 from nearer.evaluation._problem import Similarity, Ties, Unlabeled, prepare
 from nearer.evaluation._result import Evaluation
+from nearer.evaluation._sampled import check_sample, score_sample
 from nearer.exceptions import ParameterError
 
 __all__ = ["DEFAULT_SCORES", "evaluate", "evaluate_distribution", "evaluate_multilabel"]
@@ -45,6 +46,7 @@ def evaluate(
     similarity: Similarity = "euclidean",
     ties: Ties = "index",
     unlabeled: Unlabeled = "error",
+    sample: int | float | None = None,
     seed: int = 0,
 ) -> Evaluation:
     """Score embeddings (q, d) with labels (q,), searched in themselves or in a `database` (n, d) with its labels.
@@ -66,6 +68,11 @@ def evaluate(
     queries 4, excluded 1, unlabeled 0, database 5, classes 3, dimension 2
     similarity cosine, ties index, unlabeled error, search itself
 
+    Of very many rows `sample` asks some of the queries, in the whole database: so many of them drawn at random
+    (2000), or as many as it takes for every retrieval score to be known to this much (0.002, the half of a 95 %
+    interval). The result then has `intervals`. Clustering scores are always of all rows; with a sample they are
+    left out unless they are named.
+
     Args:
         embeddings: rows to score, (n, d).
         labels: classes of the rows, (n,).
@@ -75,9 +82,13 @@ def evaluate(
         similarity: "euclidean", "cosine" or "dot".
         ties: how equal similarities are ordered: "index", "optimistic" or "pessimistic".
         unlabeled: what −1 means: "error", "ignore" or "class".
-        seed: of the clustering.
+        sample: how many queries to ask, or how exact the scores must be (below 1); None asks all.
+        seed: of the clustering and of the sample.
     """
     names = [scores] if isinstance(scores, str) else list(scores)
+    wanted = check_sample(sample)
+    if wanted is not None and scores is DEFAULT_SCORES:
+        names = [name for name in names if name not in CLUSTERING]
     if not names:
         raise ParameterError(f"`scores` must name at least one score, got none. Choose from {', '.join(NAMES)}.")
     asked = list(dict.fromkeys(_known(name) for name in names))
@@ -85,8 +96,13 @@ def evaluate(
     check_choice(ties, "ties", get_args(Ties))
     problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
     found: dict[str, float] = {}
+    intervals: dict[str, tuple[float, float]] = {}
+    queries = len(problem.queries) - problem.excluded
     lists = [name for name in asked if name not in CLUSTERING]
-    if lists:
+    if lists and wanted is not None:
+        scored, intervals, queries = score_sample(problem, lists, ties, wanted, seed)
+        found |= scored
+    elif lists:
         found |= retrieval.score_problem(problem, lists, ties)
     groups = [name for name in asked if name in CLUSTERING]
     classes = np.unique(problem.query_codes)
@@ -99,17 +115,19 @@ def evaluate(
         "unlabeled": unlabeled,
         "search": "itself" if database is None else "database",
     }
-    if groups:
+    if wanted is not None:
+        settings["sample"] = wanted
+    if groups or wanted is not None:
         settings["seed"] = seed
     counts = {
-        "queries": len(problem.queries) - problem.excluded,
+        "queries": queries,
         "excluded": problem.excluded,
         "unlabeled": problem.unlabeled,
         "database": len(problem.database),
         "classes": len(classes),
         "dimension": problem.queries.shape[1],
     }
-    return Evaluation({name: found[name] for name in asked}, settings, counts)
+    return Evaluation({name: found[name] for name in asked}, settings, counts, intervals=intervals)
 
 
 def _known(name: str) -> str:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._checks import check_int
-from nearer._validation import as_matrix
-from nearer.neighbors import search
+from nearer.evaluation._problem import prepare
+from nearer.evaluation._retrieval import score_each
+from nearer.evaluation._sampled import draw_queries
 
 __all__ = ["bootstrap_intervals", "per_query_scores"]
 
@@ -24,38 +25,31 @@ LEVEL = 0.95
 
 
 def per_query_scores(
-    embeddings: Any, labels: Any, database: Any = None, database_labels: Any = None
+    embeddings: Any,
+    labels: Any,
+    database: Any = None,
+    database_labels: Any = None,
+    *,
+    sample: int | None = None,
+    seed: int = 0,
 ) -> dict[str, Array]:
     """Recall@1, 2, 4, 8 and the average precision at R of every row that has another of its class, (q,) each.
 
     Rows are searched among the others, or in a database, by Euclidean distance, ties by row number, as `evaluate`
-    does.
+    does; `sample` and `seed` draw the queries that `evaluate` draws.
 
     >>> scores = per_query_scores([[0.0], [1.0], [5.0], [5.5], [0.4]], [0, 0, 1, 1, 2])
     >>> scores["recall@1"].tolist(), scores["map@r"].tolist()
     ([0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0])
     """
-    rows = as_matrix(embeddings, "embeddings").detach().cpu().numpy()
-    y = np.asarray(labels)
-    alone = database is None
-    answers = y if alone else np.asarray(database_labels)
-    names, counts = np.unique(answers, return_counts=True)
-    place = np.searchsorted(names, y).clip(max=len(names) - 1)
-    relevant = np.where(names[place] == y, counts[place], 0) - alone
-    asked = np.flatnonzero(relevant > 0)
-    if not len(asked):
+    problem = prepare(embeddings, labels, database, database_labels, unlabeled="class")
+    if not problem.answerable.any():
         return {}
-    k = min(len(answers) - alone, max(max(RECALLS), int(relevant.max())))
-    found = (search(rows, k=k) if alone else search(rows, database, k=k)).indices[asked]
-    hits = answers[found] == y[asked][:, None]
-    place = np.arange(1, k + 1)
-    inside = place[None, :] <= relevant[asked][:, None]
-    precision = np.cumsum(hits, axis=1) / place
-    scores: dict[str, Array] = {
-        f"recall@{at}": hits[:, :at].any(axis=1).astype(np.float64) for at in RECALLS if at <= k
-    }
-    scores["map@r"] = (precision * hits * inside).sum(axis=1) / relevant[asked]
-    return scores
+    most = len(problem.database) - (database is None)
+    names = [*(f"recall@{at}" for at in RECALLS if at <= most), "map@r"]
+    if sample is not None:
+        problem = problem.subset(draw_queries(problem, seed)[:sample])
+    return {name: each.astype(np.float64) for name, each in score_each(problem, names).items()}
 
 
 def bootstrap_intervals(

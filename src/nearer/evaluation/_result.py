@@ -34,9 +34,12 @@ class Evaluation(Mapping[str, float]):
     settings: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     lower_is_better: frozenset[str] = frozenset()
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Where the score of all queries lies with 95 % confidence, for scores of a sample of them."""
 
     def __post_init__(self) -> None:
-        for name in ("scores", "settings", "counts"):
+        object.__setattr__(self, "intervals", {name: (low, high) for name, (low, high) in self.intervals.items()})
+        for name in ("scores", "settings", "counts", "intervals"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     def __getitem__(self, name: str) -> float:
@@ -52,8 +55,14 @@ class Evaluation(Mapping[str, float]):
         return str(self)
 
     def __str__(self) -> str:
-        rows = [(name, _number(value)) for name, value in self.scores.items()]
-        return "\n".join([*_table(("score", "value"), rows), *_foot(self.counts, self.settings)])
+        header: tuple[str, ...] = ("score", "value")
+        rows: list[tuple[str, ...]] = [(name, _number(value)) for name, value in self.scores.items()]
+        if self.intervals:
+            header = (*header, "95 %")
+            pairs = [self.intervals.get(name) for name in self.scores]
+            shown = [f"[{pair[0]:.4f}, {pair[1]:.4f}]" if pair else "all" for pair in pairs]
+            rows = [(*row, pair) for row, pair in zip(rows, shown, strict=True)]
+        return "\n".join([*_table(header, rows), *_foot(self.counts, self.settings)])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python: scores, settings, counts, and which scores are better when lower."""
@@ -62,6 +71,9 @@ class Evaluation(Mapping[str, float]):
             "settings": dict(self.settings),
             "counts": dict(self.counts),
             "lower_is_better": sorted(self.lower_is_better),
+            **(
+                {"intervals": {name: list(pair) for name, pair in self.intervals.items()}} if self.intervals else {}
+            ),
         }
 
     def to_json(self, *, indent: int | None = 1) -> str:
@@ -82,7 +94,8 @@ class Evaluation(Mapping[str, float]):
                 f"`record` must be what Evaluation.to_dict returns, got one without {', '.join(sorted(missing))}."
             )
         lower = frozenset(record["lower_is_better"])
-        return cls(record["scores"], record["settings"], record["counts"], lower)
+        intervals = {name: (low, high) for name, (low, high) in record.get("intervals", {}).items()}
+        return cls(record["scores"], record["settings"], record["counts"], lower, intervals)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Evaluation) and self.to_dict() == other.to_dict()

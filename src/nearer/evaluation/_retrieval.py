@@ -28,7 +28,7 @@ from nearer.evaluation._problem import Problem, Similarity, Ties, Unlabeled, pre
 from nearer.evaluation._ranking import rank
 from nearer.exceptions import LabelError, ParameterError
 
-__all__ = ["map_at_r", "mrr", "precision_at_k", "r_precision", "recall_at_k", "score_problem"]
+__all__ = ["map_at_r", "mrr", "precision_at_k", "r_precision", "recall_at_k", "score_each", "score_problem"]
 
 RETRIEVAL = ("recall@K", "precision@K", "map@r", "r-precision", "mrr")
 
@@ -204,6 +204,11 @@ def parse(name: str) -> tuple[str, int]:
 
 def score_problem(problem: Problem, names: Iterable[str], ties: Ties = "index") -> dict[str, float]:
     """The named scores of a prepared problem, in one pass that looks at nothing they do not need."""
+    return {name: float(np.mean(each, dtype=np.float64)) for name, each in score_each(problem, names, ties).items()}
+
+
+def score_each(problem: Problem, names: Iterable[str], ties: Ties = "index") -> dict[str, NDArray[Any]]:
+    """The same query by query: of every query that has something to find, in their order."""
     check_choice(ties, "ties", get_args(Ties))
     wanted = {name: parse(name) for name in names}
     if not wanted:
@@ -227,20 +232,17 @@ def score_problem(problem: Problem, names: Iterable[str], ties: Ties = "index") 
     ranks = rank(problem, ks=ks, at_r=at_r, before=before, ties=ties)
     some, right = problem.answerable, problem.positives[problem.answerable]
 
-    def value(kind: str, k: int) -> float:
-        each: NDArray[Any]
+    def each(kind: str, k: int) -> NDArray[Any]:
         if kind == "recall" and ranks.before is not None:
-            each = ranks.before[some] < k
-        elif kind == "recall":
-            each = ranks.profile.hits[k][some] > 0
-        elif kind == "precision":
-            each = ranks.profile.hits[k][some] / k
-        elif kind == "map@r":
-            each = ranks.profile.average[some]
-        elif kind == "r-precision":
-            each = ranks.profile.at_r[some] / right
-        else:
-            each = 1 / (np.asarray(ranks.before)[some] + 1)
-        return float(np.mean(each, dtype=np.float64))
+            return np.asarray(ranks.before[some] < k)
+        if kind == "recall":
+            return np.asarray(ranks.profile.hits[k][some] > 0)
+        if kind == "precision":
+            return np.asarray(ranks.profile.hits[k][some] / k)
+        if kind == "map@r":
+            return np.asarray(ranks.profile.average[some])
+        if kind == "r-precision":
+            return np.asarray(ranks.profile.at_r[some] / right)
+        return np.asarray(1 / (np.asarray(ranks.before)[some] + 1))
 
-    return {name: value(kind, k) for name, (kind, k) in wanted.items()}
+    return {name: each(kind, k) for name, (kind, k) in wanted.items()}

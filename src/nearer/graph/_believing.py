@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from nearer._checks import check_number
 from nearer._validation import as_labels
 from nearer.exceptions import LabelError
 from nearer.graph._knn import Neighbors
@@ -18,7 +19,7 @@ __all__ = ["ClassShares", "believe_labels", "class_shares"]
 class ClassShares(NamedTuple):
     """How much of every item belongs to which class: rows of sum 1, or of zeros where no label reaches."""
 
-    shares: Tensor  # (n, c) float64
+    shares: Tensor  # (n, c) float64, float32 where solved to few digits
     classes: Tensor  # (c,) int64: the class of every column
 
     @property
@@ -37,31 +38,57 @@ class ClassShares(NamedTuple):
         return torch.where(self.shares.sum(dim=1) > 0, self.classes[self.shares.argmax(dim=1)], -1)
 
 
+# From here on shares to three digits in float32, a third of the time; nearly every item keeps its class.
+QUICK_FROM = 200_000
+QUICK, EXACT = 1e-3, 1e-9
+
+
 def class_shares(
-    neighbors: Neighbors, labels: Any, *, gamma: float = 0.99, prior: Tensor | None = None
+    neighbors: Neighbors,
+    labels: Any,
+    *,
+    gamma: float = 0.99,
+    prior: Tensor | None = None,
+    rtol: float | None = None,
 ) -> ClassShares:
     """The share of every class in every item, from labels (n,) with −1 for unlabelled.
 
     The columns of `F` (see `label_reach`) are brought to the sums of `prior` (c,), equal ones by default, so that
     no class wins because its labels lie in the thick of the graph, and the rows to the sum 1. Labels that are given
-    are certain. Without any label there is no column.
+    are certain. Without any label there is no column. `rtol` is the residual of the solution: None takes 1e-9, and
+    1e-3 (float32) from 200,000 items on.
 
     >>> near = Neighbors(torch.tensor([[1], [0], [3], [2]]), torch.ones(4, 1))
     >>> class_shares(near, [5, -1, 7, -1]).shares.tolist()
     [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
+
+    Args:
+        neighbors: the graph of nearest neighbors.
+        labels: classes (n,), −1 for unlabelled.
+        gamma: probability of going on along an edge of the graph.
+        prior: wanted sums of the columns, (c,); None makes them equal.
+        rtol: residual of the solution; None chooses by the number of items.
     """
     given = as_labels(labels, "labels", n=neighbors.n)
-    reach, classes = label_reach(neighbors, given, gamma=gamma)
-    mass = reach.clamp_min(0) / reach.clamp_min(0).sum(dim=0).clamp_min(1e-300)
+    wanted = check_number(rtol, "rtol", above=0.0) if rtol is not None else _precision(neighbors.n)
+    reach, classes = label_reach(neighbors, given, gamma=gamma, rtol=wanted)
+    # What is left of rounding and of the residual may be negative; it is nothing.
+    reach = reach.clamp_(min=0)
+    tiny = 1e-300 if reach.dtype == torch.float64 else 1e-38
+    mass = reach / reach.sum(dim=0, dtype=torch.float64).clamp_min(tiny).to(reach.dtype)
     if prior is not None:
-        mass = mass * prior
+        mass = mass * prior.to(reach.dtype)
     total = mass.sum(dim=1, keepdim=True)
-    # The solution is exact to 1e-9 of the right side; below that nothing was reached.
-    reached = (reach.sum(dim=1, keepdim=True) > 1e-12) & (total > 0)
-    shares = torch.where(reached, mass / total.clamp_min(1e-300), 0.0)
+    # The solution is exact to `rtol` of the right side; below that nothing was reached.
+    reached = (reach.sum(dim=1, keepdim=True) > 1e-3 * wanted) & (total > 0)
+    shares = torch.where(reached, mass / total.clamp_min(tiny), 0.0)
     known = given != -1
     shares[known] = (given[known][:, None] == classes).to(shares.dtype)
     return ClassShares(shares, classes)
+
+
+def _precision(n: int) -> float:
+    return QUICK if n >= QUICK_FROM else EXACT
 
 
 def believe_labels(

@@ -44,6 +44,9 @@ AUTO_DENSE_UP_TO = 2_000
 AUTO_BLOCKED_UP_TO = 100_000
 RANKS = (192, 384, 768)
 TOLERANCE = 0.1
+# A residual of float32 cannot be asked to be smaller than this.
+SINGLE_FROM = 1e-5
+_GATHERED = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +61,13 @@ class Propagation:
     notes: tuple[str, ...] = ()
 
 
-def label_reach(neighbors: Neighbors, labels: Any, *, gamma: float = 0.99) -> tuple[Tensor, Tensor]:
+def label_reach(
+    neighbors: Neighbors, labels: Any, *, gamma: float = 0.99, rtol: float = 1e-9
+) -> tuple[Tensor, Tensor]:
     """`F = (1 − γ)(I − γQ)⁻¹Ŷ` for labels (n,) with −1 for unlabelled: (n, c) and the classes (c,).
 
-    Row i says how much of each class the walk from i ends in. No label at all gives no column.
+    Row i says how much of each class the walk from i ends in. No label at all gives no column. With an `rtol` of
+    1e-5 or more the system is solved in float32 throughout, and F is float32.
 
     >>> near = Neighbors(torch.tensor([[1], [0], [3], [2]]), torch.ones(4, 1))
     >>> reach, classes = label_reach(near, [5, -1, 7, -1], gamma=0.5)
@@ -71,8 +77,8 @@ def label_reach(neighbors: Neighbors, labels: Any, *, gamma: float = 0.99) -> tu
     check_gamma(gamma)
     given = as_labels(labels, "labels", n=neighbors.n)
     classes = torch.unique(given[given != -1])
-    indicator = (given[:, None] == classes).double()
-    return solve(Transition(neighbors.indices), indicator, gamma, rtol=1e-9), classes
+    indicator = (given[:, None] == classes).to(torch.float32 if rtol >= SINGLE_FROM else torch.float64)
+    return solve(Transition(neighbors.indices), indicator, gamma, rtol=rtol), classes
 
 
 def two_sided_affinity(left: Tensor, right: Tensor, *, negative_weight: float | None = None) -> Tensor:
@@ -133,9 +139,7 @@ def propagate(
             stacklevel=2,
         )
     elif two_sided:
-        near = reach[neighbors.indices]
-        same = (1 + nu) * torch.einsum("nc,nkc->nk", reach, near)
-        return Propagation(same - nu * reach.sum(dim=1)[:, None] * near.sum(dim=2), reach, classes, "two_sided")
+        return Propagation(_two_sided_edges(neighbors.indices, reach, nu), reach, classes, "two_sided")
     walk = Transition(neighbors.indices)
     entries, used, certificate, notes = walk_entries(walk, gamma, mode=mode, tolerance=tolerance, seed=seed)
     edges = _combine(entries, neighbors.indices, given, reach, classes, nu)
@@ -183,6 +187,18 @@ def walk_entries(
     else:
         entries = blocked_entries(walk, gamma)
     return entries, first, certify(walk, gamma, entries, seed=seed), tuple(notes)
+
+
+def _two_sided_edges(indices: Tensor, reach: Tensor, nu: float) -> Tensor:
+    """`F K Fᵀ` on the edges, some rows at a time: the shares of all neighbors at once are k times as large as F."""
+    total = reach.sum(dim=1)
+    edges = torch.empty(indices.shape, dtype=reach.dtype)
+    step = max(1, _GATHERED // (indices.shape[1] * reach.shape[1]))
+    for start in range(0, len(indices), step):
+        rows = slice(start, start + step)
+        same = torch.einsum("nc,nkc->nk", reach[rows], reach[indices[rows]])
+        edges[rows] = (1 + nu) * same - nu * total[rows, None] * total[indices[rows]]
+    return edges
 
 
 def _combine(entries: Entries, indices: Tensor, given: Tensor, reach: Tensor, classes: Tensor, nu: float) -> Tensor:

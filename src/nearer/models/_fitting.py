@@ -22,7 +22,7 @@ from nearer.exceptions import NearerError, ParameterError, StoppedEarlyWarning
 from nearer.geometry import Chain, Standardize, TwoEncoders, UnitLength
 from nearer.models._baselines import baselines_of
 from nearer.models._maps import as_module
-from nearer.models._methods import Method, check_fits, choose_method, method_named
+from nearer.models._methods import SLOW, Method, batch_size_for, check_fits, choose_method, cost, method_named
 from nearer.models._model import Model, fingerprints
 from nearer.models._networks import train_network
 from nearer.models._problem import CLASSES, Problem
@@ -114,6 +114,8 @@ def fit_model(
     problem = Problem.from_data(data, held_out=settings.held_out, split=settings.split, seed=settings.seed)
     method, rule, trials = _method(problem, settings, tell)
     tell(rule)
+    for note in _before(problem, method, settings):
+        tell(f"Note: {note}")
     with warnings.catch_warnings(record=True) as raised, follow_iterations(follow):
         warnings.simplefilter("always", StoppedEarlyWarning)
         encoder, history, found = _learn(problem, method, settings, folder=folder, callbacks=callbacks)
@@ -246,6 +248,21 @@ def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method,
     return method_named(best.method), told, trials
 
 
+def _before(problem: Problem, method: Method, settings: FitSettings) -> list[str]:
+    """What should be known before the learning starts: that it goes by batches, or that it will take long."""
+    if method.kind != "linear" or problem.kind == "pairs":
+        return []
+    n, p, name = problem.labeled, int(np.prod(problem.inputs.size)), method.name
+    whole = cost(name, n, p)
+    size = batch_size_for(name, n, p, settings.budget)
+    if size is not None:
+        return [f"{name} learns from batches of {size:,} rows; all {n:,} at once would take about {whole:.1g} s."]
+    if name in SLOW and whole > 10 * settings.budget:
+        told = f"{name} will take about {whole:.1g} s: its time grows with the square of the {n:,} rows."
+        return [f"{told} That of {SLOW[name]} does not."]
+    return []
+
+
 _NETWORKS_ONLY = ("epochs", "batch_size", "lr", "patience", "hidden", "precision", "chunk")
 
 
@@ -314,8 +331,8 @@ def _can(method: Method, problem: Problem) -> bool:
     if method.name == "itml":
         return False  # on classes it draws pairs, and is slower than what it would have to beat
     n, wanted = problem.labeled, problem.kind
-    if (method.name == "nca" and n > 5_000) or (method.name == "lmnn" and n > 20_000):
-        return False
+    if method.name == "lmnn" and n > 20_000:
+        return False  # in batches it is slower than NCA, and no better
     if problem.few:
         return "classes" in method.supervision and "sets" not in method.supervision
     if wanted == "partial":
@@ -376,6 +393,9 @@ def _learn_linear(problem: Problem, method: Method, settings: FitSettings) -> nn
         wanted["n_components"] = settings.n_components
     elif settings.n_components is not None:
         wanted["learner"] = kind._default(n_components=settings.n_components, random_state=settings.seed)
+    if "batch_size" in known and method.name in ("nca", "lmnn"):
+        p = int(np.prod(problem.inputs.size))
+        wanted["batch_size"] = batch_size_for(method.name, problem.labeled, p, settings.budget)
     if "n_landmarks" in known and problem.labeled > MOST_LANDMARKS:
         wanted["n_landmarks"] = MOST_LANDMARKS
     learner = kind(**wanted)

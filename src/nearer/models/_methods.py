@@ -63,8 +63,15 @@ METHODS: tuple[Method, ...] = (
     Method("doublet-svm", "linear", "DoubletSVM", _OR_PAIRS, "pairs² · p", "a support vector machine on pairs"),
     Method("triplet-svm", "linear", "TripletSVM", _CLASSES, "triplets · p² · steps", "the same on triplets"),
     Method("lsml", "linear", "LSML", _CLASSES, "quadruplets · p² · steps", "relative distances"),
-    Method("lmnn", "linear", "LMNN", _CLASSES, "n · k · p² · steps", "made for k-NN, up to about 20,000 rows"),
-    Method("nca", "linear", "NCA", _CLASSES, "n² p · steps", "made for k-NN, often the best below 5,000 rows"),
+    Method("lmnn", "linear", "LMNN", _CLASSES, "n · k · p² · steps", "made for k-NN; in mini-batches of many rows"),
+    Method(
+        "nca",
+        "linear",
+        "NCA",
+        _CLASSES,
+        "n² p · steps",
+        "made for k-NN, often the best; in mini-batches of many rows",
+    ),
     Method("raml-krr", "linear", "RAMLKRR", _TABLES, "pairs · p² · steps", "distances follow a relation of labels"),
     Method("raml-svr", "linear", "RAMLSVR", _TABLES, "pairs² · p", "the same by support vector regression"),
     Method(
@@ -161,6 +168,10 @@ def method_named(name: str) -> Method:
     return next(method for method in METHODS if method.name == name)
 
 
+# Learners whose time grows with the square of the rows, and what to take instead of each.
+SLOW = {"mlkr": "hraml", "asymmetric-knn": "nca", "gerrymandering": "nca"}
+
+
 def cost(name: str, n: int, p: int) -> float:
     """About how long a linear learner takes on n labelled rows of p features, on one core.
 
@@ -169,9 +180,38 @@ def cost(name: str, n: int, p: int) -> float:
     >>> cost("nca", 1000, 50) < 1 < 60 < cost("nca", 6000, 784)
     True
     """
-    each = {"nca": 1e-8 * n * n * p, "lmnn": 1e-5 * n * p, "mlkr": 1e-8 * n * n * p}
+    each = {"lmnn": 1e-5 * n * p} | dict.fromkeys(("nca", *SLOW), 1e-8 * n * n * p)
     closed = 2e-8 * n * p * p + 2e-9 * p**3 + 0.1
     return each.get(name, 1e-8 * n * p * p + 0.5 if name == "ldml" else closed)
+
+
+# What `fit` learns NCA and LMNN with where all rows would take too long, and the share of the time for learning.
+BATCH = 1024
+SHARE = 1 / 3
+
+
+def batch_cost(name: str, n: int, p: int) -> float:
+    """The same for NCA and LMNN in batches of 1,024 rows: beyond 70,000 rows it does not grow.
+
+    >>> batch_cost("nca", 10**6, 128) == batch_cost("nca", 10**5, 128) < 20
+    True
+    """
+    steps = min(max(15 * n / BATCH, 300), 1_000)
+    each = 0.006 + 1.35e-11 * (4 * BATCH * p * p + 6 * BATCH * BATCH * p)
+    return steps * each * (4 if name == "lmnn" else 1) + 0.5
+
+
+def batch_size_for(name: str, n: int, p: int, seconds: float) -> int | None:
+    """How many rows at a time a learner should take: None for all, where that fits a third of the seconds.
+
+    >>> batch_size_for("nca", 1000, 20, 60.0), batch_size_for("nca", 10**5, 100, 60.0)
+    (None, 1024)
+    >>> batch_size_for("kissme", 10**6, 128, 60.0) is None
+    True
+    """
+    if name not in ("nca", "lmnn") or n <= BATCH or cost(name, n, p) <= SHARE * seconds:
+        return None
+    return BATCH if batch_cost(name, n, p) < cost(name, n, p) else None
 
 
 def choose_method(
@@ -218,9 +258,15 @@ def choose_method(
     for holds, name, rule in rules:
         if holds:
             return method_named(name), rule
-    name = next((one for one in ("nca", "lmnn", "ldml") if cost(one, n, p) <= seconds / 3), "kissme")
-    about = f"about {max(0.1, cost(name, n, p)):.1g} s"
-    return method_named(name), f"class labels, {n:,} rows of {p:,} features: {name}, {about}"
+    head = f"class labels, {n:,} rows of {p:,} features"
+    allowed = SHARE * seconds
+    name = next((one for one in ("nca", "lmnn") if cost(one, n, p) <= allowed), "")
+    if not name and batch_size_for("nca", n, p, seconds) and batch_cost("nca", n, p) <= allowed:
+        about = f"about {batch_cost('nca', n, p):.1g} s"
+        return method_named("nca"), f"{head}: nca in batches of {BATCH:,} rows, {about}"
+    if not name:
+        name = "ldml" if cost("ldml", n, p) <= allowed else "kissme"
+    return method_named(name), f"{head}: {name}, about {max(0.1, cost(name, n, p)):.1g} s"
 
 
 def check_fits(method: Method, kind: Kind) -> None:
