@@ -54,7 +54,7 @@ def made() -> dict[str, Callable[[], Dataset]]:
     }
 
 
-def photos(root: Path) -> Path:
+def photos(root: Path, *, each: int = 3) -> Path:
     """A CUB tree with eight kinds of birds, each of one colour."""
     image = pytest.importorskip("PIL.Image")
     random = np.random.default_rng(0)
@@ -65,7 +65,7 @@ def photos(root: Path) -> Path:
         folder = root / "CUB_200_2011" / "images" / f"{kind + 1:03d}.Bird_{kind}"
         folder.mkdir(parents=True)
         color = np.random.default_rng(kind + 20).integers(0, 255, 3)
-        for place in range(3):
+        for place in range(each):
             number += 1
             pixels = (color + random.integers(-10, 10, (30, 26, 3))).clip(0, 255)
             image.fromarray(pixels.astype(np.uint8)).save(folder / f"{place}.png")

@@ -22,10 +22,10 @@ from nearer.recipes.unified_view import _unseen_class_data as unseen_class_data
 from nearer.recipes.unified_view import _unseen_class_report as unseen_class_report
 from nearer.recipes.unified_view._unseen_class_data import load_unseen_classes
 from nearer.recipes.unified_view._unseen_class_networks import Backbone
-from nearer.recipes.unified_view._unseen_class_report import START
+from nearer.recipes.unified_view._unseen_class_report import START, summary_table
 from nearer.recipes.unified_view._unseen_class_systems import hdml
-from nearer.recipes.unified_view._unseen_classes import run_row
-from nearer.reports import Table, html_report
+from nearer.recipes.unified_view._unseen_classes import run_row, summarize
+from nearer.reports import Picture, Table, html_report
 from unseen_class_sets import SHORT, made, photos, tiny_backbone
 
 ROWS = {row.name: row for module in (unified_view, jrd) for rows in module.TABLES.values() for row in rows}
@@ -148,3 +148,30 @@ def test_a_learned_head_beats_whitening_on_cars_features(monkeypatch: pytest.Mon
     start, learned = (line["recall@1"] for line in found.record["summary"])
     assert start > 57
     assert learned > start + 0.8
+
+
+def test_the_figures_of_the_paper_come_from_the_command_without_a_run() -> None:
+    outcome = run_recipe(recipe_named("unified-view"), Request(only=("weights", "mining")))
+    assert outcome.record["rows"] == []
+    pictures = [part for section in outcome.sections for part in section.parts if isinstance(part, Picture)]
+    assert len(pictures) == 4
+    mined = pictures[1].figure.axes[0].get_title(loc="left")
+    assert "negatives are mined" in mined
+    numbers = [int(word) for word in mined.split() if word.isdigit()]
+    assert 0 < numbers[0] <= numbers[1] == 4
+    assert 0 < numbers[2] < numbers[3] == 35
+    # A data set beside a figure: both.
+    both = run_recipe(recipe_named("unified-view"), Request(quick=True, only=("weights", "coil20", "RAW")))
+    assert {row["row"] for row in both.record["rows"]} == {START, "RAW"}
+    assert both.sections[0].heading == "The weight of a pair"
+
+
+def test_depths_of_the_paper_and_rows_that_were_measured_without_them() -> None:
+    request = Request(quick=True, only=("cars196_features", "RAW"))
+    row = run_recipe(recipe_named("unified-view"), request).record["rows"][-1]
+    assert {f"recall@{k}" for k in (1, 2, 4, 8, 16, 32)} <= set(row["scores"])
+    older = {"data": "a", "row": "old", "seed": 0, "scores": {"recall@1": 50.0}}
+    newer = {"data": "a", "row": "new", "seed": 0, "scores": {"recall@1": 60.0, "recall@16": 90.0}}
+    table = summary_table(summarize([older, newer]), {})
+    assert table.columns == ["row", "R@1", "R@16", "printed R@1"]
+    assert table.rows == [["old", "50.0", "–", "–"], ["new", "60.0", "90.0", "–"]]

@@ -40,9 +40,10 @@ RECIPES: tuple[Recipe, ...] = (
     ),
     Recipe(
         "semi-supervised",
-        "few labels: MNIST, Fashion-MNIST, CIFAR-10; ours, five deep baselines, comparators",
+        "few labels: MNIST, Fashion-MNIST, CIFAR-10, Cars-196; ours, five deep baselines, comparators",
         "semi_supervised._semi_supervised",
         ("semi_supervised",),
+        takes_backbone=True,
     ),
     Recipe(
         "partial-labels",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["embedding_map", "map_to_plane"]
+__all__ = ["embedding_map", "embedding_maps", "map_to_plane"]
 
 # Above these a legend is longer than the picture, and names on the map hide what they name.
 LEGEND_CLASSES = 20
@@ -107,6 +107,30 @@ def embedding_map(
         axes[1].set_title(note, loc="right", size=9, weight="normal", color=MUTED)
         if named and names:
             _legend(figure, names, unlabeled=bool((numbers < 0).any()))
+    return figure
+
+
+def embedding_maps(places: Mapping[str, Any], labels: Any, *, seed: int = 0) -> Figure:
+    """A map of the same items for each of several embeddings, side by side and turned to resemble the first.
+
+    Args:
+        places: title of a map -> rows (n, d).
+        labels: classes of the rows, (n,).
+        seed: of everything that is drawn.
+    """
+    if not places:
+        raise ParameterError("`places` must hold one embedding or more, got none.")
+    codes, classes = encode_labels(labels, "labels", n=len(next(iter(places.values()))))
+    points: list[NDArray[np.float64]] = []
+    for rows in places.values():
+        plane = map_to_plane(rows, seed=seed)
+        points.append(_turn_towards(plane, points[0]) if points else plane)
+    with house_style():
+        figure = new_figure(4.6 * len(places), 4.6)
+        axes = figure.subplots(1, len(places), squeeze=False)[0]
+        names = [str(one) for one in classes]
+        for axis, where, title in zip(axes, points, places, strict=True):
+            _draw(axis, where, codes.numpy(), names, title)
     return figure
 
 

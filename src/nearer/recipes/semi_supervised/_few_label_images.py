@@ -44,6 +44,22 @@ class FewLabelImages:
     fingerprint: str = ""
     """Of the data set that it was made of."""
 
+    k = 10
+    """Neighbours of the graph."""
+    is_images = True
+    rate = 1e-3
+    """Of Adam."""
+
+    @property
+    def believed(self) -> float:
+        """The share of the unlabelled items, the surest first, whose believed label is used."""
+        return 0.5 if self.name == "cifar10" else 0.9
+
+    @property
+    def batch(self) -> int:
+        """Items of a batch: twelve of every class in the mean."""
+        return 120
+
     def standard(self, pixels: Tensor) -> Tensor:
         """Pixels in 0..1 as the network sees `items`: every channel with mean 0 and spread 1."""
         return (pixels - self.mean) / self.spread

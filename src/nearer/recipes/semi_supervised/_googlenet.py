@@ -106,9 +106,18 @@ def load_trunk(path: str | os.PathLike[str]) -> GoogLeNetTrunk:
 
 @torch.no_grad()
 def rmac_descriptors(
-    trunk: nn.Module, images: Any, *, sizes: Sequence[int] = SIZES, levels: int = 3, batch_size: int = 16
+    trunk: nn.Module,
+    images: Any,
+    *,
+    sizes: Sequence[int] = SIZES,
+    levels: int = 3,
+    batch_size: int = 16,
+    mean: Sequence[float] = MEAN,
+    spread: Sequence[float] = SPREAD,
 ) -> Tensor:
     """Descriptors of images (n, 3, h, w) in 0..1: R-MAC of the feature maps at several sizes, added, of length one.
+
+    Colours are brought to `mean` and `spread` first.
 
     >>> rmac_descriptors(nn.Conv2d(3, 4, 8, stride=8), torch.rand(2, 3, 20, 20), sizes=(32, 24)).shape
     torch.Size([2, 4])
@@ -117,12 +126,18 @@ def rmac_descriptors(
     if pixels.ndim != 4 or pixels.shape[1] != 3:
         raise ShapeError(f"`images` must have shape (n, 3, h, w), got {tuple(pixels.shape)}.")
     check_int(batch_size, "batch_size")
-    mean, spread = (torch.tensor(one).reshape(1, 3, 1, 1) for one in (MEAN, SPREAD))
+    middle, scale = (torch.tensor(one).reshape(1, 3, 1, 1) for one in (mean, spread))
     found = []
-    for batch in torch.split((pixels - mean) / spread, batch_size):
+    for batch in torch.split((pixels - middle) / scale, batch_size):
         parts = []
         for size in sizes:
             scaled = interpolate(batch, size=(check_int(size, "sizes"),) * 2, mode="bilinear", antialias=True)
-            parts.append(rmac(trunk(scaled), levels=levels))
+            maps = trunk(scaled)
+            if maps.ndim != 4:
+                raise ShapeError(
+                    f"`trunk` must return feature maps (n, c, h, w), got {tuple(maps.shape)}. Take the network "
+                    f"without its pooling."
+                )
+            parts.append(rmac(maps, levels=levels))
         found.append(normalize(torch.stack(parts).sum(dim=0)))
     return torch.cat(found) if found else pixels.new_zeros((0, 1))

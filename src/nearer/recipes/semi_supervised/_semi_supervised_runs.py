@@ -32,7 +32,7 @@ from nearer.training._neighborhood_angular import BelievedAngular, NeighborhoodA
 __all__ = ["BASELINES", "UNSUPERVISED", "Length", "Run", "run_method", "start_from_labels"]
 
 SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "nmi")
-RATE, DECAY = 1e-3, 1e-4
+START_RATE, DECAY = 1e-3, 1e-4
 PER_CLASS = 12
 
 
@@ -93,12 +93,12 @@ def start_from_labels(data: FewLabelImages, seed: int, length: Length, *, alpha:
     begin = time.perf_counter()
     torch.manual_seed(seed)
     encoder = data.encoder(seed)
-    learner = BelievedAngular(data.width, data.width // 2, alpha=alpha, believed=1.0)
+    learner = BelievedAngular(data.width, data.width // 2, k=data.k, alpha=alpha, believed=1.0)
     labeled = int((data.labels != -1).sum())
-    steps_per_epoch = max(1, labeled // (10 * PER_CLASS))
+    steps_per_epoch = max(1, labeled // data.batch)
     epochs = max(1, length.start_steps // steps_per_epoch)
-    plan = Plan(1, epochs, unlabeled=0, batch_size=10 * PER_CLASS, seed=seed)
-    adam = torch.optim.Adam(encoder.parameters(), lr=RATE, weight_decay=DECAY)
+    plan = Plan(1, epochs, unlabeled=0, batch_size=data.batch, seed=seed)
+    adam = torch.optim.Adam(encoder.parameters(), lr=data.rate, weight_decay=DECAY)
     history = alternate(encoder, learner, adam, data.items, data.labels, plan=plan, transform=data.moved)
     scores = _scored(encoder, learner.module, data, seed)
     return Run(encoder, learner.module, scores, history.epochs, time.perf_counter() - begin)
@@ -118,9 +118,9 @@ def run_method(
     if method in UNSUPERVISED:
         encoder, metric, history = _without_labels(method, data, seed, length)
     elif method in ("Triplet", "Angular"):
-        encoder, metric, history = _with_labels_only(method, data, seed, length)
+        encoder, metric, history = _with_labels_only(method, data, seed, length, alpha)
     elif method == "literal":
-        encoder, metric, history = _literal(data, seed, length)
+        encoder, metric, history = _literal(data, seed, length, alpha)
     else:
         encoder, metric, history = _in_turn(method, data, seed, length, start, alpha)
     scores = _scored(encoder, metric, data, seed)
@@ -143,15 +143,15 @@ def _in_turn(
     """Ours and the five deep baselines, from the same start."""
     encoder = copy.deepcopy(start.encoder)
     d = data.width
-    batch = 10 * PER_CLASS
+    batch = data.batch
     if method in ("ours", "ours, not orthogonal"):
-        believed = 0.5 if data.name == "cifar10" else 0.9
-        learner: Any = BelievedAngular(d, d // 2, alpha=alpha, believed=believed, orthogonal=method == "ours")
+        settings: dict[str, Any] = {"k": data.k, "alpha": alpha, "believed": data.believed}
+        learner: Any = BelievedAngular(d, d // 2, **settings, orthogonal=method == "ours")
         learner.module.load_state_dict(start.metric.state_dict())  # type: ignore[union-attr]
     else:
         learner = BASELINES[method](d)
     plan = Plan(length.partitions, length.epochs, unlabeled=length.unlabeled, batch_size=batch, seed=seed)
-    adam = torch.optim.Adam(encoder.parameters(), lr=RATE, weight_decay=DECAY)
+    adam = torch.optim.Adam(encoder.parameters(), lr=data.rate, weight_decay=DECAY)
     items = int((data.labels != -1).sum()) + min(length.unlabeled, int((data.labels == -1).sum()))
     steps = max(1, plan.total * -(-items // batch))
     history = alternate(
@@ -168,13 +168,14 @@ def _in_turn(
     return encoder, learner.module, history
 
 
-def _literal(data: FewLabelImages, seed: int, length: Length) -> tuple[nn.Module, Any, History]:
+def _literal(data: FewLabelImages, seed: int, length: Length, alpha: float) -> tuple[nn.Module, Any, History]:
     """The method as printed, for as many triplets as the others see images."""
     d = data.width
     encoder = data.encoder(seed, batch_norm=False)
     if data.name == "cifar10":
         _softmax_start(encoder, data, length)
-    learner = NeighborhoodAngular(d, d // 2, literal=True, generator=torch.Generator().manual_seed(seed))
+    draws = torch.Generator().manual_seed(seed)
+    learner = NeighborhoodAngular(d, d // 2, k=data.k, alpha=alpha, literal=True, generator=draws)
     # An epoch of the paper is five triplets for every image; it is cut to a fifth by fewer images.
     plan = Plan(length.partitions, 1, unlabeled=length.unlabeled // 5, batch_size=100, seed=seed)
     sgd = torch.optim.SGD(encoder.parameters(), lr=1e-4, momentum=0.9, weight_decay=5e-4)
@@ -193,7 +194,7 @@ def _literal(data: FewLabelImages, seed: int, length: Length) -> tuple[nn.Module
 def _softmax_start(encoder: nn.Module, data: FewLabelImages, length: Length) -> None:
     """A softmax head on the labelled images, as the paper starts its CIFAR-10 network."""
     head = nn.Linear(data.width, 10)
-    adam = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=RATE)
+    adam = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=START_RATE)
     rows = (data.labels != -1).nonzero()[:, 0]
     encoder.train()
     for _ in range(length.start_steps):
@@ -206,16 +207,21 @@ def _softmax_start(encoder: nn.Module, data: FewLabelImages, length: Length) -> 
 
 
 def _with_labels_only(
-    method: str, data: FewLabelImages, seed: int, length: Length
+    method: str, data: FewLabelImages, seed: int, length: Length, alpha: float
 ) -> tuple[nn.Module, None, History]:
     encoder = data.encoder(seed)
-    loss: nn.Module = SemiHardTripletLoss(margin=0.2) if method == "Triplet" else AngularLoss(angle=40.0)
-    adam = torch.optim.Adam(encoder.parameters(), lr=RATE, weight_decay=DECAY)
+    loss: nn.Module = SemiHardTripletLoss(margin=0.2) if method == "Triplet" else AngularLoss(angle=alpha)
+    adam = torch.optim.Adam(encoder.parameters(), lr=data.rate, weight_decay=DECAY)
     rows = (data.labels != -1).nonzero()[:, 0]
     batches = TensorBatches(data.items[rows], data.labels[rows], transform=data.moved)
     step = EncoderStep(encoder, loss, adam, batches)
     each = min(50, length.free_steps)
-    sampler = ClassSampler(data.labels[rows], n_classes=10, per_class=PER_CLASS, batches=each, seed=seed)
+    classes, counts = torch.unique(data.labels[rows], return_counts=True)
+    per_class = min(PER_CLASS, int(counts.max()))
+    classes_of_batch = min(len(classes), data.batch // per_class)
+    sampler = ClassSampler(
+        data.labels[rows], n_classes=classes_of_batch, per_class=per_class, batches=each, seed=seed
+    )
     epochs = max(1, length.free_steps // each)
     return encoder, None, train(step, sampler, epochs=epochs, validate=_validation(data, encoder, None))
 
@@ -224,7 +230,7 @@ def _without_labels(method: str, data: FewLabelImages, seed: int, length: Length
     encoder = data.encoder(seed)
     d, n = data.width, min(length.unlabeled, len(data.items))
     images, pixels = data.items[:n], data.pixels[:n]
-    adam = torch.optim.Adam(encoder.parameters(), lr=RATE, weight_decay=DECAY)
+    adam = torch.optim.Adam(encoder.parameters(), lr=data.rate, weight_decay=DECAY)
     metric: Any = None
     if method == "Exemplar":
         step: Any = ExemplarStep(encoder, adam, pixels, d, views=data.exemplars)
@@ -237,7 +243,7 @@ def _without_labels(method: str, data: FewLabelImages, seed: int, length: Length
     else:
         loss = SyntheticLoss(d, d // 2)
         step = SyntheticStep(encoder, adam, images, loss)
-    batches = UniformSampler(n, batch_size=min(n, 10 * PER_CLASS), drop_last=True, seed=seed)
+    batches = UniformSampler(n, batch_size=min(n, data.batch), drop_last=True, seed=seed)
     history = train(_First(step, length.free_steps), batches, epochs=-(-length.free_steps // len(batches)))
     if method == "Synthetic":
         metric = OrthogonalMap.from_factor(torch.linalg.qr(step.head.factor.detach()).Q)

@@ -7,7 +7,10 @@ RAW with two other miners. Beside it the losses and systems that the paper compa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
+
+import torch
 
 from nearer.losses import (
     AngularLoss,
@@ -32,8 +35,10 @@ from nearer.recipes._recipe import Measured, Outcome, Request
 from nearer.recipes.unified_view._unseen_class_report import KEY, measure_tables, present_tables, result_file
 from nearer.recipes.unified_view._unseen_class_systems import abier, bier, hdc, htl, smart_mining
 from nearer.recipes.unified_view._unseen_classes import Row
+from nearer.reports import Picture, Section, weight_curves, weight_matrix
+from nearer.reports._weights import valid_pairs
 
-__all__ = ["KEY", "TABLES", "measure", "present", "result_file"]
+__all__ = ["FIGURES", "KEY", "TABLES", "measure", "present", "result_file"]
 
 
 def printed(
@@ -102,14 +107,60 @@ TITLES = {
 }
 
 
+# Figures of the paper, beside the tables: they need no run.
+FIGURES = ("weights", "mining")
+
+
 def measure(request: Request) -> Iterator[Measured]:
-    """Run the tables; `only` may name data sets ("omniglot"), tables ("ablation") and rows ("RAW+VTHM").
+    """Run the tables; `only` may name data sets ("omniglot"), tables ("ablation"), rows ("RAW+VTHM") and figures.
 
     The photos of "cub200", "cars196", "sop" and "inshop" are read from your data folder and need a `backbone`.
     """
-    return measure_tables(TABLES, request)
+    rest = _without_figures(request)
+    return iter(()) if rest is None else measure_tables(TABLES, rest)
 
 
 def present(rows: Sequence[dict[str, Any]], request: Request) -> Outcome:
-    """The tables of the rows that were asked for."""
-    return present_tables("Pair weighting on unseen classes", TABLES, TITLES, rows, request)
+    """The tables of the rows that were asked for, after the two figures of the paper."""
+    rest = _without_figures(request)
+    asked = [name for name in FIGURES if name in request.only] or ([] if request.only else list(FIGURES))
+    sections = [FIGURE_SECTIONS[name]() for name in asked]
+    title = "Pair weighting on unseen classes"
+    if rest is None:
+        return Outcome(title, sections, {"summary": []})
+    found = present_tables(title, TABLES, TITLES, rows, rest)
+    return Outcome(title, [*sections, *found.sections], found.record)
+
+
+def _without_figures(request: Request) -> Request | None:
+    """The request as the tables understand it; None when it is for figures alone."""
+    only = [name for name in request.only if name not in FIGURES]
+    return None if request.only and not only else replace(request, only=only)
+
+
+def _weights() -> Section:
+    text = "Figure 1 of the paper: what each loss gives a pair, beside fixed other pairs of its anchor; and RAW."
+    return Section("The weight of a pair", [text, Picture(weight_curves(), "Weight against similarity, by loss.")])
+
+
+def _mining() -> Section:
+    """Figure 2: one anchor, who is valid, who is hard, and the weights of a batch with and without mining."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(8).repeat_interleave(5)
+    centers = torch.randn(8, 16, generator=generator)
+    batch = centers[labels] + 0.9 * torch.randn(40, 16, generator=generator)
+    drawn = [
+        Picture(valid_pairs(batch, labels), "The pairs of one anchor by similarity: kept and left out."),
+        Picture(weight_matrix(RAWLoss(), batch, labels, title="RAW"), "All pairs of a batch have a weight."),
+        Picture(
+            weight_matrix(RAWLoss(miner=VTHM()), batch, labels, title="RAW+VTHM"), "Only mined pairs have one."
+        ),
+    ]
+    text = (
+        "Figure 2 of the paper: an anchor has valid triplets where a negative is nearer than a positive, less the "
+        "margin. A positive is kept if some negative is nearer, a negative if some positive is farther."
+    )
+    return Section("Which pairs are mined", [text, *drawn])
+
+
+FIGURE_SECTIONS = {"weights": _weights, "mining": _mining}

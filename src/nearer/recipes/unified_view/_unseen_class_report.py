@@ -194,7 +194,9 @@ def summary_table(
     rows: Sequence[Row] = (),
 ) -> Table:
     """Scores with their errors, one line per row, and the printed Recall@1; last the rows that cannot be run."""
-    names = [key for key in lines[0] if f"{key} error" in lines[0]]
+    # The widest line decides: older rows may lack a score.
+    names = [key for key in max(lines, key=len) if any(f"{key} error" in line for line in lines)]
+    names = [key for key in names if not key.endswith(" error") and key not in ("data", "row", "seeds")]
     papers = {
         "cub200": "CUB",
         "cars196": "Cars",
@@ -205,6 +207,8 @@ def summary_table(
     }
 
     def cell(line: Mapping[str, Any], key: str) -> str:
+        if key not in line:
+            return "–"
         digits = 2 if key == "discrepancy" else 1
         spread = f" ± {line[f'{key} error']:.{digits}f}" if line["seeds"] > 1 else ""
         return f"{line[key]:.{digits}f}{spread}"

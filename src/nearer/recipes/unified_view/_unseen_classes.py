@@ -45,6 +45,7 @@ __all__ = [
 DEPTHS = {
     "cub200": (1, 2, 4, 8, 16, 32),
     "cars196": (1, 2, 4, 8, 16, 32),
+    "cars196_features": (1, 2, 4, 8, 16, 32),
     "sop": (1, 10, 100, 1000),
     "inshop": (1, 10, 20, 30, 40, 50),
 }
@@ -280,7 +281,8 @@ def summarize(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for (data, name), members in groups.items():
         line: dict[str, Any] = {"data": data, "row": name, "seeds": len(members)}
-        for key in members[0]["scores"]:
+        # A score that some of the rows were measured without has no mean.
+        for key in [one for one in members[0]["scores"] if all(one in member["scores"] for member in members)]:
             values = [float(member["scores"][key]) for member in members]
             line[key] = statistics.fmean(values)
             line[f"{key} error"] = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
