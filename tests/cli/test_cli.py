@@ -27,6 +27,8 @@ COMMANDS = [
     "index",
     "search",
     "export",
+    "audit",
+    "explore",
     "reproduce",
     "methods",
     "doctor",

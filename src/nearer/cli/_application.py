@@ -376,6 +376,7 @@ def explore(
     project: Annotated[Path | None, typer.Option(help="The folder that keeps what you say. [DATA.explore]")] = None,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="The port of the page. [any]")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    as_json: Json = False,
 ) -> None:
     """Open a map of the data in a page of this machine: look, correct by hand, refit, see whether it helped.
 
@@ -388,7 +389,7 @@ def explore(
       nearer explore photos/ --model photo-model
       nearer explore data.csv -l class --keep city --no-browser
     """
-    with failures_reported(False):
+    with failures_reported(as_json):
         from nearer.cli._explore import run_explore
 
         run_explore(
@@ -402,6 +403,7 @@ def explore(
             project=project,
             port=port,
             browser=browser,
+            as_json=as_json,
         )
 
 

@@ -110,11 +110,21 @@ def _bound(port: int, last: int) -> socket.socket:
     raise ParameterError(f"`port` must be free, and {port} is not. Leave it out to take any.")
 
 
-def serve(session: Session, *, port: int = 0, browser: bool = True, say: Callable[[str], Any] = print) -> None:
-    """Serve a session until Ctrl-C."""
+def serve(
+    session: Session,
+    *,
+    port: int = 0,
+    browser: bool = True,
+    say: Callable[[str], Any] = print,
+    plain: bool = False,
+) -> None:
+    """Serve a session until Ctrl-C; `say` gets what people are told, or with `plain` the address alone."""
     served = Served(session, port=port)
-    say(f"{session.items.n:,} items: {served.url}")
-    say(f"What you say is kept in {session.project.path}. Ctrl-C stops.")
+    if plain:
+        say(served.url)
+    else:
+        say(f"{session.items.n:,} items: {served.url}")
+        say(f"What you say is kept in {session.project.path}. Ctrl-C stops.")
     if browser:
         threading.Timer(0.5, webbrowser.open, [served.url]).start()
     served.run()
