@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -26,17 +26,31 @@ needs_server = pytest.mark.skipif(
 @needs_server
 def test_it_serves_until_it_is_stopped(tmp_path: Path) -> None:
     load_wine(as_frame=True).frame.to_csv(tmp_path / "wine.csv", index=False)
-    command = [sys.executable, "-u", "-m", "nearer", "explore", "wine.csv", "-l", "target", "--no-browser"]
+    command = [
+        sys.executable,
+        "-u",
+        "-m",
+        "nearer",
+        "explore",
+        "wine.csv",
+        "-l",
+        "target",
+        "--no-browser",
+        "--json",
+    ]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
     ) as run:
         assert run.stdout is not None
-        line = run.stdout.readline()
-        url = re.search(r"178 items: (http://127\.0\.0\.1:\d+/[\w-]+/)", line)
-        assert url, line
+        text = ""
+        while "}" not in text:
+            text += run.stdout.readline()
+        about = json.loads(text)
+        assert about["items"] == 178
+        assert about["project"] == "wine.explore"
         try:
             # The answer comes when the server runs, and then it listens to signals.
-            with urlopen(url[1], timeout=60) as answer:
+            with urlopen(about["url"], timeout=60) as answer:
                 assert b"page.js" in answer.read()
             run.send_signal(signal.SIGTERM)
             run.communicate(timeout=60)

@@ -83,6 +83,10 @@ def run_explore(
         items = items_of(given, machine, root=data if data.is_dir() else None)
         place = Path(f"{data.stem or data.name}.explore") if project is None else project
         session = Session(items, project=place)
+    if as_json:
+        told = {"items": session.items.n, "notes": list(session.items.notes), "project": str(session.project.path)}
+        serve(session, port=port, browser=browser, say=lambda url: print_json({**told, "url": url}), plain=True)
+        return
     for note in session.items.notes:
-        typer.echo(note, err=as_json)
-    serve(session, port=port, browser=browser, say=typer.echo, tell=print_json if as_json else None)
+        typer.echo(note)
+    serve(session, port=port, browser=browser, say=typer.echo)

@@ -116,12 +116,12 @@ def serve(
     port: int = 0,
     browser: bool = True,
     say: Callable[[str], Any] = print,
-    tell: Callable[[dict[str, Any]], Any] | None = None,
+    plain: bool = False,
 ) -> None:
-    """Serve a session until Ctrl-C; `tell` gets where it is as data, instead of `say` as sentences."""
+    """Serve a session until Ctrl-C; `say` gets what people are told, or with `plain` the address alone."""
     served = Served(session, port=port)
-    if tell is not None:
-        tell({"items": session.items.n, "url": served.url, "project": str(session.project.path)})
+    if plain:
+        say(served.url)
     else:
         say(f"{session.items.n:,} items: {served.url}")
         say(f"What you say is kept in {session.project.path}. Ctrl-C stops.")
