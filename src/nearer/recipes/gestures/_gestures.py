@@ -6,8 +6,8 @@ of the raw features): for each class in turn it looks at 30 random items of it, 
 the class, and one in twenty of what it takes is wrong. "30 lassos, all inside": everything inside the circle
 gets the name, so that about a third of the names are wrong. Beside them: 300 items drawn at random, each with
 its right label. All are refitted by the explorer's own `Session.refit`. The size of the lassos and the rule of the
-oracle were set on seeds 0 and 1, and the refit was changed (few labels spread to neighbors, stronger maps) after its
-scores on seed 0 were seen: only seed 2 played no part.
+oracle were set on seeds 0 and 1, and the refit was changed (few labels spread to neighbors, stronger maps) after
+its scores on seed 0 were seen: only seed 2 played no part.
 """
 
 from __future__ import annotations
