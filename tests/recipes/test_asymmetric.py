@@ -12,6 +12,7 @@ from nearer.exceptions import ParameterError
 from nearer.recipes._catalog import recipe_named
 from nearer.recipes._recipe import Request
 from nearer.recipes._runner import run_recipe
+from nearer.recipes.asymmetric import _asymmetric as asymmetric
 from nearer.recipes.asymmetric._asymmetric import PROBLEMS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,3 +57,19 @@ def test_an_unknown_problem_is_named() -> None:
         ParameterError, match=r"`only` must be one of 'views', 'one view', 'halves', .*, got 'thirds'"
     ):
         run_recipe(recipe_named("asymmetric"), Request(only=["thirds"]))
+
+
+def test_networks_for_two_sides_and_exact_beside_greedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asymmetric, "EPOCHS", 3)
+    # Chance is 90 %; one map for both sides has 81 %.
+    assert asymmetric._measure_view("turned negative", 0, "TwoEncoders") < 0.5
+    names = ("GerrymanderingMetric", "GerrymanderingMetric, greedy")
+    values = {names[0]: (0.25, 0.5), names[1]: (0.25, 0.75, 0.125)}
+    rows = [
+        {"table": "one view", "problem": "wine", "method": method, "seed": seed, "error": error}
+        for method, errors in values.items()
+        for seed, error in enumerate(errors)
+    ]
+    table = asymmetric.present(rows, Request()).sections[-1].parts[1]
+    # The third greedy split has no exact one beside it.
+    assert table.rows == [["wine", "37.5 ± 12.5 % (2)", "50.0 ± 25.0 % (2)", "1 of 2"]]  # type: ignore[union-attr]

@@ -19,12 +19,20 @@ from nearer.datasets._mnist import MNIST
 from nearer.exceptions import NearerError
 from nearer.losses import AMSoftmaxLoss, ContrastiveLoss, SoftTripleLoss
 from nearer.recipes.unified_view import _unseen_class_data as unseen_class_data
-from nearer.recipes.unified_view._unseen_class_data import PROTOCOLS, UnseenClasses, hold_out, load_unseen_classes
-from nearer.recipes.unified_view._unseen_class_networks import Backbone, FrozenWhitening, load_weights
+from nearer.recipes.unified_view._unseen_class_data import (
+    PROTOCOLS,
+    UnseenClasses,
+    hold_out,
+    joint_protocol,
+    load_unseen_classes,
+    pair_weighting_protocol,
+)
+from nearer.recipes.unified_view._unseen_class_networks import Backbone, FrozenWhitening, Network, load_weights
 from nearer.recipes.unified_view._unseen_class_rates import RATES
 from nearer.recipes.unified_view._unseen_class_report import recall_chart, summary_table
 from nearer.recipes.unified_view._unseen_classes import (
     Row,
+    _schedule,
     make_sampler,
     run_row,
     summarize,
@@ -278,3 +286,23 @@ def test_a_published_imagenet_backbone_learns_on_made_photos(
     run = run_row(Row("contrastive", lambda _: ContrastiveLoss()), data, 0)
     # Birds of one colour each are told apart by a network that has seen a million photos.
     assert run.scores["recall@1"] > 50
+
+
+def test_published_protocols_of_photos() -> None:
+    for name, items in {"cub200": (16, 5), "cars196": (16, 5), "sop": (20, 4), "inshop": (20, 4)}.items():
+        plan = pair_weighting_protocol(name)
+        assert (plan.classes, plan.per_class, plan.schedule) == (*items, "fixed")
+    assert (joint_protocol("sop").epochs, joint_protocol("sop").falls_every) == (80, 40)
+    # One pass is 100 items to a step, and the rate falls to a tenth where it should.
+    factor = _schedule(dataclasses.replace(joint_protocol("cub200"), steps=10))
+    assert factor is not None
+    assert [round(factor(step), 6) for step in (0, 199, 200, 399, 400)] == [1, 1, 0.1, 0.1, 0.01]
+    assert _schedule(pair_weighting_protocol("sop")) is None
+
+
+def test_frozen_normalization_keeps_what_was_loaded() -> None:
+    network = Network(nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)), 4, 2, frozen_norms=True).train()
+    before = network.trunk[1].running_mean.clone()  # type: ignore[index]
+    network(torch.rand(2, 3, 4, 4))
+    assert torch.equal(network.trunk[1].running_mean, before)  # type: ignore[index]
+    assert network.head.training

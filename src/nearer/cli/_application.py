@@ -698,6 +698,13 @@ def reproduce(
         str | None, typer.Option(help="package.module:function that makes a network for photos.")
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="A local file with its weights.")] = None,
+    protocol: Annotated[
+        str, typer.Option(help="ours, or paper: rates, batches, crop and colours as published, for photos.")
+    ] = "ours",
+    size: Annotated[int | None, typer.Option(help="The size of photos for the network. [224]")] = None,
+    colors: Annotated[str | None, typer.Option(help="rgb, or bgr for weights that want blue first.")] = None,
+    mean: Annotated[str | None, typer.Option(help="Three numbers in 0..1 that are taken off the colours.")] = None,
+    spread: Annotated[str | None, typer.Option(help="Three numbers that the colours are divided by.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The folder to write. [reproduce-NAME]")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -711,7 +718,7 @@ def reproduce(
       nearer reproduce relation-alignment --only emotions --seeds 1
       nearer reproduce unified-view --only omniglot --record --missing
       nearer reproduce unified-view --only omniglot --only RAW+VTHM --tune
-      nearer reproduce jrd --only cub200 --backbone mynets:bn_inception --weights bn_inception.pth
+      nearer reproduce jrd --only cub200 --protocol paper --backbone mynets:bn_inception --weights bn_inception.pth
     """
     with failures_reported(as_json):
         from nearer.cli._reproduce import run_reproduce
@@ -726,6 +733,11 @@ def reproduce(
             tune=tune,
             backbone=backbone,
             weights=weights,
+            protocol=protocol,
+            size=size,
+            colors=colors,
+            mean=mean,
+            spread=spread,
             out=out,
             quiet=quiet,
             as_json=as_json,

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from nearer import __version__
-from nearer._checks import check_int
+from nearer._checks import check_choice, check_int
 from nearer._storage import write_file
 from nearer.cli._output import print_json
 from nearer.exceptions import ParameterError
@@ -38,6 +38,11 @@ def run_reproduce(
     tune: bool,
     backbone: str | None,
     weights: Path | None,
+    protocol: str,
+    size: int | None,
+    colors: str | None,
+    mean: str | None,
+    spread: str | None,
     out: Path | None,
     quiet: bool,
     as_json: bool,
@@ -58,11 +63,17 @@ def run_reproduce(
         )
     if weights is not None and backbone is None:
         raise ParameterError("`--weights` must come with `--backbone`, the function that makes the network.")
+    check_choice(protocol, "--protocol", ["ours", "paper"])
+    given = {"--size": size, "--colors": colors, "--mean": mean, "--spread": spread}
+    for option, value in given.items():
+        if value is not None and backbone is None:
+            raise ParameterError(f"`{option}` must come with `--backbone`, the function that makes the network.")
     network = None
     if backbone is not None:
         from nearer.recipes.unified_view._unseen_class_networks import Backbone
 
-        network = Backbone.named(backbone, weights=weights)
+        settings = _inputs(protocol, recipe.crop, size, colors, mean, spread)
+        network = Backbone.named(backbone, weights=weights, **settings)
     console = Console(stderr=True, quiet=quiet)
     columns = [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as bar:
@@ -72,6 +83,7 @@ def run_reproduce(
             seeds=seeds,
             only=tuple(only),
             tune=tune,
+            protocol=protocol,
             backbone=network,
             progress=lambda text, done: bar.update(task, description=text, completed=done),
         )
@@ -86,6 +98,42 @@ def run_reproduce(
     for section in outcome.sections:
         _show_section(section)
     typer.echo(f"Numbers: {RESULTS if record else place / 'result.json'}. Page: {page}")
+
+
+def _inputs(
+    protocol: str, crop: int | None, size: int | None, colors: str | None, mean: str | None, spread: str | None
+) -> dict[str, Any]:
+    """What a backbone is given: published (blue first, 0..255 less the means) or as for ImageNet, then options."""
+    settings: dict[str, Any] = {}
+    if protocol == "paper" and crop is not None:
+        settings = {
+            "size": crop,
+            "reversed_colors": True,
+            "mean": (104 / 255, 117 / 255, 128 / 255),
+            "spread": (1 / 255,) * 3,
+        }
+    if size is not None:
+        settings["size"] = check_int(size, "--size")
+    if colors is not None:
+        check_choice(colors, "--colors", ["rgb", "bgr"])
+        settings["reversed_colors"] = colors == "bgr"
+    for option, text in (("mean", mean), ("spread", spread)):
+        if text is not None:
+            settings[option] = _three(text, f"--{option}")
+    return settings
+
+
+def _three(text: str, option: str) -> tuple[float, float, float]:
+    try:
+        numbers = [float(one) for one in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 3:
+        raise ParameterError(
+            f"`{option}` must be three numbers for colours in 0..1, in the order the network sees them, such as "
+            f"0.485,0.456,0.406, got {text!r}."
+        )
+    return numbers[0], numbers[1], numbers[2]
 
 
 def _show_section(section: Any) -> None:

@@ -23,6 +23,8 @@ class Recipe:
     """Names of its result files, or how they begin where there is one for each data set (`unseen_*`)."""
     takes_backbone: bool = False
     """Whether it can run on photos with a network of the user's."""
+    crop: int | None = None
+    """The size of the photos in its paper, for recipes that have the published protocol."""
     tunes: bool = False
     """Whether it has settings to choose on validation data."""
 
@@ -111,6 +113,7 @@ RECIPES: tuple[Recipe, ...] = (
         "unified_view._unified_view",
         ("unseen_*",),
         takes_backbone=True,
+        crop=227,
         tunes=True,
     ),
     Recipe(
@@ -119,6 +122,7 @@ RECIPES: tuple[Recipe, ...] = (
         "joint_representations._jrd",
         ("unseen_*",),
         takes_backbone=True,
+        crop=224,
         tunes=True,
     ),
 )

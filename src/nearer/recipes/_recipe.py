@@ -35,6 +35,8 @@ class Request:
     """Keys of the rows that are not to be measured again."""
     tune: bool = False
     """Choose settings on training and validation data instead of scoring; for recipes that have some to choose."""
+    protocol: str = "ours"
+    """"paper" for the published protocol of sets of photos; "ours" otherwise."""
     backbone: Any = None
     """A `Backbone` for recipes on photos."""
     progress: Callable[[str, float], None] = field(default=_silent)

@@ -30,6 +30,9 @@ def run_recipe(recipe: Recipe, request: Request, *, folder: Path | None = None, 
         raise ParameterError(
             f"`--tune` must come with one of {others}; {recipe.name} chooses on its training rows."
         )
+    if request.protocol == "paper" and recipe.crop is None:
+        others = ", ".join(one.name for one in RECIPES if one.crop is not None)
+        raise ParameterError(f"`--protocol paper` must come with one of {others}, got {recipe.name}.")
     if missing and folder is None:
         raise ParameterError("`--missing` must come with `--record`, which says where the rows are kept.")
     if request.quick and folder is not None:

@@ -32,6 +32,7 @@ from nearer.losses.layers._jrs import class_layer
 from nearer.mining import VTHM
 from nearer.recipes._recipe import Measured, Outcome, Request
 from nearer.recipes.unified_view._unified_view import printed
+from nearer.recipes.unified_view._unseen_class_data import joint_protocol
 from nearer.recipes.unified_view._unseen_class_report import KEY, measure_tables, present_tables, result_file
 from nearer.recipes.unified_view._unseen_class_systems import damlrrm, deml, ecaml, hdml
 from nearer.recipes.unified_view._unseen_classes import Row, Setting
@@ -233,7 +234,7 @@ def measure(request: Request) -> Iterator[Measured]:
 
     The photos of "cub200", "cars196", "sop" and "inshop" are read from your data folder and need a `backbone`.
     """
-    return measure_tables(TABLES, request)
+    return measure_tables(TABLES, request, paper=joint_protocol)
 
 
 def present(rows: Sequence[dict[str, Any]], request: Request) -> Outcome:

@@ -270,7 +270,7 @@ def _chosen(request: Request) -> list[LabeledSet]:
     result = []
     for name in wanted:
         if name in by_table:
-            result += [data for data in SETS.values() if data.kind == by_table[name]]
+            result += [data for data in SETS.values() if data.kind == by_table[name] and not data.absent]
         elif name in SETS:
             result.append(SETS[name])
         else:

@@ -22,6 +22,7 @@ from nearer.datasets._multilabel import load_corel5k, load_emotions, load_flags,
 from nearer.datasets._news20 import load_news20
 from nearer.datasets._shapes import load_binary_alphadigits, load_caltech101_silhouettes, load_mpeg7_shapes
 from nearer.datasets._uci import load_isolet
+from nearer.datasets._unpublished import load_corel800, load_tdt2
 from nearer.datasets._usps import load_uspst
 
 __all__ = ["FOLDS", "SETS", "LabeledSet", "Part"]
@@ -56,6 +57,7 @@ class LabeledSet:
     fixed: tuple[Features, int] | None = None  # raw features and the k that the tables of others quote
     printed: dict[str, dict[str, float]] = field(default_factory=dict)
     differs: str = ""
+    absent: bool = False  # files that cannot be had: only by name, never as part of a table
 
     def plain(self) -> tuple[LabeledSet, int]:
         """The same set with the features, and the k, of the quoted raw row."""
@@ -164,6 +166,15 @@ SETS: dict[str, LabeledSet] = {
             differs=f"{_CONTIGUOUS} 8,671 silhouettes of 28x28 here, 8,641 of 16x16 there.",
         ),
         LabeledSet(
+            "tdt2-20",
+            "classes",
+            load_tdt2,
+            "text",
+            printed=_printed({"accuracy": 0.9860}),
+            differs=f"{_CONTIGUOUS} Which 20 of 30 topics the paper took is not known.",
+            absent=True,
+        ),
+        LabeledSet(
             "isolet",
             "classes",
             load_isolet,
@@ -207,6 +218,17 @@ SETS: dict[str, LabeledSet] = {
             fixed=("standardized", 10),
             printed=_printed({"average precision": 0.3582}),
             differs="The paper has 800 images (corel800), which are not available; this is their parent set.",
+        ),
+        LabeledSet(
+            "corel800",
+            "sets",
+            load_corel800,
+            "pca",
+            "published",
+            fixed=("standardized", 10),
+            printed=_printed({"average precision": 0.3582}),
+            differs="Your own file of the 800 images.",
+            absent=True,
         ),
         LabeledSet(
             "natural-scene",

@@ -32,6 +32,7 @@ from nearer.losses import (
 )
 from nearer.mining import VTHM, DistanceWeighted, SemiHard
 from nearer.recipes._recipe import Measured, Outcome, Request
+from nearer.recipes.unified_view._unseen_class_data import pair_weighting_protocol
 from nearer.recipes.unified_view._unseen_class_report import KEY, measure_tables, present_tables, result_file
 from nearer.recipes.unified_view._unseen_class_systems import abier, bier, hdc, htl, smart_mining
 from nearer.recipes.unified_view._unseen_classes import Row
@@ -117,7 +118,7 @@ def measure(request: Request) -> Iterator[Measured]:
     The photos of "cub200", "cars196", "sop" and "inshop" are read from your data folder and need a `backbone`.
     """
     rest = _without_figures(request)
-    return iter(()) if rest is None else measure_tables(TABLES, rest)
+    return iter(()) if rest is None else measure_tables(TABLES, rest, paper=pair_weighting_protocol)
 
 
 def present(rows: Sequence[dict[str, Any]], request: Request) -> Outcome:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -50,7 +50,7 @@ class Protocol:
 
     epochs: int
     steps: int
-    """Steps of an epoch; the model of the best epoch on validation classes is kept."""
+    """Steps of an epoch, 0 for one pass; the model of the best epoch on validation classes is kept."""
     rate: float
     proxy_rate: float
     classes: int
@@ -63,6 +63,13 @@ class Protocol:
     """Learn once more from all seen classes, for as many epochs as were best."""
     proxies_from_means: bool = False
     """Class vectors start as the mean embeddings of their classes; for a start that is better than random."""
+    schedule: Literal["cosine", "fixed", "steps"] = "cosine"
+    falls_every: int = 0
+    """Epochs after which "steps" divides the rate by ten."""
+    eps: float = 1e-8
+    decay: float = 0.0
+    frozen_norms: bool = False
+    """Batch normalisation keeps the mean and spread of the weights that were loaded."""
 
 
 PROTOCOLS: dict[str, Protocol] = {
@@ -74,6 +81,43 @@ PROTOCOLS: dict[str, Protocol] = {
 }
 FOLDER_PROTOCOL = Protocol(30, 100, 1e-5, 1e-2, 16, 5, 512, held_out=0.1)
 DATASETS = tuple(PROTOCOLS)
+
+
+def our_protocol(name: str) -> Protocol:
+    """Ours for one data set; all photos have the same."""
+    return PROTOCOLS.get(name, FOLDER_PROTOCOL)
+
+
+def pair_weighting_protocol(name: str) -> Protocol:
+    """Photos as in the pair-weighting paper: Adam at 1e-5 throughout, 5 items of a class, 4 for products.
+
+    What it does not print is ours: 16 (20) classes in a batch, the length, and that the best epoch on validation
+    classes is kept. Batch normalisation is frozen as in the authors' later release.
+    """
+    classes, items = (20, 4) if name in ("sop", "inshop") else (16, 5)
+    return replace(FOLDER_PROTOCOL, classes=classes, per_class=items, schedule="fixed", frozen_norms=True)
+
+
+def joint_protocol(name: str) -> Protocol:
+    """Photos as in the joint-representation paper: batches of 100, 50 passes (80 of SOP), the rate in steps."""
+    epochs, every = (80, 40) if name == "sop" else (50, 20)
+    return Protocol(
+        epochs,
+        0,
+        1e-4,
+        1e-2,
+        20,
+        5,
+        512,
+        held_out=0.1,
+        schedule="steps",
+        falls_every=every,
+        eps=0.01,
+        decay=1e-4,
+        frozen_norms=True,
+    )
+
+
 LOADERS: dict[str, Callable[[], Dataset]] = {
     "omniglot": load_omniglot,
     "cars196_features": load_cars196_features,
@@ -308,8 +352,10 @@ def _from_folder(
     seen = data.train
     fit, held_out = hold_out(seen.y, plan.held_out, seed)
     size = backbone.size
-    # Crops of the published size from images about 256/224 as large.
-    larger = math.ceil(size * 256 / 224)
+    # Crops from images about 256/224 as large: 256 for both published sizes, 224 and 227.
+    larger = 256 if size == 227 else math.ceil(size * 256 / 224)
+    if plan.steps == 0:
+        plan = replace(plan, steps=max(1, len(fit) // (plan.classes * plan.per_class)))
 
     def part(split: Split) -> Part:
         batches = ImageBatches(split, size=larger, transform=lambda images: _middle(images, size))
@@ -332,7 +378,14 @@ def _from_folder(
         part(learnt),
         part(seen.take(held_out)),
         part(limited(data["queries" if separate else "test"])),
-        lambda: Network(backbone.trunk(), width, plan.dimension, dropout=plan.dropout, taps=taps),
+        lambda: Network(
+            backbone.trunk(),
+            width,
+            plan.dimension,
+            dropout=plan.dropout,
+            taps=taps,
+            frozen_norms=plan.frozen_norms,
+        ),
         database=part(limited(data["database"])) if separate else None,
         note=data.note,
     )

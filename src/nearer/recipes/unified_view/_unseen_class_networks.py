@@ -28,7 +28,8 @@ class Network(nn.Module):
     """Items -> features of the trunk (n, p) -> embeddings of length one (n, d).
 
     `head` is a linear map unless another module from features to rows is given; `dropout` falls on the features;
-    `taps` are names of layers of the trunk, for methods with heads at several depths.
+    `taps` are names of layers of the trunk, for methods with heads at several depths; with `frozen_norms` batch
+    normalisation never leaves evaluation mode.
 
     >>> network = Network(SmallTrunk(1, widths=(8, 16)), 64, 4)
     >>> network(torch.rand(3, 1, 28, 28)).shape, network.pooled(torch.rand(3, 1, 28, 28)).shape
@@ -44,6 +45,7 @@ class Network(nn.Module):
         head: nn.Module | None = None,
         dropout: float = 0.0,
         taps: Sequence[str] = (),
+        frozen_norms: bool = False,
     ) -> None:
         super().__init__()
         self.taps = tuple(f"trunk.{name}" for name in taps)
@@ -51,6 +53,15 @@ class Network(nn.Module):
         self.trunk = trunk
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(width, dimension) if head is None else head
+        self.frozen_norms = frozen_norms
+
+    def train(self, mode: bool = True) -> Network:
+        """As usual, but for normalisation that is frozen."""
+        super().train(mode)
+        for module in self.modules() if self.frozen_norms else ():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.eval()
+        return self
 
     def pooled(self, items: Tensor) -> Tensor:
         """The features before the head, a map averaged over its places: (n, ...) -> (n, p)."""

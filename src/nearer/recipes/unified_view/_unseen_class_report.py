@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nearer._checks import check_choice
+from nearer.exceptions import ParameterError
 from nearer.recipes._recipe import Measured, Outcome, Request
 from nearer.recipes.unified_view._unseen_class_data import (
     DATASETS,
     FOLDERS,
-    PROTOCOLS,
+    Protocol,
     load_unseen_classes,
+    our_protocol,
 )
 from nearer.recipes.unified_view._unseen_classes import Row, Run, run_row, summarize, untrained, validate_row
 from nearer.reports import Picture, Section, Table, training_curve
@@ -48,11 +50,16 @@ def result_file(row: Mapping[str, Any]) -> str:
     return f"unseen_{row['data']}" if row["rate"] is None else f"unseen_tuning_{row['data']}"
 
 
-def measure_tables(tables: Tables, request: Request) -> Iterator[Measured]:
+def _called(name: str, request: Request) -> str:
+    """Rows under a published protocol are never those under ours."""
+    return f"{name}_paper" if request.protocol == "paper" else name
+
+
+def measure_tables(tables: Tables, request: Request, *, paper: Callable[[str], Protocol]) -> Iterator[Measured]:
     """Every row of the tables on every data set that `only` names, with every seed.
 
     With `request.tune` nothing is scored on unseen classes: factors on the learning rate are compared on validation
-    classes, one seed.
+    classes, one seed. `paper` gives the published protocol of a set of photos.
     """
     sets, chosen = _asked(tables, request)
     wanted: list[Row | None] = list(
@@ -65,19 +72,19 @@ def measure_tables(tables: Tables, request: Request) -> Iterator[Measured]:
     held: tuple[str, int] | None = None
     for number, (name, seed, row, rate) in enumerate(plan):
         called = START if row is None else row.name
-        if (name, called, seed, rate) in request.done:
+        if (_called(name, request), called, seed, rate) in request.done:
             continue
         request.progress(f"{name}, seed {seed}: {called}", number / len(plan))
         if held != (name, seed):
-            protocol = PROTOCOLS.get(name)
-            if request.quick and protocol is not None:
+            protocol = paper(name) if request.protocol == "paper" else our_protocol(name)
+            if request.quick:
                 protocol = dataclasses.replace(protocol, **QUICK)
             limit = QUICK_TEST if request.quick else None
             data = load_unseen_classes(name, seed, protocol=protocol, backbone=request.backbone, limit=limit)
             held = (name, seed)
         if rate is not None and row is not None:
             found = {
-                "data": name,
+                "data": _called(name, request),
                 "row": called,
                 "seed": seed,
                 "validation": validate_row(row, data, seed, rate=rate),
@@ -85,7 +92,10 @@ def measure_tables(tables: Tables, request: Request) -> Iterator[Measured]:
             yield Measured({**found, "rate": rate}, data.fingerprint)
             continue
         run = untrained(data, seed) if row is None else run_row(row, data, seed)
-        found = {**describe(name, called, seed, run), "protocol": dataclasses.asdict(data.protocol)}
+        found = {
+            **describe(_called(name, request), called, seed, run),
+            "protocol": dataclasses.asdict(data.protocol),
+        }
         history = {key: [one.get(key) for one in run.history] for key in ("loss", "recall@1")}
         shown: list[Section] = []
         if run.history and seed == 0 and row is wanted[-1]:
@@ -99,6 +109,7 @@ def present_tables(
 ) -> Outcome:
     """Means, standard errors and printed numbers of the rows that were asked for."""
     sets, chosen = _asked(tables, request)
+    sets = [_called(name, request) for name in sets]
     scored = [row for row in rows if row["rate"] is None and row["data"] in sets]
     seeds = len({row["seed"] for row in scored})
     sections = _sections(sets, chosen, titles, scored, request.quick, seeds) if scored else []
@@ -112,6 +123,11 @@ def _asked(tables: Tables, request: Request) -> tuple[list[str], dict[str, list[
     for name in request.only:
         check_choice(name, "only", [*DATASETS, *FOLDERS, *tables, *known])
     sets = [name for name in (*DATASETS, *FOLDERS) if name in request.only]
+    if request.protocol == "paper" and (not sets or any(name not in FOLDERS for name in sets)):
+        raise ParameterError(
+            f"`--protocol paper` must come with `--only` and photos ({', '.join(FOLDERS)}), got "
+            f"{', '.join(sets) or 'no data set'}. The small sets have no published protocol."
+        )
     # Without a word about data: those that are small enough for a quick look, or all that need no photos.
     sets = sets or (["omniglot", "cars196_features"] if request.quick else list(DATASETS))
     chosen = {

@@ -21,12 +21,22 @@ from nearer._checks import check_choice
 from nearer.evaluation import evaluate
 from nearer.evaluation._discrepancy import nn_discrepancy, nn_lambda
 from nearer.losses.proxies._proxy_loss import ProxyLoss
-from nearer.recipes.unified_view._unseen_class_data import Part, UnseenClasses
+from nearer.recipes.unified_view._unseen_class_data import Part, Protocol, UnseenClasses
 from nearer.recipes.unified_view._unseen_class_networks import Network, WithFeatures
 from nearer.recipes.unified_view._unseen_class_rates import rate_of
-from nearer.training import ClassSampler, EncoderStep, NPairSampler, UniformSampler, cosine, parameter_groups, train
+from nearer.training import (
+    ClassSampler,
+    EncoderStep,
+    NPairSampler,
+    UniformSampler,
+    cosine,
+    milestones,
+    parameter_groups,
+    train,
+)
 from nearer.training._loop import Callback, History
 from nearer.training._samplers import Sampler
+from nearer.training._schedules import Schedule
 
 __all__ = [
     "DEPTHS",
@@ -204,9 +214,9 @@ def _fit(
     step = EncoderStep(
         learner.encoder,
         learner.loss,
-        torch.optim.Adam(groups),
+        torch.optim.Adam(groups, eps=plan.eps, weight_decay=plan.decay),
         data.train,
-        schedule=cosine(plan.epochs * plan.steps),
+        schedule=_schedule(plan),
     )
     history = train(
         step,
@@ -216,6 +226,14 @@ def _fit(
         callbacks=learner.callbacks,
     )
     return learner, history
+
+
+def _schedule(plan: Protocol) -> Schedule | None:
+    if plan.schedule == "fixed":
+        return None
+    if plan.schedule == "cosine":
+        return cosine(plan.epochs * plan.steps)
+    return milestones([epoch * plan.steps for epoch in range(plan.falls_every, plan.epochs, plan.falls_every)])
 
 
 def _recall(network: nn.Module, part: Part) -> float:
