@@ -183,7 +183,7 @@ def test_what_a_batch_cannot_be(learner: Any) -> None:
 
 @pytest.mark.parametrize("classes", [2, 7, 60])
 def test_misses_of_many_classes_sought_at_once_are_the_same(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # LDML and others draw pairs for every class: a copy of all other rows for each took over a minute at 1,000 classes.
+    # LDML and others draw pairs for every class: copies of all other rows took over a minute at 1,000.
     chance = np.random.default_rng(classes)
     X = np.concatenate([chance.normal(size=(150, 4)), chance.integers(0, 2, size=(50, 4))])  # the end has twins
     codes, rows = chance.integers(0, classes, 200), np.sort(chance.permutation(200)[:90])
