@@ -13,6 +13,7 @@ from scipy import sparse
 from nearer import estimators as E
 from nearer.estimators.linear._in_batches import _batches, steps_for, whitened_start
 from nearer.estimators.linear._nca import batch_loss, nca_loss_and_gradient
+from nearer.estimators.neighbors._near import nearest_misses
 from nearer.exceptions import LabelError, ParameterError
 from nearer.neighbors import search
 
@@ -178,3 +179,27 @@ def test_what_a_batch_cannot_be(learner: Any) -> None:
             learner(batch_size=size).fit(X, y)
     with pytest.raises(LabelError, match="two classes"):
         learner(batch_size=64).fit(X, np.zeros(200, dtype=int))
+
+
+@pytest.mark.parametrize("classes", [2, 7, 60])
+def test_misses_of_many_classes_sought_at_once_are_the_same(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # LDML and others draw pairs for every class: copies of all other rows took over a minute at 1,000.
+    chance = np.random.default_rng(classes)
+    X = np.concatenate([chance.normal(size=(150, 4)), chance.integers(0, 2, size=(50, 4))])  # the end has twins
+    codes, rows = chance.integers(0, classes, 200), np.sort(chance.permutation(200)[:90])
+    expected = nearest_misses(X, codes, 3, rows)
+    monkeypatch.setattr("nearer.estimators.neighbors._near.AT_ONCE_FROM", 0)
+    monkeypatch.setattr("nearer.estimators.neighbors._near._WIDE", 64)
+    monkeypatch.setattr("nearer.estimators.neighbors._near._TALL", 32)
+    found = nearest_misses(X, codes, 3, rows)
+    assert found.shape == expected.shape
+
+    def distances(places: np.ndarray) -> np.ndarray:
+        return np.square(X[rows][:, None] - X[places]).sum(axis=2)
+
+    np.testing.assert_allclose(distances(found), distances(expected), atol=1e-12)
+    assert (codes[found] != codes[rows][:, None]).all()
+    alike = np.all(np.diff(distances(expected), axis=1) > 1e-9, axis=1) & (rows < 150)
+    np.testing.assert_array_equal(found[alike][:, :2], expected[alike][:, :2])
+    few = nearest_misses(X[:6], np.array([0, 0, 0, 0, 0, 1]), 3)
+    assert few[0].tolist() == [5, -1, -1]
