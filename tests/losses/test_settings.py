@@ -40,6 +40,7 @@ MADE = {
     "AMSoftmaxLoss": (3, 4),
     "ArcFaceLoss": (3, 4),
     "AcrossStreams": (RAWLoss(),),
+    "BinaryLoss": (RAWLoss(),),
     "CrossBatchMemory": (RAWLoss(),),
     "DatabaseMemory": (nearer.losses.NeighborhoodLoss(),),
     "DeMLLoss": ((4, 4, 4),),
@@ -48,6 +49,7 @@ MADE = {
     "HardestFraction": (0.5,),
     "JRDLoss": (nearer.losses.AMSoftmaxLoss(3, 4),),
     "ManifoldLoss": (4,),
+    "NestedLoss": (RAWLoss(),),
     "NormalizedSoftmaxLoss": (3, 4),
     "P2SGradLoss": (3, 4),
     "PDDMLoss": (4,),
@@ -61,6 +63,7 @@ MADE = {
 }
 KEYS = {
     "AcrossStreams": {"first": 2},
+    "BinaryLoss": {"steps": 7},
     "CrossBatchMemory": {"size": 5, "embedding_dim": 2},
     "HDMLLoss": {"epoch_steps": 3},
 }

@@ -73,8 +73,8 @@ def test_an_interrupted_recipe_goes_on_where_it_was(tmp_path: Path, monkeypatch:
     assert len(json.loads((tmp_path / "asymmetric_views.json").read_text())["rows"]) == 2
     outcome = run_recipe(recipe, request, folder=tmp_path, missing=True)
     rows = json.loads((tmp_path / "asymmetric_views.json").read_text())["rows"]
-    assert len(rows) == len(outcome.record["rows"]) == len({row["method"] for row in rows}) == 7
-    assert len(calls) == 3 + 5
+    assert len(rows) == len(outcome.record["rows"]) == len({row["method"] for row in rows}) == 8
+    assert len(calls) == 3 + 6
     assert {row["made"]["data"] for row in rows} == {_asymmetric.load_digits().fingerprint()[:12]}
     before = len(calls)
     run_recipe(recipe, request, folder=tmp_path, missing=True)
@@ -87,7 +87,7 @@ def test_what_does_not_go_together(tmp_path: Path) -> None:
         (Request(), {"missing": True}, "`--missing` must come with `--record`"),
         (Request(quick=True), {"folder": tmp_path}, "got `--quick`"),
         (Request(tune=True), {}, "`--tune` must come with one of unified-view, jrd"),
-        (Request(backbone=object()), {}, "`--backbone` must come with one of unified-view, jrd"),
+        (Request(backbone=object()), {}, "`--backbone` must come with one of semi-supervised, unified-view, jrd"),
     ):
         with pytest.raises(ParameterError, match=told):
             run_recipe(recipe, request, **settings)  # type: ignore[arg-type]
