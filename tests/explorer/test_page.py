@@ -184,7 +184,8 @@ def test_two_tabs_and_a_server_that_dies(browser: Any, tmp_path: Path) -> None:
     again = Served(Session(items, project=place)).start()
     assert again.url == served.url
     one.until("document.body.dataset.lost === undefined")
-    one.until("Number(document.body.dataset.changed) === 1")
+    # What was said while nobody answered is sent again once somebody does, and the other tab hears of it.
+    two.until("document.querySelectorAll('.said li').length === 2")
     assert [gesture.kind for gesture in again.session.history.active] == ["label", "drop"]
     for tab in (one, two):
         # The browser itself complains while nobody answers.
