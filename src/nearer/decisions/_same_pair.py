@@ -167,11 +167,14 @@ class SamePair:
 
     def distance(self, a: Any, b: Any) -> Floats:
         """The distance of row i of `a` to row i of `b`, under the metric: (n,)."""
+        found: Floats = np.linalg.norm(np.subtract(*self._both(a, b), dtype=np.float64), axis=1)
+        return found
+
+    def _both(self, a: Any, b: Any) -> tuple[Rows, Rows]:
         left, right = self._embedded(a, "a"), self._embedded(b, "b")
         if left.shape != right.shape:
             raise ShapeError(f"`a` and `b` must have the same number of rows, got {len(left)} and {len(right)}.")
-        found: Floats = np.linalg.norm(left.astype(np.float64) - right, axis=1)
-        return found
+        return left, right
 
     def decide(self, a: Any, b: Any) -> NDArray[Any]:
         """For row i of `a` and row i of `b`: "same", "different" or "cannot say", an array of words (n,).
@@ -181,9 +184,7 @@ class SamePair:
         self._check_calibrated()
         if self.per == "search":
             raise ParameterError("`per` must be 'pair' to decide pairs, it is 'search'. Call `matches`.")
-        left, right = self._embedded(a, "a"), self._embedded(b, "b")
-        if left.shape != right.shape:
-            raise ShapeError(f"`a` and `b` must have the same number of rows, got {len(left)} and {len(right)}.")
+        left, right = self._both(a, b)
         self.likeness_.check(np.concatenate([left, right]))
         return self.answers(np.linalg.norm(left.astype(np.float64) - right, axis=1))
 

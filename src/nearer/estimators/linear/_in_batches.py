@@ -10,14 +10,16 @@ than all rows do, so its objective is a smoother one, and its value is not that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import report
+from nearer.exceptions import ParameterError
 from nearer.neighbors import search
 
-__all__ = ["descend_in_batches", "steps_for", "whitened_start"]
+__all__ = ["descend_in_batches", "fit_in_batches", "steps_for", "whitened_start"]
 
 LOOKED_AT, NEAREST_OF = 20_000, 1_500
 SHRINK, RATE = 0.3, 0.02
@@ -91,6 +93,31 @@ def descend_in_batches(
         if step % 20 == 0 or step == steps:
             report(verbose, name, step, float(np.mean(seen[-20:])), most=steps)
     return A, float(np.mean(seen[-20:]))
+
+
+def fit_in_batches(
+    learner: Any, loss: Loss, X: Any, codes: Array, d: int, rng: np.random.RandomState
+) -> tuple[Array, float]:
+    """The map (d, p) and the mean loss of the last batches; sets `n_iter_` and `converged_` of the learner."""
+    if hasattr(X, "toarray"):
+        raise ParameterError("`batch_size` must be None for sparse rows: batches are dense.")
+    rows = (X - X.mean(axis=0, dtype=np.float64)).astype(np.float32)
+    size = int(learner.batch_size)
+    start = whitened_start(rows, codes, d, rng)
+    learner.n_iter_ = steps_for(len(rows), size)
+    # A fixed number of steps with a rate that falls to nothing: there is no criterion to miss.
+    learner.converged_ = True
+    return descend_in_batches(
+        loss,
+        start,
+        rows,
+        codes,
+        batch_size=size,
+        steps=learner.n_iter_,
+        rng=rng,
+        verbose=learner.verbose,
+        name=type(learner).__name__,
+    )
 
 
 def _batches(codes: Array, size: int, rng: np.random.RandomState) -> Iterator[Array]:

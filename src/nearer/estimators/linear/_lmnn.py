@@ -22,9 +22,9 @@ from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import follow_iterations, minimize, report, warn_stopped_early
 from nearer.estimators._starts import Init, centered, start_components, working_unit
-from nearer.estimators.linear._in_batches import descend_in_batches, steps_for, whitened_start
+from nearer.estimators.linear._in_batches import fit_in_batches
 from nearer.estimators.neighbors._near import nearest_hits
-from nearer.exceptions import LabelError, ParameterError
+from nearer.exceptions import LabelError
 
 __all__ = ["LMNN", "Margins", "find_impostors", "lmnn_loss_and_gradient", "lmnn_objective"]
 
@@ -248,12 +248,6 @@ class LMNN(MetricLearner):
         return self
 
     def _fit_in_batches(self, X: Any, codes: Array, d: int, k: int, push: float, most: int | None) -> Self:
-        if hasattr(X, "toarray"):
-            raise ParameterError("`batch_size` must be None for sparse rows: batches are dense.")
-        rng = check_random_state(self.random_state)
-        rows = (X - X.mean(axis=0, dtype=np.float64)).astype(np.float32)
-        size = int(self.batch_size or 0)
-
         def loss(A: Array, batch: Array, y: Array) -> tuple[float, Array]:
             order = np.argsort(y, kind="stable")
             _, kept = np.unique(y[order], return_inverse=True)
@@ -270,21 +264,8 @@ class LMNN(MetricLearner):
             value, gradient = lmnn_loss_and_gradient(compact, x, margins, push=push)
             return value / len(y), gradient / len(y)
 
-        start = whitened_start(rows, codes, d, rng)
-        self.n_iter_ = steps_for(len(rows), size)
-        A, self.objective_ = descend_in_batches(
-            loss,
-            start,
-            rows,
-            codes,
-            batch_size=size,
-            steps=self.n_iter_,
-            rng=rng,
-            verbose=self.verbose,
-            name="LMNN",
-        )
-        # A fixed number of steps with a rate that falls to nothing: there is no criterion to miss.
-        self.converged_ = True
+        rng = check_random_state(self.random_state)
+        A, self.objective_ = fit_in_batches(self, loss, X, codes, d, rng)
         self.components_ = A.astype(X.dtype, copy=False)
         return self
 

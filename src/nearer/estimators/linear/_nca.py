@@ -18,8 +18,8 @@ from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import minimize, warn_stopped_early
 from nearer.estimators._starts import Init, bring_neighbors_near, centered, start_components, working_unit
-from nearer.estimators.linear._in_batches import descend_in_batches, steps_for, whitened_start
-from nearer.exceptions import LabelError, ParameterError
+from nearer.estimators.linear._in_batches import fit_in_batches
+from nearer.exceptions import LabelError
 
 __all__ = ["NCA", "nca_loss_and_gradient"]
 
@@ -164,7 +164,10 @@ class NCA(MetricLearner):
             raise LabelError("`y` must hold at least two classes, got one. NCA tells classes apart.")
         rng = check_random_state(self.random_state)
         if self.batch_size is not None and X.shape[0] > check_int(self.batch_size, "batch_size", minimum=32):
-            return self._fit_in_batches(X, codes, d, rng)
+            A, value = fit_in_batches(self, batch_loss, X, codes, d, rng)
+            self.objective_ = -value
+            self.components_ = A.astype(X.dtype, copy=False)
+            return self
         order, starts = _sorted_by_class(codes)
         rows = centered(X)[order].astype(np.float64, copy=False)
         A = start_components(self.init, rows, codes[order], d, rng)
@@ -178,31 +181,6 @@ class NCA(MetricLearner):
         if not self.converged_:
             warn_stopped_early("NCA", self.n_iter_)
         self.components_ = (A / unit).astype(X.dtype, copy=False)
-        return self
-
-    def _fit_in_batches(self, X: Any, codes: Array, d: int, rng: np.random.RandomState) -> Self:
-        if hasattr(X, "toarray"):
-            raise ParameterError("`batch_size` must be None for sparse rows: batches are dense.")
-        mean = X.mean(axis=0, dtype=np.float64)
-        rows = (X - mean).astype(np.float32)
-        size = int(self.batch_size or 0)
-
-        start = whitened_start(rows, codes, d, rng)
-        self.n_iter_ = steps_for(len(rows), size)
-        A, value = descend_in_batches(
-            batch_loss,
-            start,
-            rows,
-            codes,
-            batch_size=size,
-            steps=self.n_iter_,
-            rng=rng,
-            verbose=self.verbose,
-            name="NCA",
-        )
-        # A fixed number of steps with a rate that falls to nothing: there is no criterion to miss.
-        self.converged_, self.objective_ = True, -value
-        self.components_ = A.astype(X.dtype, copy=False)
         return self
 
     def _warm_up(
