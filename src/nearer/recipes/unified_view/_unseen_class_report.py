@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 START = "untrained"
-RATES = (0.25, 0.5, 1.0, 2.0, 4.0)
+RATES = (0.5, 1.0, 2.0, 4.0)
 QUICK: dict[str, Any] = {"epochs": 2, "steps": 12}
 QUICK_TEST = 1500
 
