@@ -102,8 +102,9 @@ def test_every_promise_has_its_test() -> None:
         assert not [row for row in rows if "::" not in row], "every promise names a test"
 
 
-def test_no_data_is_committed() -> None:
+def test_no_data_and_no_packages_are_committed() -> None:
     if not (ROOT / ".git").exists():
         return
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert not [name for name in listed.splitlines() if name.endswith((".npz", ".npy", ".pt", ".pkl"))]
+    binaries = (".npz", ".npy", ".pt", ".pkl", ".whl", ".zip", ".gz")
+    assert not [name for name in listed.splitlines() if name.endswith(binaries)]
