@@ -2,9 +2,9 @@
 
 Because the queries of a cell share their candidates, comparing them is one matrix product. The k best of a row lie
 in the k blocks of candidates with the smallest minima, so only those blocks are sorted. How many of the nearest
-cells are looked into grows by 2/5 until the recall on a sample of the queries, against the exact search, is reached:
-asking the sample again is cheap, and every cell that is not needed is saved for all rows. Where it takes an eighth of
-all cells, the exact search is quicker and is taken.
+cells are looked into grows by 2/5 until the recall on a sample of the queries, against the exact search, is
+reached: asking the sample again is cheap, and every cell that is not needed is saved for all rows. Where it takes
+an eighth of all cells, the exact search is quicker and is taken.
 """
 
 from __future__ import annotations
