@@ -70,8 +70,9 @@ bench: $(DEV) ## measure the speed figures again (about half an hour) and write 
 	@for file in benchmarks/speed/*.py; do echo $$file; $(BIN)/python $$file || exit 1; done
 	@$(MAKE) tables
 
-tables: $(DEV) ## write the tables of the docs from the result files, and docs/cli.md from the help texts
+tables: $(DEV) ## write tables and figures of the docs from the result files, and the generated pages of the reference
 	@$(BIN)/python benchmarks/tables
+	@$(BIN)/python benchmarks/figures
 	@$(BIN)/python docs/reference.py
 
 docs: $(DEV) ## build the documentation site into build/site (a warning fails); look at it: python -m http.server -d build/site

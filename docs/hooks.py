@@ -18,6 +18,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOT_PAGES = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
+ROWS = re.compile(r"^<!-- rows: ([\w ]+) -->$", re.MULTILINE)
 LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 
 
@@ -62,8 +63,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links that leave docs/ lead to the page made from that file, or become plain text."""
+    """Links that leave docs/ lead to the page made from that file, or become text; tables get theirs to CSV."""
     here = Path(page.file.src_uri).parent
+    above = "../" * len(here.parts)
+    markdown = ROWS.sub(
+        lambda match: (
+            "\nRows as CSV: "
+            + ", ".join(f"[{name}]({above}benchmarks/csv/{name}.csv)" for name in match[1].split())
+            + "\n"
+        ),
+        markdown,
+    )
     from_root = page.file.src_uri in ROOT_PAGES
 
     def repair(match: re.Match[str]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 TABLES: dict[str, Callable[[], str]] = {}
+READ: list[str] = []  # the result files that were read since the list was last cleared
 
 
 def table(name: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
@@ -24,6 +25,7 @@ def table(name: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
 
 def load(name: str) -> list[dict[str, Any]]:
     """The rows of a result file."""
+    READ.append(name)
     rows: list[dict[str, Any]] = json.loads((RESULTS / f"{name}.json").read_text())["rows"]
     return rows
 
