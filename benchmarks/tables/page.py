@@ -45,7 +45,8 @@ def source(rows: Iterable[Mapping[str, Any]]) -> str:
     """The line under a table that says by which commands, from which sources and with which torch its rows came."""
     made = [row["made"] for row in rows]
     commands = list(dict.fromkeys(one["command"] for one in made))
-    shown = ", ".join(f"`{command}`" for command in commands[:3])
+    # The whole command is in the rows, which the site offers as CSV.
+    shown = ", ".join(f"`{command if len(command) < 90 else command[:80] + ' …'}`" for command in commands[:3])
     if len(commands) > 3:
         shown += f" and {len(commands) - 3} more"
     sources = list(dict.fromkeys(one["source"] for one in made if one["source"]))

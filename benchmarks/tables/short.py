@@ -143,7 +143,7 @@ def relations() -> str:
         values = [[row[score] for row in record if row["method"] == method] for method in methods]
         if any(values[1:]):
             cells = [f"{statistics.mean(some):.4f}" if some else "" for some in values]
-            rows.append((name, data.kind, score, *cells))
+            rows.append((name, data.kind, score + (" (down)" if data.kind == "distributions" else ""), *cells))
     return markdown(("data", "labels", "score", *methods), rows)
 
 
