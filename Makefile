@@ -8,7 +8,7 @@ DEV := $(VENV)/.installed-dev
 
 PAGE := page/node_modules/.installed
 
-.PHONY: browser page help install demo test lint format adapters faults fuzz soak reproduce bench tables clean
+.PHONY: browser docs page help install demo test lint format adapters faults fuzz soak reproduce bench tables clean
 
 help:
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -70,9 +70,13 @@ bench: $(DEV) ## measure the speed figures again (about half an hour) and write 
 	@for file in benchmarks/speed/*.py; do echo $$file; $(BIN)/python $$file || exit 1; done
 	@$(MAKE) tables
 
-tables: $(DEV) ## write the tables of the docs from the result files, and docs/cli.md from the help texts
+tables: $(DEV) ## write tables and figures of the docs from the result files, and the generated pages of the reference
 	@$(BIN)/python benchmarks/tables
+	@$(BIN)/python benchmarks/figures
 	@$(BIN)/python docs/reference.py
+
+docs: $(DEV) ## build the documentation site into build/site (a warning fails); look at it: python -m http.server -d build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 $(PAGE): page/package.json page/package-lock.json
 	@cd page && npm ci --silent && touch node_modules/.installed
