@@ -2,7 +2,7 @@
 
 python docs/figures/line_pictures.py
 
-Each file follows the reader's light or dark setting by itself (a style inside the picture), has a ground of its own,
+Each file follows the reader's light or dark setting by itself (a style inside the picture), has its own ground,
 so that it can be read on either page, and uses the colours of `nearer.reports`.
 """
 
