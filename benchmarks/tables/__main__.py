@@ -11,6 +11,7 @@ import sys
 
 import experiments  # noqa: F401
 import guarantees  # noqa: F401
+import lines  # noqa: F401
 import search  # noqa: F401
 import service  # noqa: F401
 import short  # noqa: F401
