@@ -1,6 +1,6 @@
 """Factors on the learning rate of the encoder, by data set and row.
 
-Each was chosen on validation classes with the first seed by `nearer reproduce unified-view --tune` (or `jrd`), whose
+Each was chosen on validation classes with the first seed by `nearer reproduce unified-view --tune` (or `jrd`); the
 results are in `benchmarks/results/unseen_tuning_*.json`; a test compares the two. No unseen class took part. A row
 that was not tuned itself takes the factor of the row that it is a variant of ("JRD, α = 3" that of JRD), then that
 of its family, where the data set has one, else 1.
