@@ -18,6 +18,7 @@ import systems  # noqa: F401
 from page import READ, ROOT, TABLES
 
 import estimators  # noqa: F401  each file registers its tables
+import choose  # noqa: F401
 import evaluation  # noqa: F401
 import losses  # noqa: F401
 
