@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 
+import choose  # noqa: F401
 import experiments  # noqa: F401
 import guarantees  # noqa: F401
 import search  # noqa: F401
@@ -18,7 +19,6 @@ import systems  # noqa: F401
 from page import READ, ROOT, TABLES
 
 import estimators  # noqa: F401  each file registers its tables
-import choose  # noqa: F401
 import evaluation  # noqa: F401
 import losses  # noqa: F401
 
