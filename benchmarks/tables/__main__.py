@@ -12,6 +12,7 @@ import sys
 import choose  # noqa: F401
 import experiments  # noqa: F401
 import guarantees  # noqa: F401
+import lines  # noqa: F401
 import search  # noqa: F401
 import service  # noqa: F401
 import short  # noqa: F401

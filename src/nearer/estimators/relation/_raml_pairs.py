@@ -77,7 +77,8 @@ def choose_pairs(
     listed = np.unique(pairs[:, 0] * n + pairs[:, 1])
     if len(listed) > max_pairs:
         listed = np.sort(rng.permutation(listed)[:max_pairs])
-    return drawn[np.column_stack([listed // n, listed % n])]
+    chosen: Array = drawn[np.column_stack([listed // n, listed % n])]
+    return chosen
 
 
 def _draw_rows(n: int, codes: Array | None, count: int, k: int, rng: np.random.RandomState) -> Array:
