@@ -188,8 +188,8 @@ def choose() -> str:
         (
             "too little memory for the items",
             "`itq`, `BinaryLoss`, `BitIndex`",
-            f"a million items in {codes['megabytes of bits']:.0f} MB instead of {codes['megabytes of floats']:.0f} MB; "
-            "on new classes do not train the bits",
+            f"a million items in {codes['megabytes of bits']:.0f} MB instead of "
+            f"{codes['megabytes of floats']:.0f} MB; on new classes do not train the bits",
             "[codes](codes.md)",
         ),
     ]

@@ -201,7 +201,9 @@ def million_batches() -> str:
     for part in ("nca", "lmnn"):
         if part in found and f"{part}-all" in found:
             ours, whole = found[part], found[f"{part}-all"]
-            time = [f"{row['cpu_seconds']:,.3g} s" if row["cpu_seconds"] else row["stopped"] for row in (ours, whole)]
+            time = [
+                f"{row['cpu_seconds']:,.3g} s" if row["cpu_seconds"] else row["stopped"] for row in (ours, whole)
+            ]
             right = [f"{row['accuracy']:.4f}" if row["cpu_seconds"] else "–" for row in (ours, whole)]
             rows.append((f"`{part.upper()}`", time[0], time[1], right[0], right[1]))
     if not rows:
