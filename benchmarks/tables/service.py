@@ -200,10 +200,10 @@ def million_batches() -> str:
     rows = []
     for part in ("nca", "lmnn"):
         if part in found and f"{part}-all" in found:
-            ours, whole = found[part], found[f"{part}-all"]
-            time = [f"{row['cpu_seconds']:,.3g} s" if row["cpu_seconds"] else row["stopped"] for row in (ours, whole)]
-            right = [f"{row['accuracy']:.4f}" if row["cpu_seconds"] else "–" for row in (ours, whole)]
-            rows.append((f"`{part.upper()}`", time[0], time[1], right[0], right[1]))
+            both = (found[part], found[f"{part}-all"])
+            spent = [f"{row['cpu_seconds']:,.3g} s" if row["cpu_seconds"] else row["stopped"] for row in both]
+            right = [f"{row['accuracy']:.4f}" if row["cpu_seconds"] else "–" for row in both]
+            rows.append((f"`{part.upper()}`", *spent, *right))
     if not rows:
         return "Not measured yet: `python benchmarks/speed/million.py nca nca-all lmnn lmnn-all --rows 20000`.\n"
     header = ("20,000 rows", "batches of 1,024", "all rows", "1-NN, batches", "1-NN, all rows")

@@ -163,7 +163,9 @@ def unseen() -> str:
 
 @table("semi-supervised-short")
 def semi_supervised() -> str:
-    record = load("semi_supervised")
+    from nearer.recipes.semi_supervised._semi_supervised import of_the_tables
+
+    record = of_the_tables(load("semi_supervised"))
     rows = []
     for data, some in _groups(record, "data").items():
         by_method = _groups(some, "method")

@@ -101,7 +101,7 @@ class AsymmetricMap(nn.Module):
         """
         d = self.query_factor.shape[1]
         Q = as_matrix(rotation, "rotation", columns=d).to(self.query_factor.dtype)
-        if len(Q) != d or not torch.allclose(Q.T @ Q, torch.eye(d, dtype=Q.dtype), atol=1e-4):
+        if len(Q) != d or not torch.allclose(Q.T @ Q, torch.eye(d, dtype=Q.dtype, device=Q.device), atol=1e-4):
             raise ParameterError(f"`rotation` must be an orthogonal matrix ({d}, {d}): QᵀQ = 1.")
         return AsymmetricMap.from_factors(self.query_factor.detach() @ Q, self.database_factor.detach() @ Q)
 

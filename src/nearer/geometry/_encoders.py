@@ -229,10 +229,12 @@ def embed(encoder: nn.Module, items: Any, *, batch_size: int = 512) -> Tensor:
     if rows.ndim < 2:
         raise ShapeError(f"`items` must have one row per item, got shape {tuple(rows.shape)}.")
     size = check_int(batch_size, "batch_size")
+    where = next((one.device for one in (*encoder.parameters(), *encoder.buffers())), rows.device)
     training = encoder.training
     encoder.eval()
     try:
-        return torch.cat([encoder(batch) for batch in torch.split(rows, size)])
+        # A batch at a time, so that a table on the host may be larger than the memory of a GPU.
+        return torch.cat([encoder(batch.to(where)) for batch in torch.split(rows, size)])
     finally:
         encoder.train(training)
 

@@ -47,12 +47,12 @@ def itq(features: Any, bits: int, *, iterations: int = 50, seed: int = 0) -> Cha
     directions = vectors[:, -b:].flip(1)
     v = centered @ directions
     generator = torch.Generator().manual_seed(seed)
-    rotation, _ = torch.linalg.qr(torch.randn(b, b, generator=generator, dtype=torch.float64))
+    rotation, _ = torch.linalg.qr(torch.randn(b, b, generator=generator, dtype=torch.float64).to(x.device))
     for _ in range(check_int(iterations, "iterations", minimum=0)):
         signs = (v @ rotation >= 0).double().mul_(2).sub_(1)
         left, _, right = torch.linalg.svd(v.T @ signs)
         rotation = left @ right
-    shift = Standardize(x.shape[1])
+    shift = Standardize(x.shape[1]).to(x.device)
     shift.mean = mean.float()
     turned: nn.Module = Mahalanobis.from_factor((directions @ rotation).float())
     return Chain(shift, turned)

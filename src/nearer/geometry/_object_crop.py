@@ -37,7 +37,11 @@ def random_walk_saliency(maps: Any, *, steps: int = 10, width: float = 0.15) -> 
     check_number(width, "width", above=0.0)
     n, _, h, w = features.shape
     flat = features.flatten(2).transpose(1, 2)
-    place = torch.cartesian_prod(torch.arange(h), torch.arange(w)).reshape(h * w, 2).to(flat)
+    place = (
+        torch.cartesian_prod(*(torch.arange(side, device=flat.device) for side in (h, w)))
+        .reshape(h * w, 2)
+        .to(flat)
+    )
     reach = 2 * (width * max(h, w)) ** 2
     near = torch.exp(-torch.cdist(place, place).square() / reach)
     found = [flat.new_zeros(0, h * w)]

@@ -137,9 +137,13 @@ class DatabaseMemory(_Ring):
         left, right = self._check(queries, "queries"), self._check(database, "database")
         if len(left) != len(right):
             raise ShapeError(f"`database` must have the {len(left)} rows of `queries`, got {len(right)}.")
-        classes = as_labels(labels, "labels", n=len(left))
+        classes = as_labels(labels, "labels", n=len(left)).to(left.device)
         filled = int(self.filled)
-        names = -2 - torch.arange(len(left)) if ids is None else as_labels(ids, "ids", n=len(left))
+        device = left.device
+        if ids is None:
+            names = -2 - torch.arange(len(left), device=device)
+        else:
+            names = as_labels(ids, "ids", n=len(left)).to(device)
         if ids is not None and len(names) and int(names.min()) < 0:
             raise ParameterError(f"`ids` must not be negative, got {int(names.min())}.")
         loss: Tensor = self.loss(

@@ -66,7 +66,11 @@ class ClassTree(Rebuilt):
 
     @torch.no_grad()
     def update_from(self, parts: Iterable[tuple[Any, Any]]) -> None:
-        """The same from a training set that comes in parts, (embeddings, labels) each; one is held at a time."""
+        """The same from a training set that comes in parts, (embeddings, labels) each; one is held at a time.
+
+        The tree is built on the host, of one mean for each class, and put where the module is (`tree.to(device)`).
+        """
+        device = self.classes.device
         sums: dict[int, tuple[Tensor, Tensor, int]] = {}
         for embeddings, labels in parts:
             x = as_matrix(embeddings, "embeddings").detach()
@@ -98,6 +102,7 @@ class ClassTree(Rebuilt):
         steps = torch.arange(self.levels + 1, dtype=torch.float64) / self.levels
         self.thresholds = lowest + steps * (4 - lowest)
         self.nodes = self._merge()
+        self.to(device)
 
     def _merge(self) -> Tensor:
         """The node of every class on every level, from the spanning tree of the class distances."""
@@ -175,9 +180,9 @@ class ClassTree(Rebuilt):
         >>> tree.margins([0], [1], beta=0.5).tolist()
         [[4.5]]
         """
-        own = self.within.to(self.thresholds.dtype)[self.places(as_labels(anchors, "anchors")).cpu()]
-        apart = self.distances(anchors, negatives)
-        return beta + apart - own.to(apart.device)[:, None]
+        own = self.places(as_labels(anchors, "anchors"))
+        within = self.within.to(own.device, self.thresholds.dtype)[own]
+        return beta + self.distances(anchors, negatives) - within[:, None]
 
     def nearest(self, labels: Any, *, count: int, among: Any = None) -> Tensor:
         """The `count` classes nearest to the class of each label, nearest first: labels (n,) -> (n, count).
@@ -190,8 +195,8 @@ class ClassTree(Rebuilt):
         >>> tree.nearest([9, 3], count=2).tolist()
         [[5, 3], [5, 9]]
         """
-        own = self.places(as_labels(labels, "labels"))
-        names = self.classes if among is None else torch.unique(as_labels(among, "among"))
+        own = self.places(as_labels(labels, "labels")).to(self.classes.device)
+        names = self.classes if among is None else torch.unique(as_labels(among, "among")).to(own.device)
         others = self.places(names)
         width = min(check_int(count, "count", minimum=0), max(len(others) - 1, 0))
         found = []

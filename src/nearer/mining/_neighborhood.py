@@ -36,7 +36,7 @@ def mine_neighborhood(neighbors: Neighbors, affinity: Any, *, anchors: Any = Non
         )
     check_finite(weight, "affinity")
     if anchors is None:
-        chosen = torch.arange(neighbors.n)
+        chosen = torch.arange(neighbors.n, device=weight.device)
     else:
         chosen = as_tensor(anchors, "anchors").to(torch.int64)
         if chosen.ndim != 1 or (len(chosen) and (chosen.min() < 0 or chosen.max() >= neighbors.n)):
@@ -76,14 +76,16 @@ def mine_signed(
     """
     n = len(distance)
     h = min(check_int(per_anchor, "per_anchor"), n)
-    own = torch.eye(n, dtype=torch.bool)
+    own = torch.eye(n, dtype=torch.bool, device=affinity.device)
     friend, stranger = (affinity > threshold) & ~own, (affinity < 0) & ~own
-    drawn, positive = torch.rand(n, n, generator=generator).masked_fill(~friend, -1.0).topk(h, dim=1)
+    drawn, positive = (
+        torch.rand(n, n, generator=generator).to(affinity.device).masked_fill(~friend, -1.0).topk(h, dim=1)
+    )
     # Absent friends are drawn as -1 and must stay behind those that are there.
     far = distance.gather(1, positive).masked_fill(drawn < 0, -1.0)
     order = far.argsort(dim=1, descending=True, stable=True)
     positive, valid = positive.gather(1, order), far.gather(1, order) >= 0
     near, negative = distance.masked_fill(~stranger, torch.inf).topk(h, dim=1, largest=False)
     valid &= torch.isfinite(near)
-    anchor = torch.arange(n)[:, None].expand(n, h)
+    anchor = torch.arange(n, device=affinity.device)[:, None].expand(n, h)
     return torch.stack([anchor[valid], positive[valid], negative[valid]], dim=1)

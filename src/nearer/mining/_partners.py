@@ -43,16 +43,16 @@ def draw_partners(
     power = check_number(sharpness, "sharpness", minimum=0.0)
     degree, known = relation.degrees(anchors)
     logits = -power * (relation.farthest * (1 - degree.double()) + 1e-6).log()
-    own = torch.arange(len(anchors))
+    own = torch.arange(len(anchors), device=anchors.device)
     known = known.clone()
     known[own, anchors] = False
     some = known.any(1)
     # Gumbel noise: the largest of logit + noise is a draw without replacement by these probabilities.
-    lots = torch.rand(logits.shape, generator=generator, dtype=torch.float64).clamp_(min=1e-300)
+    lots = torch.rand(logits.shape, generator=generator, dtype=torch.float64).to(logits.device).clamp_(min=1e-300)
     noisy = (logits - (-lots.log()).log()).masked_fill(~known, -torch.inf)
     take = min(count, noisy.shape[1])
     values, chosen = noisy.topk(take, dim=1)
     # Too few known partners: the nearest of them again.
     chosen = torch.where(torch.isfinite(values), chosen, chosen[:, :1])
     chosen = torch.where(some[:, None], chosen, anchors[:, None])
-    return chosen if take == count else chosen[:, torch.arange(count) % take]
+    return chosen if take == count else chosen[:, torch.arange(count, device=chosen.device) % take]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nearer._checks import check_int, check_number
-from nearer._validation import as_labels, as_matrix
+from nearer._validation import as_labels, as_matrix, as_tensor
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.mining._rebuilt import Rebuilt
 from nearer.pairwise._rule import inner_settings
@@ -41,19 +41,19 @@ def mine_rank_range(
     Reference: Harwood et al. 2017.
     """
     x = as_matrix(embeddings, "embeddings").detach()
-    y = as_labels(labels, "labels", n=len(x))
+    y = as_labels(labels, "labels", n=len(x)).to(x.device)
     check_int(low, "low", minimum=0)
     check_int(high, "high", minimum=low + 1)
-    rows = torch.arange(len(x)) if anchors is None else as_labels(anchors, "anchors")
+    rows = torch.arange(len(x), device=x.device) if anchors is None else as_labels(anchors, "anchors").to(x.device)
     if len(rows) and (int(rows.min()) < 0 or int(rows.max()) >= len(x)):
         raise ShapeError(f"`anchors` must be row numbers between 0 and {len(x) - 1}.")
-    found = torch.full((len(rows), high - low), -1)
+    found = torch.full((len(rows), high - low), -1, device=x.device)
     left = (y[rows] >= 0).nonzero()[:, 0]
     k = min(len(x), 2 * high + 16)
     while len(left):
         short = []
         for part in torch.split(left, max(1, _LISTS // k)):
-            near = torch.as_tensor(np.asarray(search(x[rows[part]], k)), dtype=torch.int64)
+            near = as_tensor(search(x[rows[part]], k), "search").to(x.device, torch.int64)
             if near.ndim != 2 or len(near) != len(part):
                 raise ShapeError(f"`search` must return row numbers ({len(part)}, k), got {tuple(near.shape)}.")
             there = near >= 0
@@ -199,8 +199,8 @@ class RankRange(Rebuilt):
         """`count` negatives of each anchor, drawn without replacement: (a, count), −1 where it has fewer."""
         if not self.ready:
             raise ParameterError("The table of negatives must be filled first: call update(embeddings, labels).")
-        near = self.table[anchors]
-        lots = torch.from_numpy(random.random(near.shape)).masked_fill_(near < 0, 2.0)
+        near = self.table[anchors.to(self.table.device)]
+        lots = torch.from_numpy(random.random(near.shape)).to(near.device).masked_fill_(near < 0, 2.0)
         order = lots.argsort(1)[:, :count]
         drawn = near.gather(1, order)
         return torch.nn.functional.pad(drawn, (0, count - drawn.shape[1]), value=-1)

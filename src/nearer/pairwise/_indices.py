@@ -36,8 +36,7 @@ class ListedPairs(Miner):
         masks = _masks(self.columns, len(pairing.queries), len(pairing.database))
 
         def select(panel: Panel) -> tuple[Tensor, Tensor]:
-            positive, negative = masks(slice(panel.first, panel.first + len(panel.similarity)))
-            return positive.to(panel.similarity.device), negative.to(panel.similarity.device)
+            return masks(slice(panel.first, panel.first + len(panel.similarity)))
 
         return select
 
@@ -48,7 +47,7 @@ def _masks(columns: Sequence[Tensor], n: int, m: int) -> Callable[[slice], tuple
         return pairs_of(columns, n, m).masks
     sides = []
     for anchors, others in _sides(columns):
-        mask = torch.zeros(n * m, dtype=torch.bool)
+        mask = torch.zeros(n * m, dtype=torch.bool, device=anchors.device)
         mask[anchors * m + others] = True
         sides.append(mask.view(n, m))
     positive, negative = sides
@@ -84,25 +83,24 @@ class PeerMiner(Miner):
                 f"`miner` must be a miner of nearer.mining for {type(relation).__name__}, got "
                 f"{type(self.mine).__name__}, which knows class labels only."
             )
-        labels = relation.queries.to(embeddings.device)
         with torch.no_grad():
             if database is None:
-                return self.mine(embeddings.detach(), labels)
-            return self.mine(embeddings.detach(), labels, database.detach(), relation.database.to(database.device))
+                return self.mine(embeddings.detach(), relation.queries)
+            return self.mine(embeddings.detach(), relation.queries, database.detach(), relation.database)
 
     def __repr__(self) -> str:
         return type(self.mine).__name__
 
 
-def as_columns(indices: Any, n: int, n_database: int | None) -> list[Tensor]:
-    """Three or four columns of row numbers on the CPU, checked against the sizes of the batch."""
+def as_columns(indices: Any, n: int, n_database: int | None, device: torch.device) -> list[Tensor]:
+    """Three or four columns of row numbers on a device, checked against the sizes of the batch."""
     if isinstance(indices, Tensor) or not isinstance(indices, Sequence) or len(indices) not in (3, 4):
         came = f"{len(indices)} columns" if isinstance(indices, Sequence) else type(indices).__name__
         raise ShapeError(f"{_SHAPE}, got {came}.")
     names = "apn" if len(indices) == 3 else ("a1", "p", "a2", "n")
     columns = []
     for name, one in zip(names, indices, strict=True):
-        column = as_tensor(one, f"{name} of indices_tuple").detach().cpu()
+        column = as_tensor(one, f"{name} of indices_tuple").detach().to(device)
         if column.ndim != 1 or (column.numel() and (column.is_floating_point() or column.dtype == torch.bool)):
             raise ShapeError(
                 f"{_SHAPE}, whole numbers of shape (m,), got `{name}` of shape {tuple(column.shape)} and type "

@@ -84,7 +84,7 @@ def joint_similarity(
                     kernel.pull(
                         part if tile.slope is None else tile.slope.mul_(part), rows, columns, mirrored=a != b
                     )
-    return torch.stack(values).sum() if values else torch.zeros(())
+    return torch.stack(values).sum() if values else labels.new_zeros((), dtype=torch.float32)
 
 
 def _scales(tiles: Sequence[KernelTile], combine: str) -> list[float]:

@@ -29,7 +29,8 @@ def mined_pairs(
     if database is not None:
         others = as_matrix(database, "ref_emb", columns=queries.shape[1], minimum_rows=0)
         others = normalize_rows(others, "ref_emb")[0]
-    relation = relate(labels, database_labels, n=len(queries), n_database=None if others is None else len(others))
+    n_database = None if others is None else len(others)
+    relation = relate(labels, database_labels, n=len(queries), n_database=n_database, device=queries.device)
     found: list[list[Tensor]] = [[], [], [], []]
     for share, layer in relation.layers():
         if share != 1:
@@ -46,5 +47,5 @@ def mined_pairs(
                 anchors, partners = mask.nonzero(as_tuple=True)
                 found[side].append(anchors + panel.anchors.start)
                 found[side + 1].append(partners)
-    a1, p, a2, n = (torch.cat(part) if part else torch.empty(0, dtype=torch.int64) for part in found)
+    a1, p, a2, n = (torch.cat(part) if part else queries.new_empty(0, dtype=torch.int64) for part in found)
     return a1, p, a2, n

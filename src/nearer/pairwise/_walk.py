@@ -140,10 +140,8 @@ class Walk:
     def _cut(self) -> Iterator[Tile]:
         rows = [slice(i, min(i + self.tile, self.n)) for i in range(0, self.n, self.tile)]
         columns = [slice(j, min(j + self.tile, self.m)) for j in range(0, self.m, self.tile)]
-        first = self.codes[[part.start for part in rows]].tolist()
-        last = self.codes[[part.stop - 1 for part in rows]].tolist()
-        low = first if self.symmetric else self.other_codes[[part.start for part in columns]].tolist()
-        high = last if self.symmetric else self.other_codes[[part.stop - 1 for part in columns]].tolist()
+        first, last = _ends(self.codes, self.tile)
+        low, high = (first, last) if self.symmetric else _ends(self.other_codes, self.tile)
         number = 0
         for i, across in enumerate(rows):
             for j in range(i if self.symmetric else 0, len(columns)):
@@ -295,8 +293,8 @@ class Walk:
         def table(starts: list[int], sizes: list[int], width: int, skip: int) -> tuple[Tensor, Tensor]:
             first = torch.tensor([starts[code] for code in classes], device=device)[:, None]
             count = torch.tensor([sizes[code] for code in classes], device=device)[:, None]
-            inside = torch.arange(skip, min(skip + width, int(count.max())) if len(classes) == 1 else skip + width)
-            inside = inside.to(device)[None]
+            last = min(skip + width, int(count.max())) if len(classes) == 1 else skip + width
+            inside = torch.arange(skip, last, device=device)[None]
             return first + torch.minimum(inside, count - 1), (inside < count).to(self.queries.dtype)
 
         rows, real = table(self._starts, self._sizes, r, at)
@@ -306,6 +304,12 @@ class Walk:
             own = rows if self.symmetric else self.order[rows] + self.offset
             mask *= own[:, :, None] != (columns if self.symmetric else self.other_order[columns])[:, None, :]
         return Block(rows, columns, mask, self.symmetric and at == 0 and rows.shape == columns.shape, real > 0)
+
+
+def _ends(codes: Tensor, tile: int) -> tuple[list[int], list[int]]:
+    """The first and the last class of every stretch of `tile` items."""
+    first, last = codes[::tile].tolist(), codes[tile - 1 :: tile].tolist()
+    return first, last if len(last) == len(first) else [*last, int(codes[-1])]
 
 
 def _starts(sizes: list[int]) -> list[int]:

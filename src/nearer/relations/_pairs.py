@@ -19,7 +19,7 @@ def as_indices(value: Any, name: str, width: int, limits: tuple[int, ...]) -> Te
     """Rows of item numbers, each column within its limit."""
     table = as_tensor(value, name)
     if table.numel() == 0:
-        return torch.empty((0, width), dtype=torch.int64)
+        return torch.empty((0, width), dtype=torch.int64, device=table.device)
     if table.ndim != 2 or table.shape[1] != width or table.dtype.is_floating_point or table.dtype == torch.bool:
         raise ShapeError(f"`{name}` must be whole numbers of shape (m, {width}), got {tuple(table.shape)}.")
     table = table.to(torch.int64)
@@ -64,10 +64,11 @@ class Pairs(Relation):
             raise ParameterError("`both_ways` must be off when queries and database are different sets.")
         limits = (self.n_queries, self.n_database)
         self.both_ways = both_ways
-        self._codes = tuple(
-            self._encode(as_indices(rows, name, 2, limits), both_ways)
-            for rows, name in ((positive, "positive"), (negative, "negative"))
-        )
+        tables = [
+            as_indices(rows, name, 2, limits) for rows, name in ((positive, "positive"), (negative, "negative"))
+        ]
+        device = max(tables, key=len).device  # an empty list says nothing about it
+        self._codes = tuple(self._encode(table.to(device), both_ways) for table in tables)
         if bool(torch.isin(self._codes[0], self._codes[1]).any()):
             raise LabelError("a pair must not be listed as positive and as negative. Remove it from one list.")
 
@@ -88,26 +89,32 @@ class Pairs(Relation):
         tables = [torch.stack([codes // self.n_database, codes % self.n_database], dim=1) for codes in self._codes]
         if self.both_ways:
             tables = [table[table[:, 0] <= table[:, 1]] for table in tables]
-        near = torch.cat(
-            [torch.full((len(table),), sign) for table, sign in zip(tables, (True, False), strict=True)]
-        )
-        return torch.cat(tables), near
+        near = [
+            torch.full_like(table[:, 0], sign, dtype=torch.bool)
+            for table, sign in zip(tables, (True, False), strict=True)
+        ]
+        return torch.cat(tables), torch.cat(near)
 
     def _mask(self, codes: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         """Each listed pair of the asked rows, looked up; the work is O(listed pairs + tile)."""
-        mask = torch.zeros((len(rows), len(columns)), dtype=torch.bool)
-        position = torch.full((self.n_database,), -1)
-        position[columns] = torch.arange(len(columns))
+        device = codes.device
+        mask = torch.zeros((len(rows), len(columns)), dtype=torch.bool, device=device)
+        position = torch.full((self.n_database,), -1, device=device)
+        position[columns] = torch.arange(len(columns), device=device)
         start = torch.searchsorted(codes, rows * self.n_database)
         counts = torch.searchsorted(codes, (rows + 1) * self.n_database) - start
-        local = torch.repeat_interleave(torch.arange(len(rows)), counts)
-        offset = torch.arange(int(counts.sum())) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
+        local = torch.repeat_interleave(torch.arange(len(rows), device=device), counts)
+        offset = torch.arange(int(counts.sum()), device=device) - torch.repeat_interleave(
+            counts.cumsum(0) - counts, counts
+        )
         column = position[codes[start[local] + offset] % self.n_database]
         mask[local[column >= 0], column[column >= 0]] = True
         return mask
 
     def masks(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
-        rows, columns = torch.arange(self.n_queries)[queries], torch.arange(self.n_database)[database]
+        device = self._codes[0].device
+        rows = torch.arange(self.n_queries, device=device)[queries]
+        columns = torch.arange(self.n_database, device=device)[database]
         positive, negative = (self._mask(codes, rows, columns) for codes in self._codes)
         return positive, negative
 

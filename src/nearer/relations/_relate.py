@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from nearer.exceptions import LabelError, ShapeError
@@ -13,10 +14,18 @@ from nearer.relations._relation import Relation, TableRelation
 __all__ = ["relate"]
 
 
-def relate(labels: Any, database_labels: Any = None, *, n: int, n_database: int | None = None) -> Relation:
+def relate(
+    labels: Any,
+    database_labels: Any = None,
+    *,
+    n: int,
+    n_database: int | None = None,
+    device: torch.device | None = None,
+) -> Relation:
     """The relation between n queries and their database (themselves if there is none) that `labels` describe.
 
-    Plain integers are class labels; anything else comes as a relation of its own.
+    Plain integers are class labels; anything else comes as a relation of its own. It is brought to `device`, that
+    of the embeddings: the one place where labels that came elsewhere are moved.
 
     >>> type(relate([0, 0, 1], n=3)).__name__
     'ClassLabels'
@@ -42,4 +51,4 @@ def relate(labels: Any, database_labels: Any = None, *, n: int, n_database: int 
         raise ShapeError(
             f"`database_labels` must have one entry for each of the {expected} rows, got {relation.n_database}."
         )
-    return relation
+    return relation if device is None else relation.to(device)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -40,6 +41,26 @@ class Relation(ABC):
     def layers(self) -> list[tuple[float, Relation]]:
         """Shares and relations whose losses add up to the loss of this one; only soft relations have several."""
         return [(1.0, self)]
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same relation with its tables on a device; itself if they are there already."""
+        seen: dict[int, Any] = {}
+
+        def move(value: Any) -> Any:
+            if id(value) in seen:  # a table that stands for both sides stays one
+                return seen[id(value)]
+            if isinstance(value, tuple):
+                parts = tuple(move(one) for one in value)
+                return value if all(new is old for new, old in zip(parts, value, strict=True)) else parts
+            moved = value.to(device) if isinstance(value, Tensor | Relation) else value
+            return seen.setdefault(id(value), moved)
+
+        parts = {name: move(value) for name, value in vars(self).items()}
+        if all(parts[name] is value for name, value in vars(self).items()):
+            return self
+        twin = copy.copy(self)
+        vars(twin).update(parts)
+        return twin
 
 
 class TableRelation(Relation):

@@ -42,12 +42,12 @@ class TensorBatches:
 
     def items(self, rows: Tensor) -> Tensor:
         """The items of these rows, changed by the transform."""
-        batch = self._items[rows]
+        batch = self._items[rows.to(self._items.device)]
         return batch if self.transform is None else self.transform(batch)
 
     def labels(self, rows: Tensor) -> Tensor:
         """The labels of these rows."""
-        return self._labels[rows]
+        return self._labels[rows.to(self._labels.device)]
 
 
 class ImageBatches:

@@ -37,13 +37,14 @@ _LAST_MESSAGE = torch.zeros(1)
 def process_group(*, timeout: float = 600.0) -> Iterator[None]:
     """Join the processes that `torchrun` started, and leave them at the end; alone, do nothing.
 
-    gloo on a CPU, nccl where there is a GPU. A process that waits longer than `timeout` seconds for the others
-    raises, so that a dead worker ends the job.
+    gloo for tensors on the host, nccl for those on a GPU. A process that waits longer than `timeout`
+    seconds for the others raises, so that a dead worker ends the job.
     """
     if "WORLD_SIZE" not in os.environ or int(os.environ["WORLD_SIZE"]) == 1 or dist.is_initialized():
         yield
         return
-    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    # Embeddings and gradients travel where they are; votes and the states of checkpoints are on the host.
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     limit = timedelta(seconds=timeout)
     store, number, world = next(rendezvous("env://", timeout=limit))
     # torchrun may hand a restarted job the store of its earlier life; the addresses of the dead are still there.
@@ -52,13 +53,11 @@ def process_group(*, timeout: float = 600.0) -> Iterator[None]:
     dist.init_process_group(backend, store=fresh, rank=number, world_size=world, timeout=limit)
     try:
         yield
-        if backend == "gloo":
-            # So that the last message of all is one whose tensor nobody lets go of: see _leave_quietly.
-            dist.all_reduce(_LAST_MESSAGE)
+        # So that the last message of all is one whose tensor nobody lets go of: see _leave_quietly.
+        dist.all_reduce(_LAST_MESSAGE)
     finally:
         dist.destroy_process_group()
-        if backend == "gloo":
-            atexit.register(_leave_quietly)
+        atexit.register(_leave_quietly)
 
 
 def _leave_quietly() -> None:

@@ -137,7 +137,7 @@ class _Orthonormal(Optimizer):
                         f"parameters must be matrices with at least as many rows as columns, got "
                         f"{tuple(point.shape)}. Give other parameters to an optimiser of torch.optim."
                     )
-                eye = torch.eye(point.shape[1], dtype=point.dtype)
+                eye = torch.eye(point.shape[1], dtype=point.dtype, device=point.device)
                 off = float((point.detach().T @ point.detach() - eye).abs().max())
                 if off > 1e-4:
                     raise ParameterError(

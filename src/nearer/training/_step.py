@@ -103,10 +103,9 @@ class EncoderStep:
         self.max_norm = None if max_norm is None else check_number(max_norm, "max_norm", above=0.0)
         self._count = 0
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]
-        device = next((one.device.type for one in encoder.parameters()), "cpu")
-        self._device = device
+        self._device = next((one.device for one in encoder.parameters()), torch.device("cpu"))
         # Gradients in float16 underflow; bfloat16 has the range of float32 and needs no scaling.
-        self._scaler = torch.amp.GradScaler(device, init_scale=2.0**10, enabled=precision == "float16")
+        self._scaler = torch.amp.GradScaler(self._device.type, init_scale=2.0**10, enabled=precision == "float16")
         if chunk is not None and any(isinstance(one, nn.modules.batchnorm._BatchNorm) for one in encoder.modules()):
             warnings.warn(
                 f"batch normalisation sees chunks of {chunk} items, not the batch: the step is not the plain one",
@@ -180,11 +179,11 @@ class EncoderStep:
     def _half(self) -> AbstractContextManager[Any]:
         if self.precision == "float32":
             return nullcontext()
-        return torch.autocast(self._device, dtype=_HALVES[self.precision])
+        return torch.autocast(self._device.type, dtype=_HALVES[self.precision])
 
     def _encode(self, items: Tensor) -> Tensor:
         with self._half():
-            embeddings: Tensor = self.encoder(items)
+            embeddings: Tensor = self.encoder(items.to(self._device))  # a batch at a time, wherever the data is
         return embeddings.float() if embeddings.dtype in _HALVES.values() else embeddings
 
     def _loss(self, embeddings: Tensor, labels: Any) -> Tensor:

@@ -118,7 +118,7 @@ class IntraClassPenalty(nn.Module):
         for one in torch.unique(y):
             members = x[y == one]
             if len(members) > 1:
-                same = torch.zeros(len(members), dtype=torch.int64)
+                same = torch.zeros(len(members), dtype=torch.int64, device=members.device)
                 total = total - pair_mean([members], [kernel], same, "product", "same")
         return total
 

@@ -181,7 +181,7 @@ class AngularTripletLoss(_PositivePairLoss):
             raise ParameterError(_NO_DATABASE)
         twin = copy(self)
         twin.miner = None
-        value: Tensor = twin(queries, Triplets(len(queries), triplets.cpu()))
+        value: Tensor = twin(queries, Triplets(len(queries), triplets))
         return value
 
     def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
@@ -192,7 +192,7 @@ class AngularTripletLoss(_PositivePairLoss):
 
     def _listed(self, z: Tensor, triplets: Tensor, gradient: bool) -> Gradient:
         """O(triplets·d): each listed triplet once, no crossing of positives with other negatives."""
-        a, p, n = (z[column] for column in triplets.to(z.device).T)
+        a, p, n = (z[column] for column in triplets.T)
         query = a + p
         f = self.push * (query * n).sum(1) - self.pull * (a * p).sum(1)
         value, slope, _ = self.terms(f[:, None], torch.ones_like(f, dtype=torch.bool)[:, None])
@@ -202,7 +202,7 @@ class AngularTripletLoss(_PositivePairLoss):
         d_z = torch.zeros_like(z)
         d_query = self.push * slope * n
         for column, d in zip(
-            triplets.to(z.device).T,
+            triplets.T,
             (d_query - self.pull * slope * p, d_query - self.pull * slope * a, self.push * slope * query),
             strict=True,
         ):

@@ -88,7 +88,7 @@ class DynamicSoftMarginLoss(nn.Module):
         y = as_labels(labels, "labels", n=len(z)).to(z.device)
         d = _distances(z, z)
         if indices is not None:
-            columns = [column.to(z.device) for column in as_columns(indices, len(z), None)]
+            columns = as_columns(indices, len(z), None, z.device)
             if len(columns) == 3:
                 a, p, n = columns
                 return d[a, p] - d[a, n]

@@ -75,7 +75,7 @@ class FacilityLocationLoss(PairLoss):
         own, found, wrong = self._infer(panel.similarity.detach(), codes)
         apart = panel.squared > equal_within(panel.squared.dtype)
         d = torch.where(apart, torch.where(apart, panel.squared, 1.0).sqrt(), 0.0)
-        every = torch.arange(len(d))
+        every = torch.arange(len(d), device=d.device)
         return (d[every, own].sum() - d[every, found].sum() + wrong).clamp(min=0) * self._scale(len(d))
 
     def dense_weights(self, panel: Panel) -> Tensor:
@@ -84,7 +84,7 @@ class FacilityLocationLoss(PairLoss):
         if int(codes.max()) < 1:
             return weight
         own, found, wrong = self._infer(panel.similarity, codes)
-        every = torch.arange(len(codes))
+        every = torch.arange(len(codes), device=codes.device)
         squared = torch.stack([panel.squared[every, own], panel.squared[every, found]])
         d, slope = _root(squared)
         if float(d[0].sum() - d[1].sum()) + wrong <= 0:
@@ -136,7 +136,7 @@ def _codes(panel: Panel) -> Tensor:
         raise LabelError("FacilityLocationLoss needs class labels and takes no `database`.")
     if panel.positive.shape[0] != panel.positive.shape[1]:
         raise LabelError("FacilityLocationLoss needs class labels and takes no `database`.")
-    same = panel.positive | torch.eye(len(panel.positive), dtype=torch.bool)
+    same = panel.positive | torch.eye(len(panel.positive), dtype=torch.bool, device=panel.positive.device)
     codes: Tensor = torch.unique(same.to(torch.uint8).argmax(1), return_inverse=True)[1]
     return codes
 
@@ -187,7 +187,7 @@ def choose_medoids(distance: Any, labels: Any, *, gamma: float = 1.0, sweeps: in
     for _ in range(sweeps):
         before = list(chosen)
         for place in range(len(chosen)):
-            members = (d[:, chosen].argmin(1) == place).nonzero()[:, 0]
+            members = (d[:, torch.tensor(chosen, device=d.device)].argmin(1) == place).nonzero()[:, 0]
             others = chosen[:place] + chosen[place + 1 :]
             reached, best = search.best_addition(others, members)
             # What is better only by rounding would be exchanged forever.
@@ -211,8 +211,9 @@ class _Search:
         """The largest f + γ(1 − NMI) that one more medoid gives, and that medoid; (−∞, −1) without a candidate."""
         d = self.distance
         if medoids:
-            near, owner = d[:, medoids].min(1)
-            candidates = candidates[~torch.isin(candidates, torch.tensor(medoids, device=d.device))]
+            chosen = torch.tensor(medoids, device=d.device)
+            near, owner = d[:, chosen].min(1)
+            candidates = candidates[~torch.isin(candidates, chosen)]
         else:
             near, owner = torch.full_like(d[:, 0], torch.inf), torch.zeros_like(self.codes)
         step = max(1, _BLOCK // len(d))

@@ -41,7 +41,7 @@ class HistogramLoss(PairLoss):
     def formula(self, panel: Panel) -> Tensor:
         if not panel.positive.any() or not panel.negative.any():
             return panel.similarity.sum() * 0
-        nodes = torch.linspace(-1, 1, self.bins, dtype=panel.similarity.dtype)
+        nodes = torch.linspace(-1, 1, self.bins, dtype=panel.similarity.dtype, device=panel.similarity.device)
         step = 2 / (self.bins - 1)
 
         def soft(mask: Tensor) -> Tensor:

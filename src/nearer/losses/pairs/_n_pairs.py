@@ -71,7 +71,7 @@ class NPairsLoss(PairLoss):
         if len(a) < 2:
             return panel.similarity.sum() * 0
         logits = self.scale * panel.similarity[a][:, p]
-        total = torch.nn.functional.cross_entropy(logits, torch.arange(len(a)), reduction="sum")
+        total = torch.nn.functional.cross_entropy(logits, torch.arange(len(a), device=a.device), reduction="sum")
         norms = panel.similarity.diagonal()[torch.cat([a, p])].sum()
         return (total + 0.5 * self.l2 * norms) / (len(a) if self.reduction == "mean" else 1)
 
@@ -79,7 +79,8 @@ class NPairsLoss(PairLoss):
         a, p = self._chosen(panel.positive)
         g = torch.zeros_like(panel.similarity)
         if len(a) >= 2:
-            soft = torch.softmax(self.scale * panel.similarity[a][:, p], 1) - torch.eye(len(a))
+            s = panel.similarity[a][:, p]
+            soft = torch.softmax(self.scale * s, 1) - torch.eye(len(a), dtype=s.dtype, device=s.device)
             g[a[:, None], p[None]] = soft * self.scale / (len(a) if self.reduction == "mean" else 1)
         return g
 

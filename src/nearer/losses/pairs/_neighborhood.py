@@ -109,7 +109,7 @@ class NeighborhoodLoss(nn.Module):
     ) -> Tensor:
         """The loss of `embeddings` (n, d) among themselves, or as queries against `database` (m, d)."""
         queries = _wide(check_embeddings(embeddings, "embeddings"))
-        classes = as_labels(labels, "labels", n=len(queries))
+        classes = as_labels(labels, "labels", n=len(queries)).to(queries.device)
         if (database is None) != (database_labels is None) or (ids is None) != (database_ids is None):
             raise ParameterError(
                 "`database` and `database_labels`, and `ids` and `database_ids`, must be given together."
@@ -124,8 +124,8 @@ class NeighborhoodLoss(nn.Module):
             items = _wide(check_embeddings(database, "database"))
             if items.shape[1] != queries.shape[1]:
                 raise ShapeError(f"`database` must have {queries.shape[1]} columns, got {items.shape[1]}.")
-            item_classes = as_labels(database_labels, "database_labels", n=len(items))
-            excluded = _same_items(ids, database_ids, len(queries), len(items))
+            item_classes = as_labels(database_labels, "database_labels", n=len(items)).to(queries.device)
+            excluded = _same_items(ids, database_ids, queries, items)
         dtype = torch.promote_types(queries.dtype, items.dtype)
         queries, items = queries.to(dtype), items.to(dtype)
         if not len(queries) or not len(items):
@@ -147,17 +147,21 @@ class NeighborhoodLoss(nn.Module):
             raise ShapeError(f"`distances` must have shape (q, n), got {tuple(D.shape)}.")
         D = _wide(D)
         check_finite(D, "distances")
-        classes = as_labels(labels, "labels", n=len(D))
+        classes = as_labels(labels, "labels", n=len(D)).to(D.device)
         if database_labels is None:
             if D.shape[0] != D.shape[1] or own is not None:
                 raise ParameterError(
                     f"`database_labels` must be given unless `distances` is a batch with itself, got shape "
                     f"{tuple(D.shape)}."
                 )
-            item_classes, own = classes, torch.arange(len(D))
+            item_classes, own = classes, torch.arange(len(D), device=D.device)
         else:
-            item_classes = as_labels(database_labels, "database_labels", n=D.shape[1])
-        columns = torch.full((len(D),), -1) if own is None else as_labels(own, "own", n=len(D))
+            item_classes = as_labels(database_labels, "database_labels", n=D.shape[1]).to(D.device)
+        columns = (
+            torch.full((len(D),), -1, device=D.device)
+            if own is None
+            else as_labels(own, "own", n=len(D)).to(D.device)
+        )
         if len(columns) and int(columns.max()) >= D.shape[1]:
             raise ShapeError(f"`own` must point into the {D.shape[1]} columns, got {int(columns.max())}.")
         rows = (columns >= 0).nonzero()[:, 0]
@@ -296,15 +300,18 @@ def _checked_matrix(value: Any) -> Tensor:
     return matrix.detach().clone()
 
 
-def _same_items(ids: Any, database_ids: Any, q: int, n: int) -> _Excluded:
+def _same_items(ids: Any, database_ids: Any, queries: Tensor, items: Tensor) -> _Excluded:
     """All pairs with equal ids, without a q×n comparison."""
     if ids is None:
-        none = torch.empty(0, dtype=torch.int64)
+        none = queries.new_empty(0, dtype=torch.int64)
         return _Excluded(none, none)
-    mine, theirs = as_labels(ids, "ids", n=q), as_labels(database_ids, "database_ids", n=n)
-    theirs, order = theirs.sort(stable=True)
+    q, device = len(queries), queries.device
+    mine = as_labels(ids, "ids", n=q).to(device)
+    theirs, order = as_labels(database_ids, "database_ids", n=len(items)).to(device).sort(stable=True)
     first = torch.searchsorted(theirs, mine)
     counts = torch.searchsorted(theirs, mine, right=True) - first
-    rows = torch.repeat_interleave(torch.arange(q), counts)
-    within = torch.arange(len(rows)) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
+    rows = torch.repeat_interleave(torch.arange(q, device=counts.device), counts)
+    within = torch.arange(len(rows), device=rows.device) - torch.repeat_interleave(
+        counts.cumsum(0) - counts, counts
+    )
     return _Excluded(rows, order[first[rows] + within])

@@ -169,9 +169,9 @@ class PairLoss(nn.Module, ABC):
         if peer is not None and relation is not None:
             indices = peer.indices(queries, database, relation)
         n, m = len(queries), None if database is None else len(database)
-        columns = as_columns(indices, n, m)
+        columns = as_columns(indices, n, m, queries.device)
         if len(columns) == 3 and len(columns[0]):
-            exact = self.of_triplets(queries, database, torch.stack(columns, dim=1).to(queries.device))
+            exact = self.of_triplets(queries, database, torch.stack(columns, dim=1))
             if exact is not None:
                 return exact
         twin = copy(self)  # the same parameters and state, with the pairs as its miner
@@ -193,7 +193,11 @@ class PairLoss(nn.Module, ABC):
             raise ShapeError(f"`similarity` must have shape (q, n), got {tuple(s.shape)}.")
         s = s.detach() if s.dtype in (torch.float32, torch.float64) else s.detach().float()
         check_finite(s, "similarity")
-        related = relation if isinstance(relation, Relation) else relate(relation, n=s.shape[0])
+        related = (
+            relation.to(s.device)
+            if isinstance(relation, Relation)
+            else relate(relation, n=s.shape[0], device=s.device)
+        )
         if (related.n_queries, related.n_database) != tuple(s.shape):
             raise ShapeError(
                 f"`relation` must fit the shape {tuple(s.shape)} of `similarity`, got "
@@ -206,7 +210,7 @@ class PairLoss(nn.Module, ABC):
 
     def _layer_weights(self, s: Tensor, relation: Relation) -> Tensor:
         # S = S·I: the rows of S against unit vectors are embeddings with exactly these similarities.
-        unit = torch.eye(s.shape[1], dtype=s.dtype)
+        unit = torch.eye(s.shape[1], dtype=s.dtype, device=s.device)
         pairing = Pairing(s, unit, relation, 0 if s.shape[0] == s.shape[1] else None, width=0)
         select = None if self.miner is None else self.miner.prepare(pairing)
         values = self.anchor_values(relation)
@@ -305,7 +309,8 @@ def check_call(
         n_database = database.shape[0]
     if (database is None) != (database_labels is None) and not isinstance(labels, Relation):
         raise ParameterError("`database` and `database_labels` must be given together.")
-    return queries, database, relate(labels, database_labels, n=queries.shape[0], n_database=n_database)
+    relation = relate(labels, database_labels, n=queries.shape[0], n_database=n_database, device=queries.device)
+    return queries, database, relation
 
 
 def check_database(value: Any, queries: Tensor, *, finite: bool = True) -> Tensor:
@@ -341,7 +346,7 @@ def make_pairing(queries: Tensor, database: Tensor | None, relation: Relation, *
 def whole_panel(pairing: Pairing, distance: bool, select: Select | None, anchor_values: Tensor | None) -> Panel:
     """The whole batch as one panel, on the graph of its embeddings."""
     q, d = pairing.queries, pairing.database
-    positive, negative = (mask.to(q.device) for mask in pairing.relation.masks())
+    positive, negative = pairing.relation.masks()
     if pairing.offset is not None:
         positive.diagonal(pairing.offset).fill_(False)
         negative.diagonal(pairing.offset).fill_(False)

@@ -78,7 +78,7 @@ class QuadrupletLoss(PairLoss):
         if not len(edges):
             return nothing(pairing)
         above = torch.zeros_like(edges, dtype=torch.float64)
-        value, n_negative = torch.zeros((2,), dtype=torch.float64)
+        value, n_negative = torch.zeros((2,), dtype=torch.float64, device=q.device)
         for panel in iterate_panels(pairing, select=select):
             s = panel.similarity[panel.negative]
             above += _negatives_above(edges, s)
@@ -156,7 +156,7 @@ class TwoTermQuadrupletLoss(PairLoss):
 
     def dense_weights(self, panel: Panel) -> Tensor:
         # Two items have the same class exactly when they have the same positives.
-        same = panel.positive | torch.eye(len(panel.similarity), dtype=torch.bool)
+        same = panel.positive | torch.eye(len(panel.similarity), dtype=torch.bool, device=panel.positive.device)
         second = _SecondTerm([panel], same.to(torch.uint8).argmax(1), self.second_margin / 2)
         second.count(panel)
         g, _, violated, valid = self._first(panel)
@@ -180,7 +180,7 @@ class TwoTermQuadrupletLoss(PairLoss):
             raise LabelError("TwoTermQuadrupletLoss needs class labels and takes no `database`.")
         z, labels = pairing.queries, pairing.relation.queries
         second = _SecondTerm(iterate_panels(pairing), labels, self.second_margin / 2)
-        totals = torch.zeros(3, dtype=torch.float64)
+        totals = z.new_zeros(3, dtype=torch.float64)
         for panel in iterate_panels(pairing):
             second.count(panel)
             totals += torch.stack([part.double() for part in self._first(panel)[1:]])
@@ -213,14 +213,14 @@ class _SecondTerm:
         edges, order = torch.cat(found).sort()
         self.edges = edges
         self.of_class = [edges[torch.cat(owner)[order] == code] for code in range(len(self.sizes))]
-        self.above = torch.zeros(len(edges), dtype=torch.float64)
-        self.touching = [torch.zeros(len(own), dtype=torch.float64) for own in self.of_class]
-        self.pushed = torch.zeros((), dtype=torch.float64)
+        self.above = torch.zeros_like(edges, dtype=torch.float64)
+        self.touching = [torch.zeros_like(own, dtype=torch.float64) for own in self.of_class]
+        self.pushed = edges.new_zeros((), dtype=torch.float64)
 
     def _below(self, panel: Panel) -> tuple[Tensor, Tensor]:
         """Edges below each similarity: of all classes, and of the row's class."""
         s = panel.similarity.contiguous()
-        own = torch.empty(s.shape, dtype=torch.int64)
+        own = torch.empty_like(s, dtype=torch.int64)
         for rows, code in self._classes(panel):
             own[rows] = torch.searchsorted(self.of_class[code], s[rows])
         return torch.searchsorted(self.edges, s), own
@@ -262,7 +262,7 @@ class _SecondTerm:
         everything, own = self._below(panel)
         touched = own + own.T if symmetric else 2 * own
         # What equal positive pairs share is the count above the first of them.
-        high = torch.zeros(s.shape, dtype=torch.float64)
+        high = torch.zeros_like(s, dtype=torch.float64)
         for rows, code in self._classes(panel):
             i, j = panel.positive[rows].nonzero(as_tuple=True)
             edge = s[rows][i, j] - self.margin

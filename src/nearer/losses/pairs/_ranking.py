@@ -35,7 +35,7 @@ class FastAPLoss(RowLoss):
 
     def value(self, panel: Panel) -> Terms:
         squared = (2 - 2 * panel.similarity).clamp(0, 4)
-        nodes = torch.linspace(0, 4, self.bins + 1, dtype=squared.dtype)
+        nodes = torch.linspace(0, 4, self.bins + 1, dtype=squared.dtype, device=squared.device)
         share = (1 - (squared[:, :, None] - nodes).abs() * (self.bins / 4)).clamp(min=0)
         h_p = (share * panel.positive[:, :, None]).sum(1)
         h = (share * (panel.positive | panel.negative)[:, :, None]).sum(1)
@@ -102,7 +102,7 @@ class SmoothAPLoss(RowLoss):
     def value(self, panel: Panel) -> Terms:
         s, p = panel.similarity, panel.positive
         above = torch.sigmoid((s[:, None, :] - s[:, :, None]) / self.temperature)  # [anchor, p, j]
-        other = ~torch.eye(s.shape[1], dtype=torch.bool)
+        other = ~torch.eye(s.shape[1], dtype=torch.bool, device=s.device)
         rank_p = 1 + (above * (p[:, None, :] & other)).sum(2)
         rank = 1 + (above * ((p | panel.negative)[:, None, :] & other)).sum(2)
         n_p = p.sum(1)

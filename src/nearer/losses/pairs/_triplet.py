@@ -256,9 +256,9 @@ class RandomTripletLoss(RowLoss):
 
 def _hinges(terms: list[tuple[int, Tensor]], s: Tensor, reduction: str) -> Terms:
     """The positive parts of terms, summed by their anchors."""
-    value, count = s.sum(1) * 0, torch.zeros(len(s))
+    value, count = s.sum(1) * 0, torch.zeros(len(s), device=s.device)
     for anchor, term in terms:
-        value = value.index_add(0, torch.tensor([anchor]), term.clamp(min=0)[None])
+        value = value.index_add(0, torch.tensor([anchor], device=s.device), term.clamp(min=0)[None])
         count[anchor] += float(term > 0) if reduction == "active" else 1.0
     return Terms(value, count)
 

@@ -79,7 +79,7 @@ class BIERLoss(nn.Module):
         """The loss of embeddings (n, Σ widths) with class labels (n,) or any relation."""
         parts = [normalize(part) for part in split_parts(embeddings, self.widths)]
         n = len(parts[0])
-        relation = relate(labels, n=n)
+        relation = relate(labels, n=n, device=parts[0].device)
         step = panel_rows(n, n)
         panels = [slice(start, start + step) for start in range(0, n, step)]
         sides = torch.tensor([[int(mask.sum()) for mask in _masks(relation, panel)] for panel in panels]).sum(0)

@@ -39,7 +39,7 @@ from nearer.recipes.semi_supervised._semi_supervised_runs import (
 )
 from nearer.reports import Section, Table
 
-__all__ = ["KEY", "LENGTHS", "TABLES", "measure", "present", "result_file"]
+__all__ = ["KEY", "LENGTHS", "TABLES", "measure", "of_the_tables", "present", "result_file"]
 
 # All unlabelled items of a fine-grained set are one partition, as in the paper, whose 200 epochs are too many here.
 FINE = Length(start_steps=100, partitions=1, epochs=20, unlabeled=10_000, free_steps=100)
@@ -164,6 +164,15 @@ def present(rows: Sequence[dict[str, Any]], request: Request) -> Outcome:
     return Outcome(
         "Semi-supervised metric learning: a few labels, a graph, a metric", sections, {"lengths": lengths}
     )
+
+
+def of_the_tables(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows at the angle and the length of the tables, without those of the curve over angles."""
+    return [
+        row
+        for row in rows
+        if row["alpha"] == _angle(row["data"]) and row["partitions"] == LENGTHS[row["data"]].partitions
+    ]
 
 
 def _of_table(table: str, names: Sequence[str]) -> list[str]:

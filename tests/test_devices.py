@@ -1,0 +1,457 @@
+"""Nothing is made on the wrong device and nothing is moved without a word, so that CUDA works by construction.
+
+Every loss, miner, relation, geometry, memory, sampler and step runs twice: on the host, and on a device that is
+not there (tests/pretend_device.py says what that proves and what it cannot). Both must give the same numbers and
+gradients, the results must be on the device, and the only copies between the two are listed here with a reason.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchgen
+import yaml
+from torch import Tensor, nn
+
+import nearer.geometry
+import nearer.losses
+import nearer.mining
+from every_loss import CASES, ONE_SET_ONLY, batch
+from nearer.evaluation import evaluate, kmeans, map_at_r, nmi, recall_at_k
+from nearer.geometry import MLP, AsymmetricMap, BoostedHeads, Mahalanobis, OrthogonalMap, embed
+from nearer.losses import ContrastiveLoss, NeighborhoodLoss, PairLoss, RAWLoss
+from nearer.mining import VTHM, ClassTree
+from nearer.relations import LabelDistributions, MultiLabels, Numbers, Pairs, PartialLabels, Soft, Triplets
+from nearer.training import ClassSampler, EncoderStep, RiemannianAdam, TensorBatches, backward_in_chunks
+from pretend_device import DEVICE, Remote, here, pretend, there
+
+# Every operation that ran on the device, for the last test of this file.
+OPERATIONS: set[str] = set()
+
+# Copies that are meant, by the file that makes them.
+MEANT = {
+    "mining/_class_tree.py": "the tree is built on the host, of one mean per class",
+    "mining/_spanning_tree.py": "Kruskal's algorithm is a loop over sorted edges",
+    "mining/_hardest_fraction.py": "a histogram of a few thousand counts",
+    "systems/_hdml.py": "drawn on the host, so that a seed gives the same triplets everywhere",
+    "pairs/_energy_confusion.py": "drawn on the host, so that a seed gives the same pairs everywhere",
+}
+
+X, Y = batch(48, 8, even=True)
+MANY, OF_MANY = batch(400, 20, even=True)  # enough for tiles
+
+
+def unexpected(moves: Iterable[str], meant: Sequence[str] = ()) -> list[str]:
+    """Copies that no line of `MEANT` explains."""
+    return [move for move in sorted(set(moves)) if not any(file in move for file in (*MEANT, *meant))]
+
+
+def placed(value: Any, put: Callable[[Tensor], Tensor]) -> Any:
+    """A fresh leaf for every tensor; those that can have a gradient ask for one."""
+    if isinstance(value, list | tuple):
+        return type(value)(placed(one, put) for one in value)
+    if not isinstance(value, Tensor):
+        return value
+    leaf = put(value.detach().clone())
+    return leaf.requires_grad_() if leaf.is_floating_point() else leaf
+
+
+def leaves(value: Any) -> list[Tensor]:
+    """The tensors inside that ask for a gradient."""
+    if isinstance(value, list | tuple):
+        return [leaf for one in value for leaf in leaves(one)]
+    return [value] if isinstance(value, Tensor) and value.requires_grad else []
+
+
+def _apart(module: Any) -> Any:
+    """A loss with a tree of its own: the cases of every_loss.py share one."""
+    return copy.deepcopy(module) if isinstance(module, PairLoss) else module
+
+
+def on_both(
+    make: Callable[[], Any],
+    call: Callable[..., Any],
+    *inputs: Any,
+    meant: Sequence[str] = (),
+    host: Sequence[int] = (),
+) -> None:
+    """`call(make(), *inputs)` and its gradients, on the host and on the device; inputs in `host` stay there."""
+    torch.manual_seed(0)
+    module, given = make(), placed(inputs, lambda one: one)
+    expected = call(module, *given)
+    if expected.requires_grad:
+        expected.sum().backward()
+    with pretend() as device:
+        torch.manual_seed(0)
+        twin = _apart(make())
+        twin = twin.to(DEVICE) if isinstance(twin, nn.Module) else twin
+        device.moves.clear()
+        sent = tuple(
+            placed(one, (lambda tensor: tensor) if number in host else there) for number, one in enumerate(inputs)
+        )
+        result = call(twin, *sent)
+        if result.requires_grad:
+            result.sum().backward()
+        OPERATIONS.update(device.operations)
+        assert unexpected(device.moves, meant) == []
+        torch.testing.assert_close(here(result), expected.detach(), rtol=1e-5, atol=1e-8)
+        theirs = leaves(given) + (list(module.parameters()) if isinstance(module, nn.Module) else [])
+        ours = leaves(sent) + (list(twin.parameters()) if isinstance(twin, nn.Module) else [])
+        for one, other in zip(ours, theirs, strict=True):
+            if other.grad is not None:
+                assert one.grad is not None
+                torch.testing.assert_close(here(one.grad), other.grad, rtol=1e-5, atol=1e-8)
+
+
+def test_the_device_refuses_what_cuda_refuses() -> None:
+    with pretend() as device:
+        x = there(torch.ones(3))
+        with pytest.raises(RuntimeError, match="of the host"):
+            x + torch.ones(3)
+        with pytest.raises(RuntimeError, match="of the host"):
+            torch.arange(3)[there(torch.tensor([0]))]
+        with pytest.raises(RuntimeError, match="of the host"):
+            x[[0, 1]]  # CUDA takes it, and copies the list
+        with pytest.raises(RuntimeError, match="generator of the host"):
+            torch.rand(3, device=x.device, generator=torch.Generator())
+        with pytest.raises(RuntimeError, match="numpy"):
+            x.numpy()
+        assert not device.moves
+        assert here(x + torch.tensor(1.0)).tolist() == [2.0, 2.0, 2.0]  # a number is welcome
+        assert x.tolist() == [1.0, 1.0, 1.0]
+        assert here(torch.tensor([4.0], device=x.device)).tolist() == here(x.new_tensor([4.0])).tolist() == [4.0]
+        assert isinstance(torch.zeros(2, device=x.device), Remote)
+        x.cpu().to(x.device)
+        assert [move.split(":")[0] for move in device.moves] == ["to host", "to device"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_pair_loss_stays_on_its_device(name: str) -> None:
+    make = CASES[name]
+    on_both(make, _plain, X, Y)
+    if make().mineable:
+        on_both(make, lambda loss, x, y: loss.dense(x, y), X, Y)
+    if make().rowwise and name.endswith("()"):
+        on_both(make, _plain, MANY, OF_MANY)
+
+
+@pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
+def test_labels_that_stay_on_the_host_are_brought_once(make: Callable[[], PairLoss]) -> None:
+    on_both(make, lambda loss, x, y: loss(x, y), X, Y, host=[1], meant=["relations/_relation.py"])
+
+
+@pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
+def test_databases_tuples_and_weights(make: Callable[[], PairLoss]) -> None:
+    loss = make()
+    if type(loss).__name__ not in ONE_SET_ONLY:
+        on_both(
+            make, lambda one, x, y, d, z: one(x, y, database=d, database_labels=z), X[:20], Y[:20], X[20:], Y[20:]
+        )
+    if loss.mineable:
+        tuples = (torch.tensor([0, 1, 2]), torch.tensor([8, 9, 10]), torch.tensor([1, 2, 3]))
+        on_both(make, lambda one, x, y, i: one(x, y, i), X, Y, tuples)
+    unit = torch.nn.functional.normalize(X)
+    on_both(make, lambda one, s, y: one.weights(s, y), unit @ unit.T, Y)
+
+
+def _classes(name: str, **settings: Any) -> Callable[[], Any]:
+    return lambda: getattr(nearer.losses, name)(8, 8, generator=torch.Generator().manual_seed(1), **settings)
+
+
+def _plain(loss: Any, x: Tensor, y: Tensor) -> Any:
+    return loss(x, y)
+
+
+class _Tail(nn.Module):
+    """A loss that looks at what went into a layer, with that layer."""
+
+    def __init__(self, make: Callable[[Any], nn.Module], layer: nn.Module | None = None) -> None:
+        super().__init__()
+        self.layer = layer or nn.Linear(8, 6).double()
+        self.loss = make(self.layer)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        value: Tensor = self.loss(self.layer(x), y)
+        return value
+
+
+def _drawn() -> torch.Generator:
+    return torch.Generator().manual_seed(1)
+
+
+# Every loss that is not a pair loss: how it is made and how it is called with embeddings (48, 8) and labels.
+OTHERS: dict[str, tuple[Callable[[], Any], Callable[..., Any]]] = {
+    "ABIERLoss": (
+        lambda: _Tail(nearer.losses.ABIERLoss, BoostedHeads(8, (3, 5), generator=_drawn())).double(),
+        _plain,
+    ),
+    "AMSoftmaxLoss": (_classes("AMSoftmaxLoss"), _plain),
+    "ArcFaceLoss": (_classes("ArcFaceLoss"), _plain),
+    "BIERLoss": (lambda: nearer.losses.BIERLoss((3, 5)), _plain),
+    "BinaryLoss": (lambda: nearer.losses.BinaryLoss(RAWLoss(), steps=3), _plain),
+    "CrossBatchMemory": (
+        lambda: nearer.losses.CrossBatchMemory(RAWLoss(), size=60, embedding_dim=8),
+        lambda loss, x, y: loss(x, y) + loss(x.flip(0), y.flip(0)),
+    ),
+    "DatabaseMemory": (
+        lambda: nearer.losses.DatabaseMemory(NeighborhoodLoss(k=3), size=60, embedding_dim=8),
+        lambda loss, x, y: loss(x, 2 * x, y) + loss(x, x.flip(0), y),
+    ),
+    "DeMLLoss": (lambda: nearer.losses.DeMLLoss((2, 3, 3), generator=_drawn()).double(), _plain),
+    "DynamicSoftMarginLoss": (lambda: nearer.losses.DynamicSoftMarginLoss(), _plain),
+    "EnergyConfusionLoss": (
+        lambda: _Tail(
+            lambda layer: nearer.losses.EnergyConfusionLoss(ContrastiveLoss(), layer, generator=_drawn())
+        ),
+        _plain,
+    ),
+    "HDCLoss": (lambda: nearer.losses.HDCLoss(), lambda loss, x, y: loss(torch.cat([x, 2 * x, -x], 1), y)),
+    "HDMLLoss": (
+        lambda: _Tail(
+            lambda layer: nearer.losses.HDMLLoss(layer, 8, 6, 8, epoch_steps=3, generator=_drawn()).double()
+        ),
+        _plain,
+    ),
+    "IntraClassPenalty": (lambda: nearer.losses.IntraClassPenalty(), _plain),
+    "JMMDLoss": (lambda: nearer.losses.JMMDLoss(), lambda loss, x, y: loss([x, x.square()], y)),
+    "JRDLoss": (
+        lambda: nearer.losses.JRDLoss(nearer.losses.AMSoftmaxLoss(8, 8, generator=_drawn())).double(),
+        lambda loss, x, y: loss(x, y, pooled=2 * x),
+    ),
+    "JRSLoss": (lambda: nearer.losses.JRSLoss(), lambda loss, x, y: loss([x, x.square()], y)),
+    "ManifoldLoss": (lambda: nearer.losses.ManifoldLoss(8, n_proxies=8, generator=_drawn()), _plain),
+    "NeighborhoodLoss": (lambda: NeighborhoodLoss(k=3), _plain),
+    "NestedLoss": (lambda: nearer.losses.NestedLoss(RAWLoss(), widths=(2, 4, 8)), _plain),
+    "NormalizedSoftmaxLoss": (_classes("NormalizedSoftmaxLoss"), _plain),
+    "P2SGradLoss": (_classes("P2SGradLoss"), _plain),
+    "PDDMLoss": (lambda: nearer.losses.PDDMLoss(8, generator=_drawn()).double(), _plain),
+    "ProxyAnchorLoss": (_classes("ProxyAnchorLoss"), _plain),
+    "ProxyNCALoss": (_classes("ProxyNCALoss"), _plain),
+    "SentenceTransformersLoss": (
+        lambda: nearer.losses.SentenceTransformersLoss(_Sentences(), RAWLoss()),
+        lambda loss, x, y: loss([{"x": x}], y),
+    ),
+    "SmartMiningLoss": (lambda: nearer.losses.SmartMiningLoss(), _plain),
+    "SoftTripleLoss": (_classes("SoftTripleLoss", centers=2), _plain),
+    "SubCenterArcFaceLoss": (_classes("SubCenterArcFaceLoss"), _plain),
+    "VICRegLoss": (lambda: nearer.losses.VICRegLoss(), lambda loss, x, y: loss(x, x.flip(0))),
+}
+# Bases, kernels of the layer losses (they run inside them), functions without tensors of their own, and what talks
+# to other processes: its messages are torch.distributed's business.
+LEFT_OUT = {"PairLoss", "RowLoss", "Gaussian", "Laplace", "MomentGenerating", "Polynomial", "ShardedLoss"}
+
+
+class _Sentences(nn.Module):
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"sentence_embedding": features["x"]}
+
+
+def test_every_exported_loss_is_run() -> None:
+    exported = {name for name in nearer.losses.__all__ if inspect.isclass(getattr(nearer.losses, name))}
+    pairs = {name for name in exported if issubclass(getattr(nearer.losses, name), PairLoss)}
+    assert exported - pairs - LEFT_OUT == set(OTHERS)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_losses_stay_on_their_device(name: str) -> None:
+    make, call = OTHERS[name]
+    on_both(make, call, X, Y)
+    on_both(make, call, X, Y, host=[1], meant=_LABELS)
+
+
+# Where labels that came on the host are brought to the embeddings.
+_LABELS = ["relations/_relation.py", '"labels"', "labels.to(", "y.to(x.device)", ".to(self.labels"]
+
+MINERS: dict[str, Callable[[], Any]] = {
+    "BatchHard": nearer.mining.BatchHard,
+    "DistanceWeighted": lambda: nearer.mining.DistanceWeighted(generator=_drawn()),
+    "HardestFraction": lambda: nearer.mining.HardestFraction(0.3),
+    "LargestErrors": lambda: nearer.mining.LargestErrors(0.4),
+    "RandomPairs": lambda: nearer.mining.RandomPairs(negatives=3, generator=_drawn()),
+    "SemiHard": nearer.mining.SemiHard,
+    "SemiHardTriplets": lambda: nearer.mining.SemiHardTriplets(0.3),
+    "SpanningTree": nearer.mining.SpanningTree,
+    "VTHM": VTHM,
+}
+REBUILT = {"ClassTree", "RankRange", "HardnessController"}
+
+
+@pytest.mark.parametrize("name", sorted(set(nearer.mining.__all__) - REBUILT))
+def test_miners_stay_on_their_device(name: str) -> None:
+    make = MINERS[name]
+    for x, y in ((X, Y), (MANY, OF_MANY)):
+        on_both(lambda: RAWLoss(miner=make()), _plain, x, y)
+    on_both(make, lambda miner, x, y: torch.cat([column[:200] for column in miner(x, y)]), X, Y)
+
+
+def test_trees_and_tables_are_built_where_the_module_is() -> None:
+    def ask(tree: ClassTree, x: Tensor, y: Tensor) -> Tensor:
+        tree.update(x, y)
+        return tree.margins(y, y) + tree.nearest(y, count=3).sum()
+
+    on_both(ClassTree, ask, X, Y)
+    ranks = lambda: nearer.mining.RankRange(lambda x: lambda q, k: torch.cdist(q, x).argsort(1)[:, :k])  # noqa: E731
+
+    def look_up(miner: Any, x: Tensor, y: Tensor) -> Tensor:
+        miner.update(x, y)
+        found: Tensor = miner.negatives(torch.arange(5), 2, np.random.default_rng(0))
+        return found
+
+    on_both(ranks, look_up, X, Y, meant=["mining/_rank_range.py"])
+
+
+RELATIONS: dict[str, Callable[[Tensor], Any]] = {
+    "PartialLabels": lambda y: PartialLabels(torch.where(y % 3 == 0, -1, y)),
+    "MultiLabels": lambda y: MultiLabels(torch.stack([(y >> bit) & 1 for bit in range(3)], 1)),
+    "LabelDistributions": lambda y: LabelDistributions(torch.softmax(y[:, None] * torch.ones_like(y)[:4], 1)),
+    "Numbers": lambda y: Numbers(y.double()),
+    "Pairs": lambda y: Pairs(
+        len(y), positive=(y[:, None] == y).triu(1).nonzero(), negative=(y[:, None] == y + 1).triu(1).nonzero()
+    ),
+    "Triplets": lambda y: Triplets(len(y), torch.stack([y, y + 8, (y + 1) % 8], 1).unique(dim=0)),
+    "Soft": lambda y: Soft(Numbers(y.double())),
+}
+
+
+@pytest.mark.parametrize("name", RELATIONS)
+def test_relations_stay_on_their_device(name: str) -> None:
+    relate = RELATIONS[name]
+    if name == "LabelDistributions":
+        relate = lambda y: LabelDistributions(torch.nn.functional.one_hot(y, 8) * 0.5 + 1 / 16)  # noqa: E731
+    for loss in (RAWLoss, ContrastiveLoss) if name != "Soft" else (RAWLoss,):
+        on_both(loss, lambda one, x, y: one(x, relate(y)), X, Y)
+        # A relation on the host goes to the embeddings, once.
+        on_both(loss, lambda one, x, y: one(x, relate(y)), X, Y, host=[1], meant=["relations/_relation.py"])
+
+
+ROWS = X.float()
+IMAGES = torch.rand(4, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+COLORS = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+GEOMETRY: dict[str, tuple[Callable[[], Any], Callable[..., Any], Tensor]] = {
+    "AsymmetricMap": (lambda: AsymmetricMap(8, 3), lambda m, x: m(x, x.flip(0)), ROWS),
+    "AttentionHeads": (
+        lambda: nearer.geometry.AttentionHeads(3, (2, 2), generator=_drawn()),
+        lambda m, x: m(x),
+        COLORS,
+    ),
+    "BoostedHeads": (lambda: BoostedHeads(8, (2, 3), generator=_drawn()), lambda m, x: m(x), ROWS),
+    "Chain": (
+        lambda: nearer.geometry.Chain(MLP(8, 4, generator=_drawn()), Mahalanobis(4)),
+        lambda m, x: m(x),
+        ROWS,
+    ),
+    "ColorCNN": (lambda: nearer.geometry.ColorCNN(generator=_drawn()), lambda m, x: m(x), COLORS),
+    "DecoupledEncoder": (
+        lambda: nearer.geometry.DecoupledEncoder(nn.Conv2d(3, 4, 3), 4, embedding_dim=18, generator=_drawn()),
+        lambda m, x: m(x),
+        COLORS,
+    ),
+    "DigitsCNN": (lambda: nearer.geometry.DigitsCNN(16, generator=_drawn()), lambda m, x: m(x), IMAGES),
+    "MLP": (lambda: MLP(8, 4, generator=_drawn()), lambda m, x: m(x), ROWS),
+    "Mahalanobis": (lambda: Mahalanobis(8, 4), lambda m, x: m(x), ROWS),
+    "OrthogonalMap": (lambda: OrthogonalMap(8, 4, generator=_drawn()), lambda m, x: m(x), ROWS),
+    "Standardize": (lambda: nearer.geometry.Standardize(8), lambda m, x: m(x), ROWS),
+    "TwoEncoders": (
+        lambda: nearer.geometry.TwoEncoders(MLP(8, 4, generator=_drawn()), MLP(8, 4, generator=_drawn())),
+        lambda m, x: m(x, x.flip(0)),
+        ROWS,
+    ),
+    "UnitLength": (nearer.geometry.UnitLength, lambda m, x: m(x), ROWS),
+    "cosine_similarity": (lambda: None, lambda _, x: nearer.geometry.cosine_similarity(x), ROWS),
+    "embed": (lambda: MLP(8, 4, generator=_drawn()), lambda m, x: embed(m, x, batch_size=20), ROWS),
+    "euclidean_distance": (lambda: None, lambda _, x: nearer.geometry.euclidean_distance(x), ROWS),
+    "itq": (lambda: None, lambda _, x: nearer.geometry.itq(x, 4)(x.detach()), ROWS),
+    "normalize": (lambda: None, lambda _, x: nearer.geometry.normalize(x), ROWS),
+    "rmac": (lambda: None, lambda _, x: nearer.geometry.rmac(x), COLORS),
+}
+
+
+@pytest.mark.parametrize("name", sorted(set(nearer.geometry.__all__) - {"load"}))
+def test_geometry_stays_on_its_device(name: str) -> None:
+    make, call, x = GEOMETRY[name]
+    on_both(make, call, x, meant=["geometry/_itq.py"])  # its first rotation is drawn on the host
+
+
+def test_a_step_brings_a_batch_at_a_time_and_moves_the_network() -> None:
+    def trained(put: Callable[[Tensor], Tensor], data: Callable[[Tensor], Tensor], **settings: Any) -> list[Tensor]:
+        torch.manual_seed(0)
+        encoder = nn.Sequential(MLP(8, 6, generator=_drawn()), OrthogonalMap(6, 3, generator=_drawn()))
+        encoder = encoder.to(DEVICE) if put is there else encoder
+        adam = torch.optim.Adam(encoder[0].parameters(), lr=0.01)
+        step = EncoderStep(encoder, RAWLoss(miner=VTHM()), adam, TensorBatches(data(ROWS), data(Y)), **settings)
+        riemannian = RiemannianAdam(encoder[1].parameters(), lr=0.01)
+        for rows in ClassSampler(Y, n_classes=4, per_class=4, batches=3, seed=0):
+            step(torch.as_tensor(rows))
+            riemannian.step()
+        return [one.detach() for one in encoder.parameters()]
+
+    expected = {chunk: trained(lambda one: one, lambda one: one, chunk=chunk) for chunk in (None, 6)}
+    for chunk, numbers in expected.items():
+        with pretend() as device:
+            found = trained(there, there, chunk=chunk, max_norm=None)
+            # Row numbers come from a sampler, on the host.
+            assert unexpected(device.moves, ["training/_batches.py", "encoder.to(DEVICE)"]) == []
+            device.moves.clear()
+            from_host = trained(there, lambda one: one, chunk=chunk)
+            meant = ["training/_step.py", "relations/_relation.py", "encoder.to(DEVICE)"]
+            assert unexpected(device.moves, meant) == []
+            for one, other, same in zip(found, numbers, from_host, strict=True):
+                torch.testing.assert_close(here(one), other, rtol=1e-4, atol=1e-6)
+                torch.testing.assert_close(here(same), other, rtol=1e-4, atol=1e-6)
+
+
+def test_chunks_of_a_batch() -> None:
+    def in_chunks(encoder: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        parts = [lambda part=part: part for part in x.detach().split(20)]
+        return backward_in_chunks(encoder, parts, lambda z: RAWLoss()(z, y))
+
+    on_both(lambda: MLP(8, 4, generator=_drawn()), in_chunks, ROWS, Y)
+
+
+def test_scores_and_samplers_take_tensors_of_a_device() -> None:
+    """They work on the host (faiss and numpy are there): one explicit copy, the same numbers."""
+    expected = evaluate(ROWS, Y)
+    batches = [list(rows) for rows in ClassSampler(Y, n_classes=4, per_class=3, batches=3, seed=0)]
+    with pretend():
+        x, y = there(ROWS), there(Y)
+        assert dict(evaluate(x, y)) == dict(expected)
+        assert map_at_r(x, y) == expected["map@r"]
+        assert recall_at_k(x, y, k=1) == expected["recall@1"]
+        assert nmi(kmeans(x, 8).assignments, y) == nmi(kmeans(ROWS, 8).assignments, Y)
+        found = [list(rows) for rows in ClassSampler(y, n_classes=4, per_class=3, batches=3, seed=0)]
+        assert found == batches
+
+
+def test_every_operation_has_a_kernel_for_cuda() -> None:
+    """By the table that torch is built from: an operation of the host alone would end in NotImplementedError."""
+    table = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"
+    for name in (
+        "RAWLoss()",
+        "TripletLoss()",
+        "HistogramLoss()",
+        "AngularLoss()",
+    ):  # alone, or with all of the above
+        on_both(CASES[name], _plain, X, Y)
+    keys: dict[str, str] = {}
+    delegates: dict[str, str] = {}
+    for entry in yaml.load(table.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        name = entry["func"].split("(")[0]
+        delegate = entry.get("structured_delegate")  # a structured operation shares the kernels of another
+        keys[name] = str(entry.get("dispatch") or ("" if delegate else "Composite"))
+        delegates[name] = delegate or ""
+    checked = 0
+    for operation in sorted(OPERATIONS):
+        _, name, overload = operation.split(".")
+        full = name if overload == "default" else f"{name}.{overload}"
+        if full in keys:
+            checked += 1
+            where = keys[full] + keys.get(delegates[full], "")
+            assert "CUDA" in where or "Composite" in where, f"{operation}: {where}"
+    assert checked > 30
