@@ -8,7 +8,7 @@ DEV := $(VENV)/.installed-dev
 
 PAGE := page/node_modules/.installed
 
-.PHONY: browser page help install demo test lint format adapters faults fuzz soak reproduce bench tables clean
+.PHONY: browser dist notebooks page help install demo test lint format adapters faults fuzz soak reproduce bench tables clean
 
 help:
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -73,6 +73,13 @@ bench: $(DEV) ## measure the speed figures again (about half an hour) and write 
 tables: $(DEV) ## write the tables of the docs from the result files, and docs/cli.md from the help texts
 	@$(BIN)/python benchmarks/tables
 	@$(BIN)/python docs/reference.py
+
+notebooks: $(DEV) ## the examples as notebooks with their output, in build/notebooks (minutes; installs nbclient)
+	@$(PIP) nbclient ipykernel
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python examples/make_notebooks.py --execute
+
+dist: ## sdist and wheel, checked, installed into a fresh environment and used there (minutes; uploads nothing)
+	@$(PYTHON) deploy/distribution.py
 
 $(PAGE): page/package.json page/package-lock.json
 	@cd page && npm ci --silent && touch node_modules/.installed
