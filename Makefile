@@ -8,7 +8,7 @@ DEV := $(VENV)/.installed-dev
 
 PAGE := page/node_modules/.installed
 
-.PHONY: browser dist notebooks page help install demo test lint format adapters faults fuzz soak reproduce bench tables clean
+.PHONY: benchmark browser dist notebooks page help install demo test lint format adapters faults fuzz soak reproduce bench tables clean
 
 help:
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -69,6 +69,12 @@ reproduce: $(DEV) ## the slow experiments
 bench: $(DEV) ## measure the speed figures again (about half an hour) and write their tables into the docs
 	@for file in benchmarks/speed/*.py; do echo $$file; $(BIN)/python $$file || exit 1; done
 	@$(MAKE) tables
+
+benchmark: $(DEV) ## peers beside nearer, each in an environment of its own under build/peers; BENCHMARK=--quick is shorter
+	@$(BIN)/python benchmarks/environments.py
+	@$(BIN)/python benchmarks/speed/peer_learners.py $(BENCHMARK)
+	@$(BIN)/python benchmarks/speed/peer_tasks.py $(BENCHMARK)
+	@$(BIN)/python benchmarks/tables
 
 tables: $(DEV) ## write the tables of the docs from the result files, and docs/cli.md from the help texts
 	@$(BIN)/python benchmarks/tables

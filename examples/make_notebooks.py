@@ -48,7 +48,7 @@ def execute(book: dict[str, Any], folder: Path) -> dict[str, Any]:
     import nbformat
     from nbclient import NotebookClient
 
-    node = nbformat.from_dict(book)
+    node = nbformat.reads(json.dumps(book), as_version=4)
     nbformat.validate(node)
     NotebookClient(node, timeout=600, resources={"metadata": {"path": str(folder)}}).execute()
     done: dict[str, Any] = json.loads(nbformat.writes(node))
