@@ -8,7 +8,7 @@ DEV := $(VENV)/.installed-dev
 
 PAGE := page/node_modules/.installed
 
-.PHONY: browser docs page help install demo test lint format adapters faults fuzz soak reproduce bench tables clean
+.PHONY: adapters bench benchmark browser clean demo dist docs faults format fuzz help install lint notebooks page reproduce soak tables test
 
 help:
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -70,6 +70,12 @@ bench: $(DEV) ## measure the speed figures again (about half an hour) and write 
 	@for file in benchmarks/speed/*.py; do echo $$file; $(BIN)/python $$file || exit 1; done
 	@$(MAKE) tables
 
+benchmark: $(DEV) ## peers beside nearer, each in an environment of its own under build/peers; BENCHMARK=--quick is shorter
+	@$(BIN)/python benchmarks/environments.py
+	@$(BIN)/python benchmarks/speed/peer_learners.py $(BENCHMARK)
+	@$(BIN)/python benchmarks/speed/peer_tasks.py $(BENCHMARK)
+	@$(BIN)/python benchmarks/tables
+
 tables: $(DEV) ## write tables and figures of the docs from the result files, and the generated pages of the reference
 	@$(BIN)/python benchmarks/tables
 	@$(BIN)/python benchmarks/figures
@@ -77,6 +83,13 @@ tables: $(DEV) ## write tables and figures of the docs from the result files, an
 
 docs: $(DEV) ## build the documentation site into build/site (a warning fails); look at it: python -m http.server -d build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+notebooks: $(DEV) ## the examples as notebooks with their output, in build/notebooks (minutes; installs nbclient)
+	@$(PIP) nbclient ipykernel
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python examples/make_notebooks.py --execute
+
+dist: ## sdist and wheel, checked, installed into a fresh environment and used there (minutes; uploads nothing)
+	@$(PYTHON) deploy/distribution.py
 
 $(PAGE): page/package.json page/package-lock.json
 	@cd page && npm ci --silent && touch node_modules/.installed

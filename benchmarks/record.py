@@ -41,6 +41,15 @@ def save(
     return file.path
 
 
+def save_absence(name: str, row: dict[str, Any], why: str) -> None:
+    """A row for a peer that is not there, unless the file has measured it before."""
+    key = list(row)
+    file = Results(RESULTS / f"{name}.json", key=key)
+    print(f"{row}: {why}", flush=True)
+    if file.key_of(row) not in {file.key_of(one) for one in file.rows}:
+        save(name, [{**row, "peer failed": why}], key=key)
+
+
 def interleaved(contestants: dict[str, Callable[[], object]], *, repeats: int = 7) -> dict[str, float]:
     """Median seconds of each contestant, run in turn so that a busy machine slows all of them alike."""
     times: dict[str, list[float]] = {name: [] for name in contestants}

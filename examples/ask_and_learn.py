@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits
 import nearer
 from nearer.questions import suggest_items
 
+# %% Digits, of which nobody knows the labels yet
 X, y = load_digits(return_X_y=True)
 train, test = np.arange(1200), np.arange(1200, len(y))
 
@@ -21,6 +22,7 @@ def learned(labels: np.ndarray) -> float:
     return nearer.evaluate(model, X[test], y[test]).second["map@r"]
 
 
+# %% Sixty answers to the questions that teach most, and to sixty at random
 asked = np.full(len(train), -1)
 for _ in range(3):
     rows = suggest_items(None, X[train], asked, n=20)
@@ -30,6 +32,7 @@ by_chance = np.full(len(train), -1)
 rows = np.random.default_rng(0).permutation(train)[:60]
 by_chance[rows] = y[rows]
 
+# %% What they taught
 mine, chance = learned(asked), learned(by_chance)
 print(f"MAP@R from 60 answers: {mine:.3f} to chosen questions, {chance:.3f} to random ones")
 assert mine > chance

@@ -9,6 +9,7 @@ import numpy as np
 
 from nearer.decisions import SamePair
 
+# %% Embeddings of people
 rng = np.random.default_rng(0)
 
 
@@ -18,9 +19,11 @@ def photos(people: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(people, 16))[who] + 0.5 * rng.normal(size=(len(who), 16)), who
 
 
+# %% A threshold from sixty people
 same = SamePair(error=0.01).calibrate(*photos(60))
 print(same)
 
+# %% Its errors on fifty others
 new, who = photos(50)
 left, right = np.triu_indices(len(new), 1)
 answers = same.decide(new[left], new[right])

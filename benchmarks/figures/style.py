@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,20 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "benchmarks" / "tables"))
 from page import RESULTS, load, measured  # noqa: E402
 
-__all__ = ["FIGURES", "Ink", "box", "draw", "dumbbells", "figure", "load", "mean", "measured", "stamp"]
+__all__ = [
+    "FIGURES",
+    "Ink",
+    "box",
+    "draw",
+    "dumbbells",
+    "figure",
+    "load",
+    "mean",
+    "measured",
+    "palette",
+    "plt",
+    "stamp",
+]
 
 IMAGES = ROOT / "docs" / "benchmarks" / "images"
 
@@ -60,35 +74,42 @@ def stamp(name: str) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
+@contextmanager
+def palette(scheme: str, salt: str = "nearer") -> Iterator[Ink]:
+    """The inks of a scheme, with matplotlib set up for it."""
+    ink = Ink(scheme == "dark")
+    settings = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": salt,
+        "font.family": "sans-serif",
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": ink.faint,
+        "axes.labelcolor": ink.text,
+        "axes.titlesize": 9,
+        "axes.titlecolor": ink.text,
+        "axes.titlelocation": "left",
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": ink.faint,
+        "grid.linewidth": 0.5,
+        "xtick.color": ink.text,
+        "ytick.color": ink.text,
+        "text.color": ink.text,
+        "legend.frameon": False,
+        "axes.prop_cycle": plt.cycler(color=ink.cycle),
+    }
+    with plt.rc_context(settings):
+        yield ink
+
+
 def draw(name: str) -> None:
     """Write both pictures."""
     function, _, layout = FIGURES[name]
     IMAGES.mkdir(parents=True, exist_ok=True)
     for scheme in ("light", "dark"):
-        ink = Ink(scheme == "dark")
-        settings = {
-            "svg.fonttype": "none",
-            "svg.hashsalt": name,
-            "font.family": "sans-serif",
-            "font.size": 9,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.edgecolor": ink.faint,
-            "axes.labelcolor": ink.text,
-            "axes.titlesize": 9,
-            "axes.titlecolor": ink.text,
-            "axes.titlelocation": "left",
-            "axes.grid": True,
-            "axes.axisbelow": True,
-            "grid.color": ink.faint,
-            "grid.linewidth": 0.5,
-            "xtick.color": ink.text,
-            "ytick.color": ink.text,
-            "text.color": ink.text,
-            "legend.frameon": False,
-            "axes.prop_cycle": plt.cycler(color=ink.cycle),
-        }
-        with plt.rc_context(settings):
+        with palette(scheme, name) as ink:
             drawing, axes = plt.subplots(**{"figsize": (7.2, 3.0), "layout": "constrained", **layout})
             function(axes, ink)
             drawing.savefig(

@@ -1,12 +1,12 @@
 """Our linear learners beside metric-learn, pylmnn and scikit-learn: the same rows, in turn, in one run.
 
-    python benchmarks/speed/peer_learners.py --metric-learn PYTHON --pylmnn PYTHON
+    make benchmark                                                     makes the environments, then runs everything
+    python benchmarks/speed/peer_learners.py [--quick] [--only LMNN]
 
-The peers do not run on current scikit-learn, so each has an environment of its own, named by its interpreter:
-metric-learn 0.7.0 with scikit-learn 1.7.2, and pylmnn 1.6.4 with scikit-learn 1.2.2, scipy 1.10.1, six and an empty
-module GPyOpt, which it imports and does not need. A side that is not named is left out. Every fit is a process with
-one BLAS thread; counted are the CPU seconds of `fit` alone, at its defaults; after `--limit` seconds of clock time
-it is given up. `--only LMNN` measures some of ours again.
+The peers do not run on current scikit-learn, so each has an environment of its own (benchmarks/environments.py);
+a peer that does not install has a row that says so. Every fit is a process with one thread; counted are the CPU
+seconds of `fit` alone, at its defaults, and how far the resident memory grew meanwhile; after `--limit` seconds of
+clock time it is given up. `--quick` leaves the large sets out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,20 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-CHILD = """
+# The peak is counted from here on: what loading took before does not hide it.
+MEMORY = """
+def memory(which):
+    if which == "VmRSS":
+        try:
+            open("/proc/self/clear_refs", "w").write("5")
+        except OSError:
+            pass
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(which)) / 1024
+"""
+CHILD = (
+    MEMORY
+    + """
 import json, sys, time, warnings
 import numpy as np
 warnings.simplefilter("ignore")
@@ -30,12 +43,15 @@ z = np.load(folder + "/train.npz")
 kind = getattr(__import__(module, fromlist=[name]), name)
 known = kind().get_params()
 learner = kind(random_state=0) if "random_state" in known else kind()
+before = memory("VmRSS")
 begin = time.process_time()
 learner.fit(z["x"], z["y"])
 seconds = time.process_time() - begin
+grown = memory("VmHWM") - before
 np.save(folder + "/components.npy", learner.components_)
-print(json.dumps(seconds))
+print(json.dumps([seconds, grown]))
 """
+)
 PAIRS = (
     ("LMNN", "pylmnn", "pylmnn", "LargeMarginNearestNeighbor", ("digits", "5k", "20k")),
     ("LMNN", "metric-learn", "metric_learn", "LMNN", ("digits", "5k")),
@@ -48,50 +64,48 @@ PAIRS = (
 )
 
 
-def run(python: str, module: str, name: str, folder: str, limit: float) -> float | str:
-    """The CPU seconds of a fit, or why there are none."""
+def run(python: str, code: str, arguments: list[str], limit: float) -> Any:
+    """What a child prints in its last line, as JSON, or why there is nothing, as text."""
     environment = {
         **os.environ,
-        **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+        **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"),
+        "KERAS_BACKEND": "torch",
     }
     try:
         done = subprocess.run(
-            [python, "-c", CHILD, module, name, folder],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=limit,
-            env=environment,
+            [python, "-c", code, *arguments], capture_output=True, text=True, timeout=limit, env=environment
         )
     except subprocess.TimeoutExpired:
         return f"not done after {limit:g} s"
     if done.returncode:
         return done.stderr.strip().splitlines()[-1][:100]
-    return float(json.loads(done.stdout.strip().splitlines()[-1]))
+    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 def main() -> None:
     import numpy as np
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "quality"))
+    from environments import python_of, reason
     from estimators import accuracy, load, objective
-    from record import save
+    from record import save, save_absence
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--metric-learn", dest="metric_learn")
-    parser.add_argument("--pylmnn")
+    parser.add_argument("--quick", action="store_true", help="without the large sets")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--limit", type=float, default=240.0)
     parser.add_argument("--only", nargs="+", help="ours, such as LMNN; their rows are replaced")
     options = parser.parse_args()
-    pythons = {"metric-learn": options.metric_learn, "pylmnn": options.pylmnn, "scikit-learn": sys.executable}
     for ours, peer, module, name, sets in PAIRS:
-        if pythons[peer] is None or (options.only and ours not in options.only):
+        if options.only and ours not in options.only:
             continue
-        for dataset in sets:
+        for dataset in sets[:1] if options.quick else sets:
+            python_there = python_of(peer)
+            if python_there is None:
+                save_absence("peer_learners", {"ours": ours, "peer": peer, "dataset": dataset}, reason(peer))
+                continue
             train, test, train_y, test_y = load(dataset, 0)
-            sides = {"ours": (sys.executable, "nearer.estimators", ours), "peer": (pythons[peer], module, name)}
+            sides = {"ours": (sys.executable, "nearer.estimators", ours), "peer": (python_there, module, name)}
             times: dict[str, list[float]] = {side: [] for side in sides}
             row: dict[str, Any] = {"ours": ours, "peer": peer, "dataset": dataset}
             with tempfile.TemporaryDirectory() as folder:
@@ -100,11 +114,12 @@ def main() -> None:
                     for side, (python, *what) in sides.items():
                         if f"{side} failed" in row or (repeat and times[side] and times[side][0] > 30):
                             continue
-                        found = run(python, *what, folder, options.limit)
+                        found = run(python, CHILD, [*what, folder], options.limit)
                         if isinstance(found, str):
                             row[f"{side} failed"] = found
                             continue
-                        times[side].append(found)
+                        times[side].append(found[0])
+                        row[f"{side} megabytes"] = found[1]
                         components = np.load(Path(folder) / "components.npy")
                         if not np.isfinite(components).all():
                             row[f"{side} failed"] = "not finite"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 
+import choose  # noqa: F401
 import experiments  # noqa: F401
 import guarantees  # noqa: F401
 import lines  # noqa: F401

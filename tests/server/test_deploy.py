@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 import tomllib
@@ -43,3 +44,16 @@ def test_the_compose_file_names_its_own_parts() -> None:
     words = shlex.split(services["nearer"]["command"][0].replace("$$", "$"))
     assert {word for word in words if word.startswith("--")} <= OPTIONS
     assert words[words.index("nearer") + 1] == "serve"
+
+
+def test_what_is_run_instead_of_the_image_is_read_from_its_file() -> None:
+    spec = importlib.util.spec_from_file_location("like_the_image", ROOT / "deploy" / "like_the_image.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    parts = module.instructions()
+    assert parts["entry"] == ["nearer", "serve"]
+    assert parts["command"][:2] == ["model", "index"]
+    assert "8080" in parts["health"][-1]
+    assert "serve" in parts["extras"].split(",")
