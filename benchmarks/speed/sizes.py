@@ -1,7 +1,7 @@
 """What the package and each extra bring to the disk: python benchmarks/speed/sizes.py
 
 The files of every distribution that is needed, found from the metadata of the installed packages. The first row is
-the library with what it needs; an extra counts what it adds to that. An extra that is not installed here is left out.
+the library with what it needs; an extra counts what it adds to that. One that is not installed here is left out.
 """
 
 from __future__ import annotations
