@@ -8,7 +8,7 @@ DEV := $(VENV)/.installed-dev
 
 PAGE := page/node_modules/.installed
 
-.PHONY: benchmark browser dist notebooks page help install demo test lint format adapters faults fuzz soak reproduce bench tables clean
+.PHONY: adapters bench benchmark browser clean demo dist docs faults format fuzz help install lint notebooks page reproduce soak tables test
 
 help:
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -76,9 +76,13 @@ benchmark: $(DEV) ## peers beside nearer, each in an environment of its own unde
 	@$(BIN)/python benchmarks/speed/peer_tasks.py $(BENCHMARK)
 	@$(BIN)/python benchmarks/tables
 
-tables: $(DEV) ## write the tables of the docs from the result files, and docs/cli.md from the help texts
+tables: $(DEV) ## write tables and figures of the docs from the result files, and the generated pages of the reference
 	@$(BIN)/python benchmarks/tables
+	@$(BIN)/python benchmarks/figures
 	@$(BIN)/python docs/reference.py
+
+docs: $(DEV) ## build the documentation site into build/site (a warning fails); look at it: python -m http.server -d build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 notebooks: $(DEV) ## the examples as notebooks with their output, in build/notebooks (minutes; installs nbclient)
 	@$(PIP) nbclient ipykernel

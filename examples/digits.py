@@ -10,4 +10,4 @@ import sys
 
 # %% The same as `nearer demo`
 page = sys.argv[1] if len(sys.argv) > 1 else "demo-report.html"
-subprocess.run([sys.executable, "-m", "nearer", "demo", "--epochs", "30", "--out", page], check=True)
+subprocess.run([sys.executable, "-m", "nearer", "demo", "--epochs", "30", "--quiet", "--out", page], check=True)

@@ -169,6 +169,11 @@ def kmeans(n: int) -> dict[str, Any]:
     }
 
 
+# All rows at once, to compare batches with where that can still be run: `million.py nca nca-all --rows 20000`.
+WHOLE: dict[str, Callable[[int], dict[str, Any]]] = {
+    "nca-all": fit("NCA", random_state=0),
+    "lmnn-all": fit("LMNN", random_state=0),
+}
 PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "kissme": fit("KISSME", random_state=0),
     "gmml": fit("GMML", random_state=0),
@@ -187,7 +192,7 @@ PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("parts", nargs="*", help=", ".join(PARTS))
+    parser.add_argument("parts", nargs="*", help=", ".join(PARTS | WHOLE))
     parser.add_argument("--rows", type=int, nargs="*", default=SIZES)
     parser.add_argument("--minutes", type=float, default=30.0, help="of wall clock that a part may take")
     parser.add_argument("--again", action="store_true")
@@ -197,7 +202,7 @@ def main() -> None:
         import torch
 
         torch.set_num_threads(1)
-        print(json.dumps(PARTS[asked.parts[0]](asked.rows[0])))
+        print(json.dumps((PARTS | WHOLE)[asked.parts[0]](asked.rows[0])))
         return
     file = RESULTS / "million.json"
     done = json.loads(file.read_text())["rows"] if file.exists() else []

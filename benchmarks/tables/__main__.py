@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 import sys
 
+import choose  # noqa: F401
 import experiments  # noqa: F401
 import guarantees  # noqa: F401
+import lines  # noqa: F401
 import search  # noqa: F401
 import service  # noqa: F401
+import short  # noqa: F401
 import systems  # noqa: F401
-from page import ROOT, TABLES
+from page import READ, ROOT, TABLES
 
 import estimators  # noqa: F401  each file registers its tables
 import evaluation  # noqa: F401
@@ -24,7 +27,15 @@ MARK = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.D
 
 
 def fill(text: str) -> str:
-    return MARK.sub(lambda match: match.group(1) + TABLES[match["name"]]() + match.group(3), text)
+    """The page with its tables; a comment after each names the files behind it, which the site offers as CSV."""
+
+    def made(match: re.Match[str]) -> str:
+        READ.clear()
+        table = TABLES[match["name"]]().rstrip("\n") + "\n"
+        rows = f"<!-- rows: {' '.join(dict.fromkeys(READ))} -->\n" if READ else ""
+        return match.group(1) + table + rows + match.group(3)
+
+    return MARK.sub(made, text)
 
 
 def main() -> int:

@@ -10,6 +10,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 TABLES: dict[str, Callable[[], str]] = {}
+READ: list[str] = []  # the result files that were read since the list was last cleared
 
 
 def table(name: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
@@ -24,6 +25,7 @@ def table(name: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
 
 def load(name: str) -> list[dict[str, Any]]:
     """The rows of a result file."""
+    READ.append(name)
     rows: list[dict[str, Any]] = json.loads((RESULTS / f"{name}.json").read_text())["rows"]
     return rows
 
@@ -43,7 +45,8 @@ def source(rows: Iterable[Mapping[str, Any]]) -> str:
     """The line under a table that says by which commands, from which sources and with which torch its rows came."""
     made = [row["made"] for row in rows]
     commands = list(dict.fromkeys(one["command"] for one in made))
-    shown = ", ".join(f"`{command}`" for command in commands[:3])
+    # The whole command is in the rows, which the site offers as CSV.
+    shown = ", ".join(f"`{command if len(command) < 90 else command[:80] + ' …'}`" for command in commands[:3])
     if len(commands) > 3:
         shown += f" and {len(commands) - 3} more"
     sources = list(dict.fromkeys(one["source"] for one in made if one["source"]))

@@ -292,6 +292,24 @@ def million() -> str:
     return markdown(header, rows) + source(record)
 
 
+@table("million-batches")
+def million_batches() -> str:
+    """NCA and LMNN in batches beside all rows at once, where both can be run."""
+    record = [row for row in load("million") if row["rows"] == 20_000]
+    found = {row["part"]: row for row in record}
+    rows = []
+    for part in ("nca", "lmnn"):
+        if part in found and f"{part}-all" in found:
+            both = (found[part], found[f"{part}-all"])
+            spent = [f"{row['cpu_seconds']:,.3g} s" if row["cpu_seconds"] else row["stopped"] for row in both]
+            right = [f"{row['accuracy']:.4f}" if row["cpu_seconds"] else "–" for row in both]
+            rows.append((f"`{part.upper()}`", *spent, *right))
+    if not rows:
+        return "Not measured yet: `python benchmarks/speed/million.py nca nca-all lmnn lmnn-all --rows 20000`.\n"
+    header = ("20,000 rows", "batches of 1,024", "all rows", "1-NN, batches", "1-NN, all rows")
+    return markdown(header, rows) + source(record)
+
+
 def _beside(part: str, found: dict[tuple[str, int], dict[str, Any]]) -> str:
     """What came out, at the largest size."""
     done = [n for n in MILLION if found.get((part, n), {}).get("cpu_seconds") is not None]

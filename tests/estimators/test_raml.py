@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.svm import SVR, NuSVR
 
 from nearer.estimators import AAKNN, MLKNN, RAMLKRR, RAMLSVR, MetricKNN
 from nearer.estimators._matrices import project_psd
+from nearer.estimators.relation import _raml_pairs
 from nearer.estimators.relation._raml_blend import choose_graded_blend
 from nearer.estimators.relation._raml_krr import constrained_krr, krr_by_gradients, krr_by_kernel, krr_objective
 from nearer.estimators.relation._raml_pairs import PairSums, choose_pairs, pair_targets
@@ -170,6 +172,28 @@ def test_pairs_are_the_nearest_and_listed_once() -> None:
     classes = ClassLabels(np.arange(30) % 3)
     both = choose_pairs(X, classes, k=2, random=0, max_pairs=1000, rng=rng)
     assert set(pair_targets(classes, both)) == {0.0, 2.0}
+
+
+def test_pairs_of_a_large_table_come_from_some_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_raml_pairs, "_ROWS_AT_LEAST", 40)
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(1000, 3))
+    few = ClassLabels(np.arange(1000) % 2)
+    pairs = choose_pairs(X, few, k=2, random=1, max_pairs=300, rng=rng)
+    # Five pairs of a row: sixty rows suffice, and all of them are from both halves of the table.
+    assert len(np.unique(pairs)) == 60
+    assert len(pairs) <= 300
+    assert np.ptp(pairs) > 800
+    # Two rows of a class: drawn alone they would have no hit, so whole classes are drawn.
+    couples = ClassLabels(np.arange(1000) // 2)
+    pairs = choose_pairs(X, couples, k=2, random=0, max_pairs=240, rng=rng)
+    assert len(np.unique(pairs)) == 60
+    assert (pairs[:, 0] // 2 == pairs[:, 1] // 2).sum() == 30
+    # Rows beyond a hundred thousand that no pair names change nothing.
+    many = np.concatenate([X, np.zeros((100_000, 3))])
+    targets = np.linspace(0, 2, len(pairs))
+    small = RAMLKRR(blend=0.0).fit_relations(X, pairs, targets).mahalanobis_matrix()
+    assert_allclose(RAMLKRR(blend=0.0).fit_relations(many, pairs, targets).mahalanobis_matrix(), small, rtol=1e-6)
 
 
 def planted(kind: str, n: int = 240, p: int = 12, seed: int = 0) -> tuple[np.ndarray, Any]:

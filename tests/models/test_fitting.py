@@ -121,6 +121,18 @@ def test_what_takes_very_long_says_so_before_it_starts():
     assert any("mlkr will take about " in line and "That of hraml does not" in line for line in told)
 
 
+@pytest.mark.parametrize(("columns", "way_out"), [(2, "`rows` learns from"), (200, "a network (raw-vthm)")])
+def test_what_does_not_fit_the_memory_says_so_and_names_what_does(monkeypatch, columns, way_out):
+    told = []
+    x, y = blobs(n=300)
+    wide = np.random.default_rng(0).normal(size=(300, columns)).astype(np.float32)
+    fit_model(data_of(np.hstack([x, wide]), y), FitSettings(method="rca", **FAST), say=told.append)
+    assert not any("GB beside the data" in line for line in told)
+    monkeypatch.setattr("nearer.models._fitting.machine_memory", lambda: 1e4)
+    fit_model(data_of(np.hstack([x, wide]), y), FitSettings(method="rca", **FAST), say=told.append)
+    assert any("rca will take about " in line and way_out in line for line in told)
+
+
 def test_auto_tries_several_and_says_when_nothing_helps():
     x, y = blobs()
     told = []

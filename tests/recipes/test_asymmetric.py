@@ -13,7 +13,9 @@ from nearer.recipes._catalog import recipe_named
 from nearer.recipes._recipe import Request
 from nearer.recipes._runner import run_recipe
 from nearer.recipes.asymmetric import _asymmetric as asymmetric
+from nearer.recipes.asymmetric import _one_view
 from nearer.recipes.asymmetric._asymmetric import PROBLEMS
+from nearer.recipes.asymmetric._one_view import ONE_VIEW_METHODS, measure_one_view
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -73,3 +75,11 @@ def test_networks_for_two_sides_and_exact_beside_greedy(monkeypatch: pytest.Monk
     table = asymmetric.present(rows, Request()).sections[-1].parts[1]
     # The third greedy split has no exact one beside it.
     assert table.rows == [["wine", "37.5 ± 12.5 % (2)", "50.0 ± 25.0 % (2)", "1 of 2"]]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("method", ONE_VIEW_METHODS)
+def test_every_method_of_the_one_view_table_runs(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_one_view, "STEPS", 1)
+    row = measure_one_view("wine", 0, method)
+    assert row["error"] < 0.2
+    assert row["rows"] == 124

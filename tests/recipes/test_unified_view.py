@@ -22,7 +22,7 @@ from nearer.recipes.unified_view import _unseen_class_data as unseen_class_data
 from nearer.recipes.unified_view import _unseen_class_report as unseen_class_report
 from nearer.recipes.unified_view._unseen_class_data import load_unseen_classes
 from nearer.recipes.unified_view._unseen_class_networks import Backbone
-from nearer.recipes.unified_view._unseen_class_report import START, summary_table
+from nearer.recipes.unified_view._unseen_class_report import QUICK_ROWS, START, summary_table
 from nearer.recipes.unified_view._unseen_class_systems import hdml
 from nearer.recipes.unified_view._unseen_classes import run_row, summarize
 from nearer.reports import Picture, Table, html_report
@@ -43,7 +43,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("module", [unified_view, jrd], ids=["unified-view", "jrd"])
 def test_every_row_of_every_table(module: ModuleType, tmp_path: Path) -> None:
     calls: list[float] = []
-    request = Request(quick=True, only=("cars196_features",), progress=lambda text, done: calls.append(done))
+    only = ("cars196_features", *module.TABLES)
+    request = Request(quick=True, only=only, progress=lambda text, done: calls.append(done))
     outcome = run_recipe(recipe_named("jrd" if module is jrd else "unified-view"), request)
     names = {row.name for rows in module.TABLES.values() for row in rows if row.runs}
     assert {row["row"] for row in outcome.record["rows"]} == {START, *names}
@@ -56,6 +57,18 @@ def test_every_row_of_every_table(module: ModuleType, tmp_path: Path) -> None:
     page = html_report(outcome.title, outcome.sections, tmp_path / "page.html").read_text()
     assert page.count("<img") >= len(module.TABLES)
     assert "CUB" in page
+
+
+@pytest.mark.parametrize("module", [unified_view, jrd], ids=["unified-view", "jrd"])
+def test_a_quick_look_has_some_rows_of_every_table(module: ModuleType) -> None:
+    outcome = run_recipe(
+        recipe_named("jrd" if module is jrd else "unified-view"), Request(quick=True, only=("cars196_features",))
+    )
+    names = {row.name for rows in module.TABLES.values() for row in rows}
+    assert {row["row"] for row in outcome.record["rows"]} == {START, *(names & QUICK_ROWS)}
+    assert {row["protocol"]["steps"] for row in outcome.record["rows"]} == {2}
+    pictures = sum(isinstance(part, Picture) for section in outcome.sections for part in section.parts)
+    assert pictures > len(module.TABLES)
 
 
 def test_printed_numbers_are_those_of_the_protocol_of_the_table() -> None:

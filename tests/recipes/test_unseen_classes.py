@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ from nearer.recipes.unified_view._unseen_classes import (
     validate_row,
 )
 from unseen_class_sets import SHORT, features, made, photos, tiny_backbone
+
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 
 
 @pytest.fixture(autouse=True)
@@ -198,8 +201,17 @@ def test_means_and_standard_errors() -> None:
     assert recall_chart([first, second], "a").axes[0].get_yticklabels()[1].get_text() == "y"
 
 
-def test_chosen_rates_are_of_known_data() -> None:
+def test_chosen_rates_are_those_of_the_validation_classes() -> None:
     assert set(RATES) <= set(PROTOCOLS)
+    families = {"AMSoftmax": "class vectors", "RAW+VTHM": "pairs"}
+    for data, chosen in RATES.items():
+        tried: dict[str, dict[float, float]] = {}
+        for row in json.loads((RESULTS / f"unseen_tuning_{data}.json").read_text())["rows"]:
+            tried.setdefault(row["row"], {})[row["rate"]] = row["validation"]
+        best = {name: max(found, key=found.__getitem__) for name, found in tried.items()}
+        if set(chosen) & set(families.values()):
+            best = {families[name]: rate for name, rate in best.items()}
+        assert chosen == best
 
 
 def test_photos_in_folders_with_weights_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,17 @@ from nearer.exceptions import NearerError, ParameterError, StoppedEarlyWarning
 from nearer.geometry import Chain, Standardize, TwoEncoders, UnitLength
 from nearer.models._baselines import baselines_of
 from nearer.models._maps import as_module
-from nearer.models._methods import SLOW, Method, batch_size_for, check_fits, choose_method, cost, method_named
+from nearer.models._methods import (
+    SLOW,
+    Method,
+    batch_size_for,
+    check_fits,
+    choose_method,
+    cost,
+    machine_memory,
+    memory,
+    method_named,
+)
 from nearer.models._model import Model, fingerprints
 from nearer.models._networks import train_network
 from nearer.models._problem import CLASSES, Problem
@@ -249,18 +259,31 @@ def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method,
 
 
 def _before(problem: Problem, method: Method, settings: FitSettings) -> list[str]:
-    """What should be known before the learning starts: that it goes by batches, or that it will take long."""
+    """What should be known before the learning starts: that it goes by batches, takes long or may not fit."""
     if method.kind != "linear" or problem.kind == "pairs":
         return []
     n, p, name = problem.labeled, int(np.prod(problem.inputs.size)), method.name
     whole = cost(name, n, p)
+    told = []
+    if memory(n, p) > 0.8 * machine_memory():
+        told.append(
+            f"{name} will take about {memory(n, p) / 1e9:.2g} GB beside the data, and this machine has "
+            f"{machine_memory() / 1e9:.2g} GB. "
+            + (
+                f"Its matrices grow with the square of the {p:,} features; those of a network (raw-vthm) do not."
+                if 40.0 * p > 12.0 * n
+                else f"It grows with the {n:,} rows; `rows` learns from as many as you say."
+            )
+        )
     size = batch_size_for(name, n, p, settings.budget)
     if size is not None:
-        return [f"{name} learns from batches of {size:,} rows; all {n:,} at once would take about {whole:.1g} s."]
-    if name in SLOW and whole > 10 * settings.budget:
-        told = f"{name} will take about {whole:.1g} s: its time grows with the square of the {n:,} rows."
-        return [f"{told} That of {SLOW[name]} does not."]
-    return []
+        told.append(
+            f"{name} learns from batches of {size:,} rows; all {n:,} at once would take about {whole:.1g} s."
+        )
+    elif name in SLOW and whole > 10 * settings.budget:
+        long = f"{name} will take about {whole:.1g} s: its time grows with the square of the {n:,} rows."
+        told.append(f"{long} That of {SLOW[name]} does not.")
+    return told
 
 
 _NETWORKS_ONLY = ("epochs", "batch_size", "lr", "patience", "hidden", "precision", "chunk")

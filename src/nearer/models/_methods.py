@@ -6,6 +6,8 @@ behind the rules.
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -183,6 +185,25 @@ def cost(name: str, n: int, p: int) -> float:
     each = {"lmnn": 1e-5 * n * p} | dict.fromkeys(("nca", *SLOW), 1e-8 * n * n * p)
     closed = 2e-8 * n * p * p + 2e-9 * p**3 + 0.1
     return each.get(name, 1e-8 * n * p * p + 0.5 if name == "ldml" else closed)
+
+
+def memory(n: int, p: int) -> float:
+    """About how many bytes a linear learner takes beyond the data: one and a half copies in float64, and (p, p).
+
+    From `benchmarks/speed/million.py`: the learners at a million rows of 128 features took 1.0 to 1.5 GB.
+
+    >>> 1.0e9 < memory(10**6, 128) < 2e9 < 60e9 < memory(10, 40_000)
+    True
+    """
+    return 12.0 * n * p + 40.0 * p * p
+
+
+def machine_memory() -> float:
+    """Bytes of memory of this machine; infinite where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 # What `fit` learns NCA and LMNN with where all rows would take too long, and the share of the time for learning.

@@ -23,6 +23,7 @@ from nearer.relations._soft import Soft
 __all__ = ["Kind", "kind_of", "kind_of_matrix", "relation_of"]
 
 Kind = Literal["classes", "partial", "sets", "distributions", "numbers", "pairs"]
+"""What the labels of a data set are; `kind_of` says it of a relation or of labels as they come."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _OF_RELATIONS: dict[type[Relation], Kind] = {

@@ -84,6 +84,10 @@ class RelationLearner(PairSupervision, MatrixLearner):
 
     def _align(self, X: Any, pairs: Array, g: Array) -> Array:
         """The matrix, in the units of X."""
+        if len(X) > 100_000:
+            # Rows that no pair names need no copy in float64.
+            named, places = np.unique(pairs, return_inverse=True)
+            X, pairs = X[named], places.reshape(pairs.shape)
         rows = X.astype(np.float64)
         rows -= rows.mean(axis=0)
         lengths = PairSums(rows, pairs).distances(np.eye(rows.shape[1])) if len(pairs) else np.zeros(0)

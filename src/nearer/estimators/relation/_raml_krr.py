@@ -176,7 +176,7 @@ class RAMLKRR(RelationLearner):
         bias: learn a constant beside the metric.
         n_neighbors: how many neighbors of a row count.
         n_random: random partners of each row, besides its neighbors.
-        max_pairs: the most pairs that are used.
+        max_pairs: the most pairs that are used; rows beyond what they need are left out at random.
         solver: which algorithm; the class text says what each is.
         max_iter: the most iterations; a warning says when they did not suffice.
         tol: stop when an iteration improves the objective by less, relatively.
@@ -197,7 +197,7 @@ class RAMLKRR(RelationLearner):
         bias: bool = True,
         n_neighbors: int = 5,
         n_random: int = 5,
-        max_pairs: int = 10_000_000,
+        max_pairs: int = 1_000_000,
         solver: str = "auto",
         max_iter: int = 200,
         tol: float = 1e-3,

@@ -19,6 +19,7 @@ from nearer.relations._relation import GradedRelation, TableRelation
 __all__ = ["PairSums", "choose_pairs", "pair_targets", "table_relation"]
 
 _BLOCK = 1 << 12
+_ROWS_AT_LEAST = 10_000
 _FEW_ENTRIES = 1 << 23  # of X: mapping all rows at once then stays below 64 MB
 
 
@@ -45,7 +46,9 @@ def choose_pairs(
     """Pairs (m, 2) of rows: each row with its nearest rows and with `random` rows drawn at random.
 
     With classes the nearest are k of the same and k of other classes, otherwise k whatever their labels. A pair
-    found from both sides is listed once. More than `max_pairs` are cut to a random choice.
+    found from both sides is listed once. More than `max_pairs` are cut to a random choice; of a table with far more
+    rows than that takes (and more than 10,000) only some rows are asked and answer, so that a million rows cost no
+    more than as many as the pairs need. A metric of p columns has p(p + 1)/2 numbers to learn, however many rows.
 
     >>> from nearer.relations import Numbers
     >>> X = np.array([[0.0], [1.0], [5.0]])
@@ -53,10 +56,13 @@ def choose_pairs(
     >>> choose_pairs(X, Numbers([0.0, 0.5, 2.5]), k=1, random=0, max_pairs=9, rng=rng).tolist()
     [[0, 1], [1, 2]]
     """
-    n = len(X)
+    codes = relation.queries.numpy() if isinstance(relation, ClassLabels) else None
+    enough = max(max_pairs // max((k if codes is None else 2 * k) + random, 1), _ROWS_AT_LEAST)
+    drawn = _draw_rows(len(X), codes, enough, k, rng) if len(X) > enough else np.arange(len(X))
+    X, n = X[drawn] if len(drawn) < len(X) else X, len(drawn)
     parts = []
-    if isinstance(relation, ClassLabels):
-        codes = relation.queries.numpy()
+    if codes is not None:
+        codes = codes[drawn]
         parts.append(near_pairs(X, codes, k, rng)[0] if k else np.empty((0, 2), dtype=np.int64))
     elif k:
         near = nearest_rows(X, X, min(k, n - 1), own=np.arange(n))
@@ -68,10 +74,22 @@ def choose_pairs(
     if not parts:
         raise LabelError("`k` and `n_random` must not both be 0: without pairs there is nothing to learn from.")
     pairs = np.sort(np.concatenate(parts), axis=1)
-    codes = np.unique(pairs[:, 0] * n + pairs[:, 1])
-    if len(codes) > max_pairs:
-        codes = np.sort(rng.permutation(codes)[:max_pairs])
-    return np.column_stack([codes // n, codes % n])
+    listed = np.unique(pairs[:, 0] * n + pairs[:, 1])
+    if len(listed) > max_pairs:
+        listed = np.sort(rng.permutation(listed)[:max_pairs])
+    chosen: Array = drawn[np.column_stack([listed // n, listed % n])]
+    return chosen
+
+
+def _draw_rows(n: int, codes: Array | None, count: int, k: int, rng: np.random.RandomState) -> Array:
+    """About `count` of n rows in their order: at random, or whole classes where these would lose their hits."""
+    order = rng.permutation(n)
+    if codes is not None:
+        place = np.unique(codes, return_inverse=True)[1]
+        classes = int(place.max()) + 1
+        if count < 2 * (k + 1) * classes:
+            order = order[np.argsort(rng.permutation(classes)[place[order]], kind="stable")]
+    return np.sort(order[:count])
 
 
 def pair_targets(relation: TableRelation, pairs: Array) -> Array:

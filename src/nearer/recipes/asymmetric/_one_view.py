@@ -33,6 +33,7 @@ __all__ = ["ONE_VIEW_METHODS", "ONE_VIEW_SETS", "K", "measure_one_view", "one_vi
 
 K = 3
 ONE_VIEW_SETS = ("wine", "noisy wine", "digits", "isolet", "usps")
+STEPS = 20
 _NOISE = 20
 Array = np.ndarray[Any, Any]
 Data = tuple[Array, Array, Array, Array]
@@ -71,7 +72,7 @@ def _error(learner: Any, data: Data) -> float:
 
 
 def _best_of_ours(data: Data, seed: int) -> tuple[str, Any]:
-    settings: dict[str, Any] = {"k": K, "max_iter": 20, "random_state": seed}
+    settings: dict[str, Any] = {"n_neighbors": K, "max_iter": STEPS, "random_state": seed}
     fisher = min(len(np.unique(data[2])) - 1, data[0].shape[1])
     candidates: dict[str, Any] = {
         "GerrymanderingMetric": GerrymanderingMetric(**settings),
@@ -97,7 +98,7 @@ def _alone(name: str, make: Callable[..., Any], **more: Any) -> Callable[[Data, 
     """One of ours by itself, which "trained for the vote" chooses among."""
 
     def fit(data: Data, seed: int) -> tuple[str, Any]:
-        return name, make(n_neighbors=K, max_iter=20, random_state=seed, **more).fit(data[0], data[2])
+        return name, make(n_neighbors=K, max_iter=STEPS, random_state=seed, **more).fit(data[0], data[2])
 
     return fit
 
@@ -105,7 +106,7 @@ def _alone(name: str, make: Callable[..., Any], **more: Any) -> Callable[[Data, 
 def _kernel(data: Data, seed: int) -> tuple[str, Any]:
     # Above a thousand rows a thousand landmarks carry the map.
     landmarks = min(1000, len(data[0]))
-    inner = AsymmetricKNN(min(100, landmarks), n_neighbors=K, max_iter=20, random_state=seed)
+    inner = AsymmetricKNN(min(100, landmarks), n_neighbors=K, max_iter=STEPS, random_state=seed)
     learner = KernelAsymmetricKNN(inner, n_landmarks=landmarks, random_state=seed)
     return "KernelAsymmetricKNN", learner.fit(data[0], data[2])
 

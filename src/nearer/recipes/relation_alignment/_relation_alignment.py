@@ -38,6 +38,7 @@ METHODS = {
     "sets": ("raw features", *_OURS_TWICE),
     "distributions": ("raw features", *_OURS_TWICE),
 }
+_ALL_METHODS = frozenset(method for some in METHODS.values() for method in some)
 SCORES = {
     "classes": ("accuracy",),
     "sets": ("average precision", "ranking loss", "hamming", "one-error", "coverage"),
@@ -235,17 +236,19 @@ def result_file(row: Mapping[str, Any]) -> str:
 
 
 def measure(request: Request) -> Iterator[Measured]:
-    """The three tables, or those of the data sets (or "table-1", "table-2", "table-3") in `request.only`.
+    """The three tables, or those of the data sets (or "table-1", "table-2", "table-3") in `request.only`, which may
+    also name methods ("HRAML").
 
     Quick: one fold, one setting per method, a few epochs, the small sets. It shows that everything runs, not what
     the methods can do.
     """
     chosen = _chosen(request)
+    named = [name for name in request.only if name in _ALL_METHODS]
     for number, data in enumerate(chosen):
         fingerprint = data.load().fingerprint()
         for row in measure_set(
             data,
-            methods=("raw features", *OURS) if request.quick else None,
+            methods=named or (("raw features", *OURS) if request.quick else None),
             folds=[0] if request.quick else None,
             seeds=1 if request.quick else request.seeds,
             quick=request.quick,
@@ -266,7 +269,8 @@ def present(rows: Sequence[Row], request: Request) -> Outcome:
 
 def _chosen(request: Request) -> list[LabeledSet]:
     by_table = {TABLES[data.kind].lower().replace(" ", "-"): data.kind for data in SETS.values()}
-    wanted = list(request.only) or (["uspst", "emotions", "sjaffe"] if request.quick else list(by_table))
+    wanted = [name for name in request.only if name not in _ALL_METHODS]
+    wanted = wanted or (["uspst", "emotions", "sjaffe"] if request.quick else list(by_table))
     result = []
     for name in wanted:
         if name in by_table:

@@ -55,12 +55,12 @@ def _hraml(name: str, quick: bool, **settings: Any) -> Candidate:
     )
 
 
-def _after_krr(name: str, quick: bool, **settings: Any) -> Candidate:
-    """A network with little dropout on the features that RAML-KRR has stretched."""
+def _after_krr(name: str, quick: bool, pairs: dict[str, Any], **settings: Any) -> Candidate:
+    """A network with little dropout on the features that RAML-KRR, from such `pairs`, has stretched."""
     network = _hraml(name, quick, **settings, dropout=0.2, input_dropout=0.0)
 
     def stretched(seed: int, *, final: bool) -> Any:
-        first = RAMLKRR(ridge=1.0, n_neighbors=10, n_random=0, max_iter=50, random_state=seed)
+        first = RAMLKRR(ridge=1.0, max_iter=50, random_state=seed, **pairs)
         return make_pipeline(first, network.learner(seed, final=final))
 
     return Candidate(name, lambda seed: stretched(seed, final=True), lambda seed: stretched(seed, final=False))
@@ -160,7 +160,8 @@ def _networks(kind: str, rows: int, labels: int, quick: bool) -> list[Candidate]
         # Principal components have their own scale; giving all the same would make noise loud.
         epochs = 60 if rows < 3000 else 30
         shared = {"standardize": False, "hidden": (500,), "epochs": epochs}
-        found = [_hraml("much dropout", quick, **shared), _after_krr("after RAML-KRR", quick, **shared)]
+        near = {"n_neighbors": 10, "n_random": 0}
+        found = [_hraml("much dropout", quick, **shared), _after_krr("after RAML-KRR", quick, near, **shared)]
     elif kind == "sets":
         found = [
             _hraml("l1", quick, epochs=60, networks=8, input_dropout=0.5, weight_decay=0.3),
@@ -170,5 +171,6 @@ def _networks(kind: str, rows: int, labels: int, quick: bool) -> list[Candidate]
         # With many labels, of which few are on, 4/q times L1 is next to nothing for every pair.
         found = found[2:] if labels > 50 else found[:2]
     else:
-        found = [_hraml("l1", quick, hidden=(400,), epochs=40)]
+        shared = {"hidden": (400,), "epochs": 40}
+        found = [_hraml("l1", quick, **shared), _after_krr("after RAML-KRR", quick, {}, **shared)]
     return found[:1] if quick else found

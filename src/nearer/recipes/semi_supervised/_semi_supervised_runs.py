@@ -29,7 +29,7 @@ from nearer.training._comparators import DeepClusterStep, ExemplarStep, Instance
 from nearer.training._loop import History
 from nearer.training._neighborhood_angular import BelievedAngular, NeighborhoodAngular
 
-__all__ = ["BASELINES", "UNSUPERVISED", "Length", "Run", "run_method", "start_from_labels"]
+__all__ = ["BASELINES", "OURS", "UNSUPERVISED", "Length", "Run", "run_method", "start_from_labels"]
 
 SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "nmi")
 START_RATE, DECAY = 1e-3, 1e-4
@@ -70,6 +70,33 @@ BASELINES: dict[str, Callable[[int], Any]] = {
     "Deep-APLLR": DeepAPLLR,
     "Deep-APIT": DeepAPIT,
 }
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What ours has beyond the paper, each of which the ablation takes away alone."""
+
+    orthogonal: bool = True
+    batch_norm: bool = True
+    moved: bool = True
+    """Small movements of the images."""
+    start: bool = True
+    """From the labelled images alone, before the graph is believed."""
+    adam: bool = True
+    """Instead of the paper's SGD with its rates."""
+    believed: bool = True
+    """Friends and strangers by what propagation believes of two items, instead of triplets in a neighbourhood."""
+
+
+OURS = {
+    "ours": Parts(),
+    "ours, not orthogonal": Parts(orthogonal=False),
+    "ours, no batch normalization": Parts(batch_norm=False),
+    "ours, no augmentation": Parts(moved=False),
+    "ours, no start from labels": Parts(start=False),
+    "ours, SGD": Parts(adam=False),
+    "ours, triplets of neighborhoods": Parts(believed=False),
+}
 UNSUPERVISED = ("Exemplar", "RotNet", "NCE", "DeepCluster", "Synthetic")
 
 
@@ -88,20 +115,30 @@ def _scored(encoder: nn.Module, metric: nn.Module | None, data: FewLabelImages, 
     return {name: 100 * found[name] for name in SCORES}
 
 
-def start_from_labels(data: FewLabelImages, seed: int, length: Length, *, alpha: float = 40.0) -> Run:
+def start_from_labels(
+    data: FewLabelImages, seed: int, length: Length, *, alpha: float = 40.0, parts: Parts = OURS["ours"]
+) -> Run:
     """The angular loss with a projection on the labelled images alone: the start of every method, and a row."""
     begin = time.perf_counter()
     torch.manual_seed(seed)
-    encoder = data.encoder(seed)
+    encoder = data.encoder(seed, batch_norm=parts.batch_norm)
     learner = BelievedAngular(data.width, data.width // 2, k=data.k, alpha=alpha, believed=1.0)
     labeled = int((data.labels != -1).sum())
     steps_per_epoch = max(1, labeled // data.batch)
     epochs = max(1, length.start_steps // steps_per_epoch)
     plan = Plan(1, epochs, unlabeled=0, batch_size=data.batch, seed=seed)
-    adam = torch.optim.Adam(encoder.parameters(), lr=data.rate, weight_decay=DECAY)
-    history = alternate(encoder, learner, adam, data.items, data.labels, plan=plan, transform=data.moved)
+    moved = data.moved if parts.moved else None
+    history = alternate(
+        encoder, learner, _optimizer(encoder, data, parts), data.items, data.labels, plan=plan, transform=moved
+    )
     scores = _scored(encoder, learner.module, data, seed)
     return Run(encoder, learner.module, scores, history.epochs, time.perf_counter() - begin)
+
+
+def _optimizer(encoder: nn.Module, data: FewLabelImages, parts: Parts) -> torch.optim.Optimizer:
+    if parts.adam:
+        return torch.optim.Adam(encoder.parameters(), lr=data.rate, weight_decay=DECAY)
+    return torch.optim.SGD(encoder.parameters(), lr=1e-4, momentum=0.9, weight_decay=5e-4)
 
 
 def run_method(
@@ -140,28 +177,35 @@ def _validation(data: FewLabelImages, encoder: nn.Module, metric: Any) -> Callab
 def _in_turn(
     method: str, data: FewLabelImages, seed: int, length: Length, start: Run, alpha: float
 ) -> tuple[nn.Module, Any, History]:
-    """Ours and the five deep baselines, from the same start."""
-    encoder = copy.deepcopy(start.encoder)
-    d = data.width
-    batch = data.batch
-    if method in ("ours", "ours, not orthogonal"):
-        settings: dict[str, Any] = {"k": data.k, "alpha": alpha, "believed": data.believed}
-        learner: Any = BelievedAngular(d, d // 2, **settings, orthogonal=method == "ours")
-        learner.module.load_state_dict(start.metric.state_dict())  # type: ignore[union-attr]
-    else:
+    """Ours, whole or without one of its parts, and the five deep baselines, from the same start."""
+    parts = OURS.get(method, OURS["ours"])
+    d, unlabeled = data.width, length.unlabeled
+    if not (parts.batch_norm and parts.moved and parts.adam):
+        start = start_from_labels(data, seed, length, alpha=alpha, parts=parts)
+    encoder = copy.deepcopy(start.encoder) if parts.start else data.encoder(seed)
+    learner: Any
+    if method not in OURS:
         learner = BASELINES[method](d)
-    plan = Plan(length.partitions, length.epochs, unlabeled=length.unlabeled, batch_size=batch, seed=seed)
-    adam = torch.optim.Adam(encoder.parameters(), lr=data.rate, weight_decay=DECAY)
-    items = int((data.labels != -1).sum()) + min(length.unlabeled, int((data.labels == -1).sum()))
-    steps = max(1, plan.total * -(-items // batch))
+    elif parts.believed:
+        settings: dict[str, Any] = {"k": data.k, "alpha": alpha, "believed": data.believed}
+        learner = BelievedAngular(d, d // 2, **settings, orthogonal=parts.orthogonal)
+    else:
+        learner = NeighborhoodAngular(d, d // 2, k=data.k, alpha=alpha)
+        # Five triplets for every item: a fifth of the items are as many steps as the others take.
+        unlabeled //= 5
+    if method in OURS and parts.start:
+        learner.module.load_state_dict(start.metric.state_dict())  # type: ignore[union-attr]
+    plan = Plan(length.partitions, length.epochs, unlabeled=unlabeled, batch_size=data.batch, seed=seed)
+    items = int((data.labels != -1).sum()) + min(unlabeled, int((data.labels == -1).sum()))
+    steps = max(1, plan.total * -(-learner.count(items) // data.batch))
     history = alternate(
         encoder,
         learner,
-        adam,
+        _optimizer(encoder, data, parts),
         data.items,
         data.labels,
         plan=plan,
-        transform=data.moved,
+        transform=data.moved if parts.moved else None,
         schedule=cosine(steps),
         validate=_validation(data, encoder, learner.module),
     )
@@ -178,11 +222,10 @@ def _literal(data: FewLabelImages, seed: int, length: Length, alpha: float) -> t
     learner = NeighborhoodAngular(d, d // 2, k=data.k, alpha=alpha, literal=True, generator=draws)
     # An epoch of the paper is five triplets for every image; it is cut to a fifth by fewer images.
     plan = Plan(length.partitions, 1, unlabeled=length.unlabeled // 5, batch_size=100, seed=seed)
-    sgd = torch.optim.SGD(encoder.parameters(), lr=1e-4, momentum=0.9, weight_decay=5e-4)
     history = alternate(
         encoder,
         learner,
-        sgd,
+        _optimizer(encoder, data, Parts(adam=False)),
         data.items,
         data.labels,
         plan=plan,

@@ -1,4 +1,4 @@
-"""Every row of docs/from-pytorch-metric-learning.md, built as printed on both sides."""
+"""Every row of docs/migrate/pytorch-metric-learning.md, built as printed on both sides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import nearer.losses
 import nearer.mining
 from nearer.evaluation import evaluate
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "from-pytorch-metric-learning.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "migrate" / "pytorch-metric-learning.md").read_text()
 ROWS = re.findall(r"^\| `(\w+Loss\(.*?\))` \| `(\w+\(.*?\))` \| (\w+)", PAGE, re.MULTILINE)
 
 RANDOM = torch.Generator().manual_seed(0)

@@ -1,0 +1,54 @@
+"""What the pages of docs/lines say of results in words is what the result files say."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def means(file: str, score: str) -> dict[str, float]:
+    rows: list[dict[str, Any]] = json.loads((ROOT / "benchmarks" / "results" / f"{file}.json").read_text())["rows"]
+    names = dict.fromkeys(row["row"] for row in rows)
+    return {
+        name: statistics.mean(row["scores"][score] for row in rows if row["row"] == name and score in row["scores"])
+        for name in names
+        if any(row["row"] == name and score in row["scores"] for row in rows)
+    }
+
+
+def test_pair_weighting() -> None:
+    omniglot, cars = means("unseen_omniglot", "recall@1"), means("unseen_cars196_features", "recall@1")
+    assert omniglot["RAW"] > omniglot["Binomial"] + 5, "RAW instead of binomial helps where the encoder can move"
+    assert omniglot["RAW"] > omniglot["RAW+VTHM"], "VTHM on top is not first on Omniglot"
+    assert omniglot["Binomial+VTHM"] > omniglot["Binomial"] + 5
+    assert "Binomial, scaled" not in omniglot, "told apart by now: say so on the page"
+    rows = ("Binomial", "RAW", "VTHM", "Binomial+VTHM", "RAW+DW", "RAW+SemiHard", "RAW+VTHM")
+    assert max(cars[row] for row in rows) - min(cars[row] for row in rows) < 1.5, "the rows lie together"
+
+
+def test_joint_representations() -> None:
+    omniglot, cars = means("unseen_omniglot", "recall@1"), means("unseen_cars196_features", "recall@1")
+    assert omniglot["JRD"] > omniglot["AMSoftmax"] + 1
+    assert cars["JRD"] == pytest.approx(cars["AMSoftmax"], abs=0.5), "does nothing on frozen features"
+    errors = means("unseen_omniglot", "lambda")
+    assert errors["JRD"] < errors["AMSoftmax"], "λ falls with it"
+
+
+def test_the_words_of_the_tables() -> None:
+    """The prose of three pages leans on these words of their generated tables."""
+    asymmetric = (ROOT / "docs" / "lines" / "asymmetric.md").read_text()
+    views = [line for line in asymmetric.splitlines() if "| two views |" in line]
+    assert views
+    assert all(line.endswith("| helps |") for line in views), "every metric with one map fails"
+    few = (ROOT / "docs" / "lines" / "semi-supervised.md").read_text()
+    assert [line for line in few.splitlines() if line.startswith("| cifar10 | R@1") and "no difference" in line]
+    relations = (ROOT / "docs" / "lines" / "relation-alignment.md").read_text()
+    assert [
+        line for line in relations.splitlines() if line.startswith("| flags | sets") and "no difference" in line
+    ]
