@@ -22,7 +22,7 @@ import torch
 from nearer.geometry import Mahalanobis
 from nearer.index import open_index
 from nearer.models import Model
-from nearer.models._model import Inputs
+from nearer.models._inputs import Inputs
 
 PATIENCE = 120.0
 ROWS = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)

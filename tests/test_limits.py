@@ -36,7 +36,7 @@ from nearer.exceptions import CorruptFileError, LimitError, NearerError, Paramet
 from nearer.geometry import Mahalanobis
 from nearer.index import HNSW, Index
 from nearer.models import Model
-from nearer.models._model import Inputs
+from nearer.models._inputs import Inputs
 from nearer.training import Checkpoints
 
 MEGABYTE = 1 << 20

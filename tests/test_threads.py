@@ -16,7 +16,7 @@ from nearer._storage import _disk
 from nearer.geometry import MLP
 from nearer.index import HNSW, IVF, Exact, Index
 from nearer.models import Model
-from nearer.models._model import Inputs
+from nearer.models._inputs import Inputs
 from saved_versions import load, names, save
 
 QUERIES = np.random.default_rng(1).standard_normal((40, 8))

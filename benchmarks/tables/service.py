@@ -310,6 +310,23 @@ def million_batches() -> str:
     return markdown(header, rows) + source(record)
 
 
+@table("graphs")
+def graphs() -> str:
+    """The approximate graph on images, beside IVF of faiss at the same recall."""
+    record = load("graphs")
+    rows = [
+        (
+            row["data"],
+            f"{row['rows']:,}",
+            f"{row['cpu_seconds']:.1f} s, {row['recall']:.3f}",
+            f"{row['faiss_cpu_seconds']:.1f} s, {row['faiss_recall']:.3f}",
+        )
+        for row in record
+    ]
+    header = ("images, 64 principal components", "rows", "ours: CPU, recall@10", "faiss IVF: CPU, recall@10")
+    return markdown(header, rows) + source(record)
+
+
 def _beside(part: str, found: dict[tuple[str, int], dict[str, Any]]) -> str:
     """What came out, at the largest size."""
     done = [n for n in MILLION if found.get((part, n), {}).get("cpu_seconds") is not None]

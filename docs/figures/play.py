@@ -2,7 +2,7 @@
 
 python docs/figures/play.py [weights | learning | moons | votes]
 
-A page is docs/figures/play/NAME.html with shared.css and shared.js put in and its data as JSON. The code of the pages
+A page is docs/figures/play/NAME.html with shared.css and shared.js put in and its data as JSON. The code of pages
 computes weights, propagation steps and neighbour sets itself; tests/documents/test_play.py holds it to nearer's.
 """
 

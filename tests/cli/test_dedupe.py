@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from nearer.cli import app
 from nearer.geometry import Mahalanobis
 from nearer.models import Model
-from nearer.models._model import Inputs
+from nearer.models._inputs import Inputs
 
 
 @pytest.fixture(autouse=True)

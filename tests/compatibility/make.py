@@ -17,7 +17,7 @@ import nearer
 from nearer.geometry import MLP, Mahalanobis
 from nearer.index import HNSW, IVF, Index
 from nearer.models import Model
-from nearer.models._model import Inputs
+from nearer.models._inputs import Inputs
 from nearer.training import Checkpoints
 
 HERE = Path(__file__).parent

@@ -32,7 +32,7 @@ from nearer.geometry import Mahalanobis
 from nearer.geometry import load as load_geometry
 from nearer.index import HNSW, IVF, Index
 from nearer.models import Model
-from nearer.models._model import Inputs
+from nearer.models._inputs import Inputs
 from nearer.training import Checkpoints
 from random_cases import family, outcome
 

@@ -17,7 +17,7 @@ from nearer.exceptions import CorruptFileError, MissingDataError, NotFiniteError
 from nearer.geometry import Mahalanobis
 from nearer.index import open_index
 from nearer.models import Model, _sinks, embed_stream
-from nearer.models._model import Inputs
+from nearer.models._inputs import Inputs
 from saved_versions import fork, wait
 
 pa = pytest.importorskip("pyarrow", reason="needs the extra `tables`")

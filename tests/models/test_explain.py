@@ -15,7 +15,7 @@ from nearer.geometry._standardize import Standardize
 from nearer.index import open_index
 from nearer.models import Model
 from nearer.models._explain import explain_pair
-from nearer.models._model import Inputs
+from nearer.models._inputs import Inputs
 
 X = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
 

@@ -17,8 +17,8 @@ from nearer.models import Model, export_onnx, export_state, load
 from nearer.models._card import save_fitted
 from nearer.models._export import plain
 from nearer.models._fitting import fit_model
+from nearer.models._inputs import Inputs
 from nearer.models._methods import METHODS, batch_size_for, choose_method
-from nearer.models._model import Inputs
 from nearer.models._problem import Problem
 from nearer.models._settings import FitSettings
 
@@ -263,7 +263,7 @@ def test_bad_input():
 def test_what_a_model_cannot_take_is_refused() -> None:
     from nearer.geometry import Mahalanobis
     from nearer.models import Model
-    from nearer.models._model import Inputs
+    from nearer.models._inputs import Inputs
 
     model = Model(Mahalanobis.from_factor([[2.0], [0.0]]), Inputs("features", size=(2,)), method="by hand")
     for wrong in ("x", [[1, 2], [3]], np.zeros((2, 2), complex), np.zeros((3, 5)), np.zeros(3)):

@@ -15,7 +15,7 @@ import torch
 import nearer
 from nearer.geometry import ColorCNN, Mahalanobis, TwoEncoders
 from nearer.models import Model
-from nearer.models._model import Inputs
+from nearer.models._inputs import Inputs
 from nearer.server import Settings
 from nearer.server._logs import Log
 from nearer.server._problems import Problem, problem_of

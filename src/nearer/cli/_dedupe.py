@@ -20,7 +20,7 @@ from nearer.exceptions import ParameterError
 from nearer.index import find_duplicates
 from nearer.index._duplicates import Duplicates
 from nearer.models import load
-from nearer.models._model import item_metadata
+from nearer.models._inputs import item_metadata
 from nearer.reports import Picture, Section, Table, html_report, retrieval_grid
 
 __all__ = ["run_dedupe"]

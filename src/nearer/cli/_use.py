@@ -27,7 +27,7 @@ from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
 from nearer.models import Model, embed_stream, export_onnx, export_state, load
 from nearer.models._bulk import Embedded, work_folder
 from nearer.models._door import evaluate_dataset
-from nearer.models._model import item_metadata
+from nearer.models._inputs import item_metadata
 from nearer.models._sinks import FILES
 
 __all__ = ["run_embed", "run_evaluate", "run_export", "run_index", "run_neighbors", "run_search"]

@@ -20,7 +20,8 @@ from nearer.datasets._frame import Frame
 from nearer.datasets._streams import Stream, open_stream
 from nearer.exceptions import NotFiniteError, ParameterError
 from nearer.models._encoded import encode_dataset
-from nearer.models._model import Model, item_metadata
+from nearer.models._inputs import item_metadata
+from nearer.models._model import Model
 from nearer.models._sinks import FILES, Journey, Part, sink_for
 
 __all__ = ["Embedded", "embed_stream"]
@@ -70,7 +71,7 @@ def embed_stream(
 
     >>> import tempfile
     >>> from nearer.geometry import Mahalanobis
-    >>> from nearer.models._model import Inputs
+    >>> from nearer.models._inputs import Inputs
     >>> model = Model(Mahalanobis.from_factor([[2.0]]), Inputs("features", size=(1,)), method="by hand")
     >>> folder = Path(tempfile.mkdtemp())
     >>> np.save(folder / "rows.npy", np.array([[1.0], [3.0]]))

@@ -23,7 +23,7 @@ def plain(model: Model) -> nn.Sequential:
     """The model as plain torch layers, from raw items to embeddings.
 
     >>> from nearer.geometry import Mahalanobis
-    >>> from nearer.models._model import Inputs
+    >>> from nearer.models._inputs import Inputs
     >>> plain(Model(Mahalanobis.from_factor([[2.0]]), Inputs("features", size=(1,)), method="by hand"))
     Sequential(
       (0): Linear(in_features=1, out_features=1, bias=True)

@@ -33,166 +33,26 @@ from nearer._checks import check_choice, check_int
 from nearer._storage import read_folder, write_folder
 from nearer._validation import as_tensor
 from nearer.audit import Audit
-from nearer.datasets import Dataset, Split
-from nearer.datasets._anything import Columns, as_dataset, dataset_from_frame, read_frame, with_pairs
-from nearer.datasets._cleaning import Cleaned, Cleaning
-from nearer.datasets._frame import Frame, frame_from, is_frame
+from nearer.datasets import Dataset
 from nearer.decisions import SamePair
 from nearer.decisions._rules import Guarantee
-from nearer.exceptions import CorruptFileError, LabelError, ParameterError, ShapeError
+from nearer.exceptions import CorruptFileError, LabelError, ParameterError
 from nearer.explorer._launch import Served
 from nearer.geometry import TwoEncoders, embed
 from nearer.geometry._loading import REFUSED, build
 from nearer.geometry._saving import description
 from nearer.index import Index, SearchResult
 from nearer.index._kinds import Kind
-from nearer.models._encoded import Reading, is_photo, read_items
 from nearer.models._encoders import FrozenEncoder
-from nearer.relations import Relation
+from nearer.models._inputs import Inputs, item_metadata, restored_inputs
 
 if TYPE_CHECKING:
     from nearer.models._explain import Explanation
 
-__all__ = ["Inputs", "Model", "load"]
+__all__ = ["Model", "fingerprints", "load"]
 
 FORMAT = "nearer.model"
 VERSION = 1
-TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What a model takes: rows of named features, or images of one size."""
-
-    kind: Literal["features", "images"]
-    names: tuple[str, ...] = ()
-    """The feature columns in their order; empty when they have no names."""
-    size: tuple[int, ...] = ()
-    """(p,) for features, (channels, height, width) for images."""
-    cleaning: Cleaning | None = None
-    """How the columns of a table become features; None for data that came as numbers."""
-    labels: tuple[str, ...] = ()
-    """The label columns of the table it learned from; a new table may have them or not."""
-    keep: tuple[str, ...] = ()
-    """Columns that were kept beside the features."""
-    ids: str | None = None
-    """The column that names the rows."""
-    encoder: FrozenEncoder | None = None
-    """What stands in front of the metric: photos or texts become features by it."""
-    text: str | None = None
-    """The column of texts in a table."""
-
-    def read(self, data: Any, y: Any = None, *, part: str = "all") -> Dataset:
-        """Anything that `nearer.fit` takes as a data set for this model: its columns by name, in any order."""
-        if isinstance(y, Relation):
-            return with_pairs(self.read(data), y)
-        if self.encoder is not None and not _are_features(data, self.size):
-            return self._encoded(data, y, self.encoder)
-        if isinstance(data, str | os.PathLike):
-            path = Path(data).expanduser()
-            if path.suffix.lower() not in TABLES:
-                return as_dataset(path, y)
-            data = read_frame(path)
-        elif is_frame(data):
-            data = frame_from(data)
-        if not isinstance(data, Frame):
-            return as_dataset(data, y, cleaning=self.cleaning)
-        named = (y,) if isinstance(y, str) else tuple(y) if isinstance(y, list | tuple) and y else self.labels
-        given = None
-        if y is not None and not all(isinstance(one, str) and one in data.columns for one in named):
-            named, given = self.labels, y
-        columns = Columns(
-            label=tuple(one for one in named if one in data.columns) if given is None else (),
-            keep=tuple(one for one in self.keep if one in data.columns),
-            ids=self.ids if self.ids in data.columns else None,
-            ignore=tuple(
-                one for one in self.labels if one in data.columns and (given is not None or one not in named)
-            ),
-        )
-        if given is None and named and not columns.label and y is not None:
-            data[named[0]]
-        # A model of bare numbers takes the columns of a table in their order.
-        aside = {*columns.label, *columns.keep, *columns.ignore, columns.ids}
-        plan = self.cleaning or _by_name(self.names or tuple(one for one in data.names if one not in aside))
-        return dataset_from_frame(data, given, columns, unlabeled=-1, cleaning=plan, name="table")
-
-    def _encoded(self, data: Any, y: Any, encoder: FrozenEncoder) -> Dataset:
-        """Photos or texts through the encoder of the model."""
-        if isinstance(data, str) and encoder.kind == "texts" and not data.lower().endswith(TABLES):
-            raise ParameterError("One text must come in a list, [text], or as the path of a table.")
-        table = isinstance(data, str | os.PathLike) and str(data).lower().endswith(TABLES)
-        if isinstance(data, str | os.PathLike) and is_photo(Path(data)):
-            data = [Path(data)]
-        if not (table or is_frame(data)):
-            return read_items(data, y, Columns(), Reading(encoder))
-        if self.text is None:
-            raise ParameterError(
-                f"The model takes {encoder.kind}, and was fitted on no table. Pass a list of them."
-            )
-        names = (read_frame(Path(data)) if table else frame_from(data)).columns
-        label = tuple(one for one in self.labels if one in names)
-        columns = Columns(
-            label=label if y is None else (),
-            keep=tuple(one for one in self.keep if one in names),
-            ids=self.ids if self.ids in names else None,
-        )
-        return read_items(data, y, columns, Reading(encoder, text=self.text))
-
-    def of(self, data: Dataset, part: str = "all") -> NDArray[np.float32]:
-        """The items of a data set as the model wants them: its columns, in its order, or its size of image."""
-        if self.encoder is not None and data.encoder is None and not _are_features(data.all.x, self.size):
-            data = read_items(data, None, Columns(), Reading(self.encoder))
-        split = data[part]
-        if self.kind == "images":
-            return self.images(split)
-        if split.x.dtype.kind == "U":
-            raise ShapeError(f"The model takes {self.size[0]} features, got a folder of images.")
-        rows = split.matrix()
-        if self.names and data.feature_names and data.feature_names != self.names:
-            missing = [name for name in self.names if name not in data.feature_names]
-            if missing:
-                raise ShapeError(
-                    f"The data must have the {len(self.names)} columns of the model, and {', '.join(missing[:5])} "
-                    f"{'is' if len(missing) == 1 else 'are'} missing."
-                )
-            place = {name: number for number, name in enumerate(data.feature_names)}
-            rows = rows[:, [place[name] for name in self.names]]
-        if rows.shape[1:] != self.size:
-            raise ShapeError(f"The model takes {self.size[0]} features, got {rows.shape[1]}.")
-        return rows
-
-    def images(self, split: Split) -> NDArray[np.float32]:
-        """Images (n, channels, h, w) between 0 and 1; colours become grey where the model is for grey ones."""
-        channels, *side = self.size
-        files = split.x.dtype.kind == "U"
-        images = split.images(size=(side[0], side[1]), crop=True) if files else split.images()
-        if channels == 1 and images.shape[1] == 3:
-            images = _gray(images)
-        if images.shape[1:] != self.size:
-            raise ShapeError(f"The model takes images of shape {self.size}, got {images.shape[1:]}.")
-        return images
-
-
-def _gray(images: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Luma of colour images, (n, 3, h, w) -> (n, 1, h, w)."""
-    weights = np.array([0.299, 0.587, 0.114], dtype=np.float32).reshape(1, 3, 1, 1)
-    gray: NDArray[np.float32] = (images * weights).sum(axis=1, keepdims=True)
-    return gray
-
-
-def _are_features(data: Any, size: tuple[int, ...]) -> bool:
-    """Whether these are rows that an encoder has made already."""
-    if isinstance(data, Dataset):
-        return data.encoder is not None or _are_features(data.all.x, size)
-    if isinstance(data, tuple) and len(data) == 2:
-        return _are_features(data[0], size)
-    kind = data.dtype.kind if isinstance(data, np.ndarray) else "f" if isinstance(data, torch.Tensor) else ""
-    return kind == "f" and tuple(data.shape[1:]) == size
-
-
-def _by_name(names: tuple[str, ...]) -> Cleaning:
-    """Plain numbers under these names."""
-    return Cleaning(tuple(Cleaned(name, "number") for name in names))
 
 
 @dataclass(eq=False)
@@ -528,7 +388,7 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
             baseline.eval()
         model = Model(
             learned.eval(),
-            _inputs(inputs, front),
+            restored_inputs(inputs, front),
             str(about["method"]),
             dict(about["parameters"]),
             tuple(str(name) for name in about["classes"]),
@@ -555,45 +415,8 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
     return model
 
 
-def _inputs(about: Mapping[str, Any], encoder: FrozenEncoder | None) -> Inputs:
-    kind, names = about["kind"], about["names"]
-    check_choice(kind, "kind", ["features", "images"])
-    lengths = tuple(check_int(length, "size") for length in about["size"])
-    if len(lengths) != (1 if kind == "features" else 3):
-        raise ShapeError(
-            f"`size` must be (p,) for features or (channels, height, width) for images, got {lengths}."
-        )
-    if names and len(names) != lengths[0]:
-        raise ShapeError(f"`names` must name the {lengths[0]} features, got {len(names)}.")
-    cleaning = None if about["cleaning"] is None else Cleaning.from_dict(about["cleaning"])
-    if cleaning is not None and len(cleaning.outputs) != lengths[0]:
-        raise ShapeError(f"`cleaning` must give the {lengths[0]} features, got {len(cleaning.outputs)}.")
-    labels, keep = (tuple(str(name) for name in about[key]) for key in ("labels", "keep"))
-    ids = None if about["ids"] is None else str(about["ids"])
-    text = None if about.get("text") is None else str(about["text"])
-    return Inputs(kind, tuple(str(name) for name in names), lengths, cleaning, labels, keep, ids, encoder, text)
-
-
 def fingerprints(items: NDArray[np.float32]) -> NDArray[np.int64]:
     """A number for each row of items, equal for equal rows and for hardly any others."""
     rows = np.ascontiguousarray(items, dtype=np.float32).reshape(len(items), -1)
     digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows]
     return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
-
-
-def item_metadata(data: Dataset) -> list[dict[str, Any]] | None:
-    """What is known of each item besides its numbers: its class, its file, its kept columns."""
-    part = data.all
-    files = part.x if part.x.dtype.kind == "U" else None
-    named = part.y.ndim == 1 and bool(data.class_names)
-    kept = {name: values for name, values in part.extra.items() if name != "id" and values.dtype.kind == "U"}
-    if files is None and not named and not kept:
-        return None
-    rows: list[dict[str, Any]] = [{} for _ in range(len(part))]
-    for number, row in enumerate(rows):
-        if named and part.y[number] >= 0:
-            row["label"] = data.class_names[int(part.y[number])]
-        if files is not None:
-            row["file"] = str(files[number])
-        row |= {name: str(values[number]) for name, values in kept.items()}
-    return rows

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nearer.datasets import Dataset, class_disjoint_split, stratified_split
 from nearer.datasets._anything import Columns
 from nearer.exceptions import LabelError
-from nearer.models._model import Inputs
+from nearer.models._inputs import Inputs
 from nearer.relations import Kind
 
 __all__ = ["MOST_HELD_OUT", "Problem"]
