@@ -62,6 +62,11 @@ class JSONLinesLog:
 class CSVLog:
     """One row per epoch, for spreadsheets: epoch, step, then the values of the first epoch as columns.
 
+    >>> import tempfile
+    >>> from nearer.training import train
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = CSVLog(f"{folder}/log.csv")  # train(..., callbacks=[log])
+
     Args:
         path: the file to write.
     """
@@ -91,6 +96,8 @@ class CSVLog:
 
 class TensorBoardLog:
     """Scalars for TensorBoard (`pip install nearer[tensorboard]`).
+
+    >>> train(step, sampler, epochs=3, callbacks=[TensorBoardLog("runs/one")])  # doctest: +SKIP
 
     Args:
         folder: where the events go.
@@ -124,6 +131,8 @@ class TensorBoardLog:
 class WandbLog:
     """Scalars for Weights & Biases; `run` is what `wandb.init(...)` returned.
 
+    >>> train(step, sampler, epochs=3, callbacks=[WandbLog(wandb.init())])  # doctest: +SKIP
+
     Args:
         run: what `wandb.init(...)` returned.
     """
@@ -138,6 +147,8 @@ class WandbLog:
 
 class MLflowLog:
     """Scalars for MLflow; `client` is the module `mlflow` inside a started run.
+
+    >>> train(step, sampler, epochs=3, callbacks=[MLflowLog(mlflow)])  # doctest: +SKIP
 
     Args:
         client: the module `mlflow` inside a started run.
