@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from nearer._checks import check_choice
-from nearer._validation import encode_labels
+from nearer._validation import as_array, encode_labels
 from nearer.exceptions import LabelError, ShapeError
 from nearer.relations._distribution import LabelDistributions
 from nearer.relations._labels import ClassLabels
@@ -139,7 +139,7 @@ def relation_of(
 
 
 def _as_array(labels: Any, name: str) -> np.ndarray[Any, Any]:
-    array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    array = as_array(labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim not in (1, 2):
