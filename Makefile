@@ -86,7 +86,7 @@ docs: $(DEV) ## build the documentation site into build/site (a warning fails); 
 
 notebooks: $(DEV) ## the examples as notebooks with their output, in build/notebooks (minutes; installs nbclient)
 	@$(PIP) nbclient ipykernel
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python examples/make_notebooks.py --execute
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/notebooks.py --execute
 
 dist: ## sdist and wheel, checked, installed into a fresh environment and used there (minutes; uploads nothing)
 	@$(PYTHON) deploy/distribution.py

@@ -15,10 +15,13 @@ import venv
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / "build" / "peers"
-# What pip installs, and modules that a peer imports and does not use here.
+# What pip installs, and files of modules that a peer imports and does not use here.
 PEERS: dict[str, tuple[list[str], list[str]]] = {
     "metric-learn": (["metric-learn==0.7.0", "scikit-learn==1.7.2"], []),
-    "pylmnn": (["pylmnn==1.6.4", "scikit-learn==1.2.2", "scipy==1.10.1", "numpy==1.26.4", "six"], ["GPyOpt"]),
+    "pylmnn": (
+        ["pylmnn==1.6.4", "scikit-learn==1.2.2", "scipy==1.10.1", "numpy==1.26.4", "six"],
+        ["GPyOpt/__init__.py", "GPyOpt/methods.py"],
+    ),
     "scikit-multilearn": (["scikit-multilearn==0.2.0", "scikit-learn==1.7.2", "scipy"], []),
     "PyLDL": (["python-ldl==0.1.2"], []),
     "pytorch-metric-learning": (["pytorch-metric-learning==2.9.0"], []),
@@ -61,7 +64,9 @@ def make(name: str) -> bool:
         note.write_text(f"does not install: {lines[-1][:160]}\n")
         return False
     for module in empty:
-        (packages / f"{module}.py").touch()
+        (packages / module).parent.mkdir(exist_ok=True)
+        # Any name may be imported from it.
+        (packages / module).write_text("def __getattr__(name):\n    return None\n")
     note.unlink(missing_ok=True)
     (place / ".done").touch()
     return True

@@ -2,8 +2,8 @@
 
 The extras, the command and the health check are read from the Dockerfile. A fresh environment gets torch and then
 the wheel of dist/ with these extras, as in the build stage; in an empty folder a model and an index are made, the
-image's command is started with a token, the health check must pass, a search must be answered with the token and
-refused without it, and SIGTERM must end it with exit code 0. Not covered: the base image, apt, users and volumes.
+image's command is started with a token, the health check must pass, a search must be answered with the token
+and refused without it, and SIGTERM must end it with exit code 0. Not covered: the base image, apt, users, volumes.
 """
 
 from __future__ import annotations

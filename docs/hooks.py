@@ -5,6 +5,7 @@ the root of the repository, the examples, and every result file as CSV. MkDocs c
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import json
 import re
@@ -35,10 +36,34 @@ def generated() -> dict[str, str]:
         first, _, more = title.removeprefix('"""').strip().partition("\n")
         pages[f"examples/{script.stem}.md"] = (
             f"# {script.stem.replace('_', ' ').capitalize()}\n\n{first}\n{more}\n\n"
-            f"`examples/{script.name}` runs in the tests, in less than a minute on one core.\n\n"
-            f"```py\n{code.strip()}\n```\n"
+            f"`examples/{script.name}` runs in the tests, in less than a minute on one core; "
+            f"[the same as a notebook]({script.stem}.ipynb).\n\n"
+            f"```py\n{code.strip()}\n```\n{_printed(notebook_of(script))}"
         )
     return pages
+
+
+def notebook_of(script: Path) -> dict[str, Any]:
+    """An example as a notebook, with its output where `make notebooks` has run it."""
+    spec = importlib.util.spec_from_file_location("notebooks", ROOT / "docs" / "notebooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    plain: dict[str, Any] = maker.notebook(script)
+    done = ROOT / "build" / "notebooks" / f"{script.stem}.ipynb"
+    if not done.exists():
+        return plain
+    executed: dict[str, Any] = json.loads(done.read_text())
+    same = [cell["source"] for cell in executed["cells"]] == [cell["source"] for cell in plain["cells"]]
+    return executed if same else plain  # the script has changed since
+
+
+def _printed(notebook: dict[str, Any]) -> str:
+    """What the cells of a notebook printed, as a section."""
+    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
+    text = "".join("".join(one["text"]) for one in outputs if one.get("name") == "stdout").strip()
+    return f"\nIt prints:\n\n```text\n{text}\n```\n" if text else ""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -57,6 +82,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, and each result file as CSV."""
     for name, text in generated().items():
         files.append(File.generated(config, name, content=text))
+    for script in sorted((ROOT / "examples").glob("*.py")):
+        book = json.dumps(notebook_of(script), indent=1, ensure_ascii=False)
+        files.append(File.generated(config, f"examples/{script.stem}.ipynb", content=book))
     for result in sorted((ROOT / "benchmarks" / "results").glob("*.json")):
         files.append(File.generated(config, f"benchmarks/csv/{result.stem}.csv", content=as_csv(result)))
     return files

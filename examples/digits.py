@@ -1,6 +1,6 @@
 """The demo as a script: learn a metric for digits from ten labels per class and write a report.
 
-Run: python examples/digits.py [report.html]
+Run: python examples/digits.py
 """
 
 from __future__ import annotations
@@ -9,5 +9,5 @@ import subprocess
 import sys
 
 # %% The same as `nearer demo`
-page = sys.argv[1] if len(sys.argv) > 1 else "demo-report.html"
-subprocess.run([sys.executable, "-m", "nearer", "demo", "--epochs", "30", "--out", page], check=True)
+page = "demo-report.html"
+subprocess.run([sys.executable, "-m", "nearer", "demo", "--epochs", "30", "--quiet", "--out", page], check=True)

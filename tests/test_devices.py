@@ -20,9 +20,17 @@ import torchgen
 import yaml
 from torch import Tensor, nn
 
+import nearer.audit
+import nearer.decisions
+import nearer.evaluation
 import nearer.geometry
+import nearer.graph
+import nearer.index
 import nearer.losses
 import nearer.mining
+import nearer.neighbors
+import nearer.questions
+import nearer.training
 from every_loss import CASES, ONE_SET_ONLY, batch
 from nearer.evaluation import evaluate, kmeans, map_at_r, nmi, recall_at_k
 from nearer.geometry import MLP, AsymmetricMap, BoostedHeads, Mahalanobis, OrthogonalMap, embed
@@ -415,20 +423,6 @@ def test_chunks_of_a_batch() -> None:
     on_both(lambda: MLP(8, 4, generator=_drawn()), in_chunks, ROWS, Y)
 
 
-def test_scores_and_samplers_take_tensors_of_a_device() -> None:
-    """They work on the host (faiss and numpy are there): one explicit copy, the same numbers."""
-    expected = evaluate(ROWS, Y)
-    batches = [list(rows) for rows in ClassSampler(Y, n_classes=4, per_class=3, batches=3, seed=0)]
-    with pretend():
-        x, y = there(ROWS), there(Y)
-        assert dict(evaluate(x, y)) == dict(expected)
-        assert map_at_r(x, y) == expected["map@r"]
-        assert recall_at_k(x, y, k=1) == expected["recall@1"]
-        assert nmi(kmeans(x, 8).assignments, y) == nmi(kmeans(ROWS, 8).assignments, Y)
-        found = [list(rows) for rows in ClassSampler(y, n_classes=4, per_class=3, batches=3, seed=0)]
-        assert found == batches
-
-
 def test_every_operation_has_a_kernel_for_cuda() -> None:
     """By the table that torch is built from: an operation of the host alone would end in NotImplementedError."""
     table = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"
@@ -455,3 +449,80 @@ def test_every_operation_has_a_kernel_for_cuda() -> None:
             where = keys[full] + keys.get(delegates[full], "")
             assert "CUDA" in where or "Composite" in where, f"{operation}: {where}"
     assert checked > 30
+
+
+def _numbers(value: Any) -> Any:
+    """What came out, as plain numbers."""
+    if isinstance(value, Tensor):
+        return value.tolist()
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return {name: _numbers(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def _graph(x: Tensor) -> Any:
+    return nearer.graph.nearest_neighbors(x, k=5)
+
+
+def _partly(y: Tensor) -> Tensor:
+    return torch.where(y < 4, y, -1)
+
+
+def _searched(x: Tensor) -> Any:
+    index = nearer.index.Index(8)
+    index.add(x)
+    return index.search(x[:5], k=3).ids
+
+
+# What works on the host, by what it does with embeddings (48, 8) and labels.
+ON_THE_HOST: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "evaluate": lambda x, y: dict(evaluate(x, y).scores),
+    "evaluate_multilabel": lambda x, y: dict(nearer.evaluation.evaluate_multilabel(x, (x > 0).int()).scores),
+    "evaluate_distribution": lambda x, y: dict(
+        nearer.evaluation.evaluate_distribution(x.softmax(1), x.square().softmax(1)).scores
+    ),
+    "map_at_r": map_at_r,
+    "mrr": nearer.evaluation.mrr,
+    "r_precision": nearer.evaluation.r_precision,
+    "precision_at_k": lambda x, y: nearer.evaluation.precision_at_k(x[:20], y[:20], x[20:], y[20:], k=3),
+    "recall_at_k": lambda x, y: recall_at_k(x, y, k=3),
+    "kmeans": lambda x, y: kmeans(x, 8).assignments,
+    "nmi": lambda x, y: nmi(y, y // 2),
+    "ami": lambda x, y: nearer.evaluation.ami(y, y // 2),
+    "purity": lambda x, y: nearer.evaluation.purity(y, y // 2),
+    "pairwise_f1": lambda x, y: nearer.evaluation.pairwise_f1(y, y // 2),
+    "nn_discrepancy": lambda x, y: nearer.evaluation.nn_discrepancy(x[:20], x[20:]),
+    "nn_lambda": lambda x, y: nearer.evaluation.nn_lambda(x[:24], y[:24], x[24:], y[24:] + 8),
+    "nearest_neighbors": lambda x, y: _graph(x).indices,
+    "class_shares": lambda x, y: nearer.graph.class_shares(_graph(x), _partly(y)).shares,
+    "believe_labels": lambda x, y: nearer.graph.believe_labels(_graph(x), _partly(y))[0],
+    "propagate": lambda x, y: nearer.graph.propagate(_graph(x), _partly(y)).edges,
+    "find_modes": lambda x, y: nearer.graph.find_modes(_graph(x)),
+    "search": lambda x, y: nearer.neighbors.search(x, k=3).indices,
+    "Index": lambda x, y: _searched(x),
+    "find_duplicates": lambda x, y: nearer.index.find_duplicates(x, threshold=0.5).groups,
+    "find_issues": lambda x, y: nearer.audit.find_issues(x, y).quality,
+    "suggest_items": lambda x, y: nearer.questions.suggest_items(None, x, _partly(y), n=3),
+    "SamePair": lambda x, y: nearer.decisions.SamePair(error=0.4).calibrate(x, y).decide(x[:5], x[5:10]),
+    "ClassSampler": lambda x, y: list(ClassSampler(y, n_classes=4, per_class=3, batches=2, seed=0)),
+    "NPairSampler": lambda x, y: list(nearer.training.NPairSampler(y, pairs=4, batches=2, seed=0)),
+    "HierarchicalSampler": lambda x, y: list(
+        nearer.training.HierarchicalSampler(y, y // 4, groups_per_batch=2, n_classes=2, per_class=2, batches=2)
+    ),
+}
+
+
+def test_every_score_is_run() -> None:
+    exported = {name for name in nearer.evaluation.__all__ if name[0].islower()} - {"compare"}
+    assert exported <= set(ON_THE_HOST)
+    assert {name for name in nearer.graph.__all__ if name[0].islower()} <= set(ON_THE_HOST)
+
+
+@pytest.mark.parametrize("name", ON_THE_HOST)
+def test_what_works_on_the_host_takes_tensors_of_a_device(name: str) -> None:
+    """faiss, numpy and scipy are there: one explicit copy, and the same numbers."""
+    expected = _numbers(ON_THE_HOST[name](ROWS, Y))
+    with pretend():
+        found = ON_THE_HOST[name](there(ROWS), there(Y))
+        assert not isinstance(found, Remote)
+        assert _numbers(found) == expected

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = sorted(file for file in (ROOT / "examples").glob("*.py") if file.stem != "make_notebooks")
+SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 # The digits are the demo, which has tests of its own and takes longest.
 EXAMPLES = [file for file in SCRIPTS if file.stem != "digits"]
 NEEDS = {"search_and_serve": "fastapi", "photos": "PIL"}
@@ -47,8 +47,8 @@ def test_an_example_says_what_it_is_and_asserts(script: Path) -> None:
     assert any(isinstance(node, ast.Assert) for node in ast.walk(tree))
 
 
-def _make_notebooks() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_notebooks", ROOT / "examples" / "make_notebooks.py")
+def _notebooks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("notebooks", ROOT / "docs" / "notebooks.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -58,7 +58,7 @@ def _make_notebooks() -> ModuleType:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_a_notebook_is_the_script_cell_by_cell(script: Path) -> None:
-    book = _make_notebooks().notebook(script)
+    book = _notebooks().notebook(script)
     assert book["nbformat"] == 4
     code = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
     prose = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "markdown"]

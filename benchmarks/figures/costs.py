@@ -48,6 +48,22 @@ def peers(axis: Any, ink: Ink) -> None:
     axis.grid(axis="y", visible=False)
 
 
+@figure("tasks", "peers", ncols=2, figsize=(8.4, 3.2), sharey=True)
+def tasks(axes: Any, ink: Ink) -> None:
+    rows = [row for row in load("peers") if row.get("faster")]
+    rows.sort(key=lambda row: row["faster"])
+    names = [f"{row['ours']}, {row['size']:,}, of {row['peer']}" for row in rows]
+    memory = [max(row["peer megabytes"], 0.1) / max(row["ours megabytes"], 0.1) for row in rows]
+    values = ([row["faster"] for row in rows], memory)
+    for axis, found, title in zip(axes, values, ("times faster, CPU", "times less memory"), strict=True):
+        axis.barh(names, found, color=ink.blue, height=0.6)
+        for place, value in enumerate(found):
+            axis.text(value * 1.06, place, f"{value:.1f}×", va="center", fontsize=7)
+        axis.axvline(1, color=ink.text, linewidth=1)
+        axis.set(xscale="log", xlabel=title, xlim=(min(0.5, min(found) / 2), 4 * max(found)))
+        axis.grid(axis="y", visible=False)
+
+
 @figure("scale", "million", figsize=(7.2, 3.6))
 def scale(axis: Any, ink: Ink) -> None:
     rows = load("million")

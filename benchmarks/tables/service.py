@@ -147,9 +147,110 @@ def scale() -> str:
     return markdown(header, rows) + f"\nOn disk: {disk:,.0f} bytes a row.\n" + source(record)
 
 
+SHARD, WHOLE, OWNERS, DIMENSION = 3_125_000, 100_000_000, 3, 128
+
+
+@table("past-one-machine")
+def past_one_machine() -> str:
+    """CPU hours of 10⁸ rows in 32 shards: measured rates and powers of n, carried to the size of one shard."""
+    if not all(measured(name) for name in ("scale", "streaming", "index", "server", "losses_memory")):
+        return "Not measured yet.\n"
+    record = load("scale")
+    found = {(row["step"], row["rows"]): row["cpu_seconds"] for row in record}
+    sizes = sorted({row["rows"] for row in record})
+
+    def of_shard(step: str) -> float:
+        """CPU seconds at the size of a shard, by the measured power of n."""
+        first, last = found[step, sizes[0]], found[step, sizes[-1]]
+        power = math.log(last / first) / math.log(sizes[-1] / sizes[0])
+        return last * (SHARD / sizes[-1]) ** power
+
+    shards = WHOLE // SHARD
+    streams = [row for row in load("streaming") if row["rows"] >= 1_000_000]
+    stream = max(row["cpu_seconds"] / row["rows"] for row in streams)
+    graphs = [row for row in load("index") if row["what"].startswith("HNSW") and row["rows"] == 1_000_000]
+    server = next(row for row in load("server") if row["request"] == "items")
+    query = of_shard("search")
+    hours = 3600.0
+    rows = [
+        (
+            "read, embed (linear), write Parquet",
+            "files; `nearer embed --ray`",
+            f"{1e6 * stream:.0f} µs a row, measured at 5,000,000",
+            f"{stream * WHOLE / hours:.1f} h",
+        ),
+        (
+            "build the default index",
+            f"rows, {shards} folders or partitions; `nearer index`",
+            f"{of_shard('index') / 60:.1f} min a shard, by the power of n",
+            f"{of_shard('index') * shards / hours:.1f} h",
+        ),
+        (
+            "one query to all shards",
+            "an engine's fan-out, or one service for each shard",
+            f"{1000 * query:.2f} ms a shard, by the power of n",
+            f"{1000 * query * shards:.0f} ms",
+        ),
+        (
+            f"one query to the {OWNERS} shards that own its cells",
+            "the same, by coarse cells",
+            "the same; recall must be measured",
+            f"{1000 * query * OWNERS:.1f} ms",
+        ),
+        (
+            "the service around a search",
+            "`nearer serve`, one process for each shard",
+            f"{server['above_search_cpu_ms']:.2f} ms, measured",
+            f"{server['above_search_cpu_ms'] * shards:.0f} ms to all",
+        ),
+        (
+            "k-NN graph, k = 10",
+            f"queries, each to {OWNERS} shards",
+            f"{1e6 * query * OWNERS:.0f} µs a row, from the searches above",
+            f"{query * OWNERS * WHOLE / hours:.0f} h",
+        ),
+        (
+            "class shares, 10 classes",
+            "rows by shard, border items exchanged",
+            f"{of_shard('reach'):.0f} s a shard, without the exchange",
+            f"{of_shard('reach') * shards / hours:.1f} h",
+        ),
+    ]
+    for row in graphs:
+        each = row["build_and_save_cpu_seconds"]
+        told = f"{each:.0f} s a million rows, measured at 1,000,000"
+        rows.insert(2, ("build HNSW instead", "the same", told, f"{each * WHOLE / 1e6 / hours:.0f} h"))
+    header = ("step", "what is cut, and who runs it", "rate", f"10⁸ rows of {DIMENSION} numbers, CPU of one core")
+    return markdown(header, rows) + source(record)
+
+
+@table("joint-batches")
+def joint_batches() -> str:
+    """One step of a large batch in one process, and what a process of several would do and send."""
+    record = [row for row in load("losses_memory") if row["batch"] == 65_536]
+    rows = []
+    for row in record:
+        sent = row["batch"] * DIMENSION * 4 / 1e6
+        cells = (f"{row['seconds'] / count:.1f} s" for count in (1, 2, 8))
+        rows.append(
+            (row["loss"], f"{row['batch']:,}", *cells, f"{row['extra_megabytes']:.0f} MB", f"{sent:.0f} MB")
+        )
+    header = (
+        "loss",
+        "batch",
+        "one process, measured",
+        "2, by the model",
+        "8, by the model",
+        "extra memory",
+        "received by each",
+    )
+    return markdown(header, rows) + source(record)
+
+
 LEARNED = {
     "nca": "`NCA(batch_size=1024)`",
     "lmnn": "`LMNN(batch_size=1024)`",
+    "mlkr": "`MLKR(batch_size=1024)`",
     "kissme": "`KISSME`",
     "gmml": "`GMML`",
     "rca": "`RCA`",
@@ -244,4 +345,5 @@ def _beside(part: str, found: dict[tuple[str, int], dict[str, Any]]) -> str:
     if part == "kmeans":
         ratio = row["inertia"] / row["faiss_inertia"]
         return f"error {ratio:.4f} of faiss's, which takes {row['faiss_cpu_seconds']:,} s"
-    return f"1-NN {row['accuracy']:.3f}, the features {row['raw_accuracy']:.3f}"
+    what = "R² of 10-NN" if part == "mlkr" else "1-NN"
+    return f"{what} {row['accuracy']:.3f}, the features {row['raw_accuracy']:.3f}"

@@ -28,6 +28,7 @@ _BRINGS = {
     "postgres": "the client of PostgreSQL with pgvector",
     "milvus": "the client of Milvus, and milvus-lite",
     "onnx": "`nearer export`, and running what it wrote",
+    "docs": "mkdocs-material and mkdocstrings, for `make docs`",
     "adapters": "Lightning, transformers and sentence-transformers, to train inside of them",
 }
 

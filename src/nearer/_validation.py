@@ -16,6 +16,7 @@ from torch import Tensor
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 
 __all__ = [
+    "as_array",
     "as_labels",
     "as_matrix",
     "as_tensor",
@@ -126,6 +127,15 @@ def as_labels(value: Any, name: str, *, n: int | None = None) -> Tensor:
     return tensor.to(torch.int64)
 
 
+def as_array(value: Any) -> np.ndarray[Any, Any]:
+    """Anything as an array; a tensor of another device is copied to the host.
+
+    >>> as_array(torch.tensor([1, 2]))
+    array([1, 2])
+    """
+    return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+
+
 def encode_labels(value: Any, name: str, *, n: int | None = None) -> tuple[Tensor, np.ndarray[Any, Any]]:
     """Labels of any type (names, integers with gaps) as codes 0..c−1, and the sorted classes they stand for.
 
@@ -133,7 +143,7 @@ def encode_labels(value: Any, name: str, *, n: int | None = None) -> tuple[Tenso
     >>> codes.tolist(), classes.tolist()
     ([0, 1, 0], ['cat', 'dog'])
     """
-    array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+    array = as_array(value)
     if array.ndim != 1:
         raise ShapeError(f"`{name}` must have shape (n,), got {array.shape}.")
     if n is not None and array.shape[0] != n:

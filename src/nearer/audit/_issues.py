@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import rankdata
 
 from nearer._checks import check_int, check_number
-from nearer._validation import as_matrix
+from nearer._validation import as_array, as_matrix
 from nearer.audit._logistic import cross_fitted
 from nearer.exceptions import LabelError, ShapeError
 from nearer.neighbors import search
@@ -260,7 +260,7 @@ def _duplicates(near: Array, distances: Array, codes: Array) -> list[Array]:
 def _codes(labels: Any, n: int) -> Array:
     if labels is None:
         return np.full(n, -1, dtype=np.int64)
-    codes = np.asarray(labels)
+    codes = as_array(labels)
     if codes.shape != (n,):
         raise ShapeError(f"`labels` must have one class code for each of the {n} rows, got shape {codes.shape}.")
     if codes.dtype.kind not in "iu":

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._checks import check_number
-from nearer._validation import as_matrix
+from nearer._validation import as_array, as_matrix
 from nearer.decisions._class_losses import BLOCK, distances
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 
@@ -42,7 +42,7 @@ class ClassSets:
     def fit(self, X: Any, y: Any) -> Self:
         """Remember the known items X (n, p) and their classes y (n,)."""
         self.rows_ = self._embedded(X, "X")
-        labels = np.asarray(y)
+        labels = as_array(y)
         if labels.shape != (len(self.rows_),):
             raise ShapeError(f"`y` must have one class for each of the {len(self.rows_)} rows, got {labels.shape}.")
         self.classes_, self.codes_ = np.unique(labels, return_inverse=True)
@@ -55,7 +55,7 @@ class ClassSets:
     def calibrate(self, X: Any, y: Any) -> Self:
         """Find the limit from items that `fit` has not seen, X (n, p) with classes y (n,)."""
         self._check(fitted=True)
-        labels = np.asarray(y)
+        labels = as_array(y)
         place = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
         unknown = np.flatnonzero(self.classes_[place] != labels)
         if len(unknown):

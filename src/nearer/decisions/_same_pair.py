@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._checks import check_choice, check_int, check_number
-from nearer._validation import as_matrix
+from nearer._validation import as_array, as_matrix
 from nearer.decisions._class_losses import (
     Calibration,
     Floats,
@@ -92,7 +92,7 @@ class SamePair:
         the calibration classes are compared with each other. `per="search"` needs one.
         """
         rows = self._embedded(X, "X")
-        labels = np.asarray(y)
+        labels = as_array(y)
         if labels.shape != (len(rows),):
             raise ShapeError(f"`y` must have one class for each of the {len(rows)} rows, got shape {labels.shape}.")
         known = np.array([label is not None and label != -1 for label in labels.tolist()], dtype=bool)

@@ -69,7 +69,7 @@ def class_shares(
         prior: wanted sums of the columns, (c,); None makes them equal.
         rtol: residual of the solution; None chooses by the number of items.
     """
-    given = as_labels(labels, "labels", n=neighbors.n)
+    given = as_labels(labels, "labels", n=neighbors.n).to(neighbors.indices.device)
     wanted = check_number(rtol, "rtol", above=0.0) if rtol is not None else _precision(neighbors.n)
     reach, classes = label_reach(neighbors, given, gamma=gamma, rtol=wanted)
     # What is left of rounding and of the residual may be negative; it is nothing.
@@ -77,7 +77,7 @@ def class_shares(
     tiny = 1e-300 if reach.dtype == torch.float64 else 1e-38
     mass = reach / reach.sum(dim=0, dtype=torch.float64).clamp_min(tiny).to(reach.dtype)
     if prior is not None:
-        mass = mass * prior.to(reach.dtype)
+        mass = mass * prior.to(reach)
     total = mass.sum(dim=1, keepdim=True)
     # The solution is exact to `rtol` of the right side; below that nothing was reached.
     reached = (reach.sum(dim=1, keepdim=True) > 1e-3 * wanted) & (total > 0)
@@ -102,8 +102,14 @@ def believe_labels(
     >>> near = Neighbors(torch.tensor([[1], [0], [3], [2]]), torch.ones(4, 1))
     >>> believe_labels(near, [5, -1, 7, -1])[0].tolist()
     [5, 5, 7, 7]
+
+    Args:
+        neighbors: the graph, from `nearest_neighbors`.
+        labels: classes (n,), −1 for none.
+        gamma: how far labels walk, below 1.
+        prior: wanted sums of the class shares, (c,); None makes them equal.
     """
-    given = as_labels(labels, "labels", n=neighbors.n)
+    given = as_labels(labels, "labels", n=neighbors.n).to(neighbors.indices.device)
     if not (given != -1).any():
         raise LabelError("`labels` must name at least one item, got only -1. Label a few items of every class.")
     shares = class_shares(neighbors, given, gamma=gamma, prior=prior)

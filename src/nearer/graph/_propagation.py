@@ -75,7 +75,7 @@ def label_reach(
     ([[0.67, 0.0], [0.33, 0.0], [0.0, 0.67], [0.0, 0.33]], [5, 7])
     """
     check_gamma(gamma)
-    given = as_labels(labels, "labels", n=neighbors.n)
+    given = as_labels(labels, "labels", n=neighbors.n).to(neighbors.indices.device)
     classes = torch.unique(given[given != -1])
     indicator = (given[:, None] == classes).to(torch.float32 if rtol >= SINGLE_FROM else torch.float64)
     return solve(Transition(neighbors.indices), indicator, gamma, rtol=rtol), classes
@@ -128,7 +128,7 @@ def propagate(
         seed: of everything that is drawn.
     """
     check_gamma(gamma)
-    given = as_labels(labels, "labels", n=neighbors.n)
+    given = as_labels(labels, "labels", n=neighbors.n).to(neighbors.indices.device)
     reach, classes = label_reach(neighbors, given, gamma=gamma)
     nu = _negative_weight(negative_weight, len(classes))
     if not len(classes):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nearer._checks import check_int
-from nearer._validation import as_labels
+from nearer._validation import as_array, as_labels
 from nearer.exceptions import ParameterError
 from nearer.questions._influence import Array, embedded, pick, spread, walk
 
@@ -35,10 +35,10 @@ def suggest_items(metric: Any, X: Any, labels: Any, n: int = 20, *, allowed: Any
     """
     n = check_int(n, "n")
     rows = embedded(metric, X)
-    known = as_labels(labels, "labels", n=len(rows)).numpy()
+    known = as_labels(labels, "labels", n=len(rows)).cpu().numpy()
     free = known < 0
     if allowed is not None:
-        may = np.asarray(allowed)
+        may = as_array(allowed)
         if may.shape != (len(rows),) or may.dtype != bool:
             raise ParameterError(f"`allowed` must hold true or false for each of the {len(rows)} rows.")
         free = free & may

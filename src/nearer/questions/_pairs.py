@@ -27,7 +27,7 @@ def groups_of(pairs: Pairs) -> tuple[Array, set[tuple[int, int]]]:
     >>> groups.tolist(), apart
     ([0, 0, 0, 1, -1], {(0, 1)})
     """
-    listed, near = (table.numpy() for table in pairs.listed())
+    listed, near = (table.cpu().numpy() for table in pairs.listed())
     n = pairs.n_queries
     links = sparse.coo_array((np.ones(int(near.sum())), (listed[near, 0], listed[near, 1])), shape=(n, n))
     _, component = connected_components(links, directed=False)
@@ -113,7 +113,7 @@ def _what_is_known(known: Any, n: int) -> tuple[Array, set[tuple[int, int]]]:
         if known.n_queries != n or not known.both_ways:
             raise ShapeError(f"`known` must be pairs of the {n} rows among themselves.")
         return groups_of(known)
-    groups = as_labels(known, "known", n=n).numpy().astype(np.int64)
+    groups = as_labels(known, "known", n=n).cpu().numpy().astype(np.int64)
     # Different classes are known to differ.
     names = np.unique(groups[groups >= 0]).tolist()
     return groups, {(a, b) for a in names for b in names if a < b}

@@ -3,7 +3,7 @@
 A line `# %% Title` begins a cell; what stands before the first one is the introduction and the imports. The code
 of a notebook is the code of the script, line for line.
 
-    python examples/make_notebooks.py [--execute] [NAME ...]
+    python docs/notebooks.py [--execute] [NAME ...]
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-SCRIPTS = sorted(path for path in HERE.glob("*.py") if path.stem != "make_notebooks")
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 CELL = re.compile(r"^# %% (.+)\n", re.MULTILINE)
 
 
@@ -59,7 +59,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("names", nargs="*", help="scripts to convert, all by default")
     options.add_argument("--execute", action="store_true", help="run them too (nbclient and ipykernel)")
-    options.add_argument("--out", type=Path, default=HERE.parent / "build" / "notebooks")
+    options.add_argument("--out", type=Path, default=ROOT / "build" / "notebooks")
     given = options.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     for script in SCRIPTS:
