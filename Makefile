@@ -82,6 +82,7 @@ tables: $(DEV) ## write tables and figures of the docs from the result files, an
 	@$(BIN)/python docs/reference.py
 
 docs: $(DEV) ## build the documentation site into build/site (a warning fails); look at it: python -m http.server -d build/site
+	@$(BIN)/python -m pytest --quiet tests/test_docstrings.py  # a public name without settings or example fails the build
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 notebooks: $(DEV) ## the examples as notebooks with their output, in build/notebooks (minutes; installs nbclient)
