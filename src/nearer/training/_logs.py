@@ -63,9 +63,11 @@ class CSVLog:
     """One row per epoch, for spreadsheets: epoch, step, then the values of the first epoch as columns.
 
     >>> import tempfile
-    >>> from nearer.training import train
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     log = CSVLog(f"{folder}/log.csv")  # train(..., callbacks=[log])
+    >>> with tempfile.TemporaryDirectory() as folder:  # in a run: train(..., callbacks=[CSVLog("run/log.csv")])
+    ...     log = CSVLog(f"{folder}/log.csv")
+    ...     log(Moment("epoch", epoch=1, step=10, steps=10, values={"loss": 0.5}))
+    ...     print(log.path.read_text().split())
+    ['epoch,step,loss', '1,10,0.5']
 
     Args:
         path: the file to write.
@@ -131,7 +133,11 @@ class TensorBoardLog:
 class WandbLog:
     """Scalars for Weights & Biases; `run` is what `wandb.init(...)` returned.
 
-    >>> train(step, sampler, epochs=3, callbacks=[WandbLog(wandb.init())])  # doctest: +SKIP
+    >>> class Run:  # stands for what wandb.init() returns
+    ...     def log(self, values, step):
+    ...         print(step, values)
+    >>> WandbLog(Run())(Moment("epoch", epoch=1, step=10, steps=10, values={"loss": 0.5}))
+    10 {'epoch/loss': 0.5}
 
     Args:
         run: what `wandb.init(...)` returned.
@@ -148,7 +154,11 @@ class WandbLog:
 class MLflowLog:
     """Scalars for MLflow; `client` is the module `mlflow` inside a started run.
 
-    >>> train(step, sampler, epochs=3, callbacks=[MLflowLog(mlflow)])  # doctest: +SKIP
+    >>> class Recorder:  # stands for the module mlflow
+    ...     def log_metrics(self, values, step):
+    ...         print(step, values)
+    >>> MLflowLog(Recorder())(Moment("epoch", epoch=1, step=10, steps=10, values={"loss": 0.5}))
+    10 {'epoch/loss': 0.5}
 
     Args:
         client: the module `mlflow` inside a started run.
