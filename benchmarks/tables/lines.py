@@ -148,7 +148,7 @@ def relation_alignment() -> str:
         told = [data.printed.get(key, {}).get(score) for key in ("HRAML, printed", "best printed")]
         cells = [f"{value:.4f}" if value is not None else "" for value in told]
         means = [f"{statistics.mean(one[run] for run in both):.4f}" for one in (raw, chosen)]
-        rows.append((name, data.kind, score, *cells, *means, gain, word))
+        rows.append((name, score + (" (down)" if sign < 0 else ""), *cells, *means, gain, word))
         shown += record
-    header = ("data", "labels", "score", "HRAML, printed", "best printed", "raw", "chosen", "gain in points", "")
+    header = ("data", "score", "HRAML, printed", "best printed", "raw", "chosen", "gain in points", "")
     return markdown(header, rows) + source(shown)

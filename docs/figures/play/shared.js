@@ -45,5 +45,9 @@ function sliders(changed) {
     show();
   }
 }
-addEventListener("resize", () => draw());
-function begin(drawing) { draw = drawing; theme(); document.body.dataset.ready = "yes"; }
+// Inside a page of the site the frame is as high as what it holds.
+function fit() {
+  try { if (window.frameElement) window.frameElement.style.height = document.querySelector("main").offsetHeight + 40 + "px"; } catch (error) { /* a frame of another site keeps its height */ }
+}
+addEventListener("resize", () => { draw(); fit(); });
+function begin(drawing) { draw = drawing; theme(); fit(); document.body.dataset.ready = "yes"; }

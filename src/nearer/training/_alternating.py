@@ -33,7 +33,12 @@ __all__ = ["AlternatingLearner", "AlternatingStep", "Plan", "alternate"]
 
 
 class AlternatingLearner(Protocol):
-    """A metric that is learnt in turn with an encoder; `module` maps embeddings to where they are compared."""
+    """A metric that is learnt in turn with an encoder; `module` maps embeddings to where they are compared.
+
+    >>> from nearer.alternating import DeepLRML
+    >>> isinstance(DeepLRML(4).module, torch.nn.Module)
+    True
+    """
 
     module: nn.Module
 
