@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +56,22 @@ def test_the_words_of_the_tables() -> None:
         for line in relations.splitlines()
         if line.startswith("| flags | average precision") and "no difference" in line
     ]
+
+
+def test_the_commands_name_recipes_and_what_they_know() -> None:
+    """`nearer reproduce NAME --only WHAT` of the pages: the recipe exists, and its sources know the word."""
+    from nearer.recipes._catalog import RECIPES
+
+    known = {recipe.name for recipe in RECIPES}
+    sources = "\n".join(path.read_text() for path in (ROOT / "src" / "nearer" / "recipes").rglob("*.py"))
+    asked = 0
+    for page in (ROOT / "docs" / "lines").glob("*.md"):
+        for block in re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+            for line in re.findall(r"nearer reproduce ([^#\n]*)", block):
+                name, *rest = line.split()
+                assert name in known, f"{page.name}: {name}"
+                for flag, what in pairwise(rest):
+                    if flag == "--only":
+                        asked += 1
+                        assert f'"{what}"' in sources, f"{page.name}: {what}"
+    assert asked > 8
