@@ -81,7 +81,15 @@ def peers() -> str:
         same = {True: "yes", False: "no"}.get(row.get("same value"), "")  # type: ignore[arg-type]
         where = f"{row['task']}, {row['size']:,}"
         rows.append((f"`{row['ours']}`", where, cell("ours"), row["peer"], cell("peer"), faster, same))
-    header = ("nearer", "task, rows", "time / memory / quality", "peer", "", "faster", "same value")
+    header = (
+        "nearer",
+        "task, rows",
+        "time / memory / quality",
+        "peer",
+        "its time / memory / quality",
+        "faster",
+        "same value",
+    )
     return markdown(header, rows) + source(record)
 
 
