@@ -29,4 +29,4 @@ def test_no_long_table_stands_in_prose() -> None:
     for page in (ROOT / "docs").glob("*.md"):
         for table in re.findall(r"<!-- table: [\w-]+ -->\n(.*?)<!-- end -->", page.read_text(), flags=re.DOTALL):
             rows = [line for line in table.splitlines() if line.startswith("|")]
-            assert len(rows) <= 20, f"{page.name}: a table of {len(rows)} rows belongs to docs/benchmarks"
+            assert len(rows) <= 22, f"{page.name}: a table of {len(rows) - 2} rows belongs to docs/benchmarks"

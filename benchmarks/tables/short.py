@@ -183,3 +183,40 @@ def semi_supervised() -> str:
         best = max(rivals, key=lambda name: rivals[name]) if rivals else ""
         rows.append((data, *cells, f"{rivals[best]:.1f} ({best})" if best else ""))
     return markdown(("R@1", "initial network", "labels alone", "ours", "best of the rivals"), rows)
+
+
+@table("why")
+def why() -> str:
+    """Beside the two libraries that people know: what was measured, in the same run, on the same rows."""
+    losses = [row for row in load("losses") if "faster_than_peer" in row]
+
+    def median(batch: int) -> str:
+        return f"{statistics.median(row['faster_than_peer'] for row in losses if row['batch'] == batch):.1f}×"
+
+    slowest = min(losses, key=lambda row: row["faster_than_peer"])
+    proxies = {row["what"]: row for row in load("proxies")}["am-softmax"]["extra MB"]
+    scores = load("evaluation_peer")
+    faster = " and ".join(f"{row['times_faster']:.1f}× ({row['n']:,} rows)" for row in scores)
+    equal = max(row["largest_difference"] for row in scores)
+    peers = {(row["ours"], row["dataset"], row["peer"]): row for row in load("peer_learners")}
+
+    def learner(name: str, data: str, peer: str) -> str:
+        row = peers[name, data, peer]
+        return f"{row['faster']:.1f}× faster; 3-NN {row['ours accuracy']:.3f}, theirs {row['peer accuracy']:.3f}"
+
+    steps = ", ".join(f"{median(batch)} at B = {batch:,}" for batch in (128, 1024, 4096))
+    rows = [
+        ("pytorch-metric-learning", "one step of a pair loss, median of the losses", f"{steps} faster"),
+        (
+            "",
+            f"the closest of {len(losses)} cases: {slowest['loss']}, B = {slowest['batch']}",
+            f"{slowest['faster_than_peer']:.1f}× faster",
+        ),
+        ("", "memory of AM-softmax", f"{proxies['ours']:.0f} MB, theirs {proxies['peer']:.0f} MB"),
+        ("", f"AccuracyCalculator, scores equal to {equal:.0e}", f"{faster} faster"),
+        ("metric-learn", "LMNN on digits", learner("LMNN", "digits", "metric-learn")),
+        ("", "MLKR on digits", learner("MLKR", "digits", "metric-learn")),
+        ("pylmnn", "LMNN, 3,500 × 50", learner("LMNN", "5k", "pylmnn")),
+        ("scikit-learn", "NCA, 3,500 × 50", learner("NCA", "5k", "scikit-learn")),
+    ]
+    return markdown(("beside", "what", "nearer"), rows)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
+from sklearn.neighbors import KNeighborsRegressor
 
 from nearer import estimators as E
 from nearer.estimators.linear._in_batches import _batches, steps_for, whitened_start
@@ -203,3 +204,23 @@ def test_misses_of_many_classes_sought_at_once_are_the_same(classes: int, monkey
     np.testing.assert_array_equal(found[alike][:, :2], expected[alike][:, :2])
     few = nearest_misses(X[:6], np.array([0, 0, 0, 0, 0, 1]), 3)
     assert few[0].tolist() == [5, -1, -1]
+
+
+def test_numbers_are_learned_in_batches_as_well_as_from_all_rows() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 12)).astype(np.float32)
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=2500)
+
+    def explained(model: E.MLKR | None) -> float:
+        z = X if model is None else model.transform(X)
+        return float(KNeighborsRegressor(5).fit(z[:2000], y[:2000]).score(z[2000:], y[2000:]))
+
+    batches = E.MLKR(batch_size=512, random_state=0).fit(X[:2000], y[:2000])
+    whole = E.MLKR(random_state=0, max_iter=200).fit(X[:2000], y[:2000])
+    assert explained(batches) > explained(whole) - 0.02 > explained(None) + 0.3
+    assert batches.n_iter_ == 300
+    assert batches.converged_
+    again = E.MLKR(batch_size=512, random_state=0).fit(X[:2000], y[:2000])
+    assert np.array_equal(batches.components_, again.components_)
+    with pytest.raises(ParameterError, match="batch_size"):
+        E.MLKR(batch_size=64).fit(sparse.csr_matrix(X), y)

@@ -131,6 +131,11 @@ class DeepLRML(DeepPairMetric):
 
     >>> DeepLRML(8).count(100)
     100
+
+    Args:
+        in_features: columns of an embedding.
+        k: neighbors in the graph.
+        dissimilar_weight: γ_D / γ_S, the weight of dissimilar labelled pairs.
     """
 
     def __init__(self, in_features: int, *, k: int = 6, dissimilar_weight: float = 1.0) -> None:
@@ -149,6 +154,11 @@ class DeepISDML(DeepPairMetric):
 
     >>> DeepISDML(8).count(100)
     100
+
+    Args:
+        in_features: columns of an embedding.
+        k: neighbors in the graph.
+        dissimilar_weight: weight of dissimilar labelled pairs.
     """
 
     def __init__(self, in_features: int, *, k: int = 6, dissimilar_weight: float = 1.0) -> None:
@@ -169,6 +179,11 @@ class DeepSERAPH(DeepPairMetric):
 
     >>> DeepSERAPH(8).count(100)
     100
+
+    Args:
+        in_features: columns of an embedding.
+        mu: μ, the weight of the entropy of unlabelled pairs.
+        eta: the squared distance at which a pair is undecided.
     """
 
     def __init__(self, in_features: int, *, mu: float = 0.5, eta: float = 1.0) -> None:
@@ -199,6 +214,12 @@ class DeepAPLLR(DeepPairMetric):
 
     >>> DeepAPLLR(8).count(100)
     100
+
+    Args:
+        in_features: columns of an embedding.
+        k: neighbors in the graph.
+        gamma: how far labels walk over the graph, below 1.
+        threshold: b, the squared distance at which a labelled pair is undecided.
     """
 
     def __init__(self, in_features: int, *, k: int = 10, gamma: float = 0.99, threshold: float = 1.0) -> None:

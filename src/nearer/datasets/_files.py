@@ -145,6 +145,10 @@ def load_image_folder(path: PathLike, *, unreadable: Literal["raise", "skip"] = 
     Images that lie directly in the folder have no label (−1). Sub-folders `train` and `test` (nothing else) are
     taken as parts with classes inside them. Every image is decoded once to see that it is whole: a damaged one is
     an error, or with `unreadable="skip"` left out and named in `skipped`.
+
+    Args:
+        path: the folder.
+        unreadable: "raise" or "skip" for a damaged image.
     """
     check_choice(unreadable, "unreadable", ["raise", "skip"])
     root = Path(path).expanduser()

@@ -59,6 +59,10 @@ def tfidf(counts: Any, *, reference: Any = None) -> Any:
     >>> tfidf(np.array([[3.0, 0.0], [0.0, 2.0]])).toarray()
     array([[1., 0.],
            [0., 1.]])
+
+    Args:
+        counts: term counts (n, terms), dense or sparse.
+        reference: the documents that n and df come from; `counts` if None.
     """
     from scipy import sparse
 

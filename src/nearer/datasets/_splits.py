@@ -46,6 +46,11 @@ def class_disjoint_split(
 
     >>> class_disjoint_split([0, 1, 2, 3, 0, 1])
     (array([0, 1, 4, 5]), array([2, 3]))
+
+    Args:
+        labels: classes of the rows, (n,).
+        train_classes: how many classes to train on, or which; half of them if None.
+        seed: draws the classes; None takes the smallest labels.
     """
     array = _labels(labels)
     if (array < 0).any():
@@ -90,6 +95,11 @@ def stratified_split(labels: Any, *, test: float | int = 0.2, seed: int = 0) -> 
     >>> train, held_out = stratified_split([0, 0, 0, 1, 1, 1], test=2)
     >>> len(train), len(held_out)
     (4, 2)
+
+    Args:
+        labels: classes of the rows, (n,).
+        test: share or number of rows to test on.
+        seed: draws the rows.
     """
     array = _labels(labels)
     generator = np.random.default_rng(check_int(seed, "seed", minimum=0))
@@ -138,6 +148,11 @@ def few_labels(labels: Any, *, per_class: int, seed: int = 0) -> Array:
 
     >>> few_labels([7, 7, 7, 9], per_class=1).tolist().count(-1)
     2
+
+    Args:
+        labels: classes of the rows, (n,).
+        per_class: labels that each class keeps.
+        seed: draws the rows.
     """
     array = _labels(labels)
     keep = check_int(per_class, "per_class")

@@ -67,6 +67,10 @@ def nmi(labels: Any, clusters: Any) -> float:
     1.0
     >>> nmi([0, 0, 1, 1], [0, 1, 0, 1])
     0.0
+
+    Args:
+        labels: classes of the items, (n,).
+        clusters: clusters of the items, (n,).
     """
     counts = _count(labels, clusters)
     total = _entropy(counts.classes, counts.n) + _entropy(counts.clusters, counts.n)
@@ -83,6 +87,10 @@ def ami(labels: Any, clusters: Any) -> float:
     1.0
     >>> round(ami([0, 0, 1, 1], [0, 1, 2, 3]), 6) + 0.0
     0.0
+
+    Args:
+        labels: classes of the items, (n,).
+        clusters: clusters of the items, (n,).
     """
     counts = _count(labels, clusters)
     if len(counts.joint) == len(counts.classes) == len(counts.clusters):
@@ -135,6 +143,10 @@ def purity(labels: Any, clusters: Any) -> float:
 
     >>> purity(["a", "a", "b", "b"], [0, 0, 0, 1])
     0.75
+
+    Args:
+        labels: classes of the items, (n,).
+        clusters: clusters of the items, (n,).
     """
     counts = _count(labels, clusters)
     largest = np.zeros(len(counts.clusters), dtype=np.int64)
@@ -149,6 +161,10 @@ def pairwise_f1(labels: Any, clusters: Any) -> float:
 
     >>> pairwise_f1([0, 0, 1, 1], [0, 0, 0, 1])
     0.4
+
+    Args:
+        labels: classes of the items, (n,).
+        clusters: clusters of the items, (n,).
     """
     counts = _count(labels, clusters)
     together = [int((sizes * (sizes - 1)).sum()) for sizes in (counts.joint, counts.classes, counts.clusters)]

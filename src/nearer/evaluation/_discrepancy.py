@@ -20,6 +20,12 @@ def nn_lambda(seen: Any, seen_labels: Any, unseen: Any, unseen_labels: Any) -> f
 
     >>> nn_lambda([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1], [[9.0], [9.1]], [2, 2])
     0.0
+
+    Args:
+        seen: rows of seen classes, (n, d).
+        seen_labels: their classes, (n,).
+        unseen: rows of classes never seen, (m, d).
+        unseen_labels: their classes, (m,).
     """
     parts = [(seen, seen_labels, "seen_labels"), (unseen, unseen_labels, "unseen_labels")]
     errors = []
@@ -39,6 +45,10 @@ def nn_discrepancy(seen: Any, unseen: Any) -> float:
 
     >>> nn_discrepancy([[0.0], [0.1], [0.2]], [[9.0], [9.1]])
     1.0
+
+    Args:
+        seen: rows of seen classes, (n, d).
+        unseen: rows of classes never seen, (m, d).
     """
     a, b = as_matrix(seen, "seen", minimum_rows=2), as_matrix(unseen, "unseen", minimum_rows=2)
     if a.shape[1] != b.shape[1]:

@@ -207,6 +207,11 @@ def evaluate_distribution(predicted: Any, targets: Any, *, smoothing: float = 1e
     intersection  1.0000
     instances 1, labels 3
     smoothing 1e-06
+
+    Args:
+        predicted: distributions, (n, q).
+        targets: the true ones, (n, q).
+        smoothing: added to every entry of both sides for the divergence.
     """
     found = {
         "chebyshev": distribution.chebyshev(predicted, targets),

@@ -61,6 +61,11 @@ def kmeans(embeddings: Any, k: int, *, seed: int = 0) -> Clustering:
     np.True_
     >>> sorted(result.centers.ravel().tolist()), result.inertia
     ([0.5, 10.5], 1.0)
+
+    Args:
+        embeddings: points, (n, d).
+        k: clusters.
+        seed: draws the starts.
     """
     matrix = as_matrix(embeddings, "embeddings").detach().cpu().numpy()
     k = check_int(k, "k", minimum=1, maximum=len(matrix))

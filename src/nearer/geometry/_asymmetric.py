@@ -55,6 +55,11 @@ class AsymmetricMap(nn.Module):
     >>> both = AsymmetricMap.from_factors([[1], [0]], [[0], [1]])
     >>> both([[3, 9]], [[9, 1], [9, 3]]).tolist()
     [[4.0, 0.0]]
+
+    Args:
+        in_features: columns p of a query.
+        embedding_dim: dimensions d; the smaller of p and p' if None.
+        database_features: columns p' of an item; p if None.
     """
 
     def __init__(
@@ -154,6 +159,10 @@ class TwoEncoders(nn.Module):
     >>> both = TwoEncoders(MLP(4, 2), MLP(9, 2))
     >>> both(torch.rand(3, 4), torch.rand(5, 9)).shape
     torch.Size([3, 5])
+
+    Args:
+        query_encoder: φ_q, for queries.
+        database_encoder: φ_d, for the database.
     """
 
     def __init__(self, query_encoder: nn.Module, database_encoder: nn.Module) -> None:

@@ -28,6 +28,12 @@ class AttentionHeads(nn.Module):
     torch.Size([2, 12])
 
     Reference: Chen and Deng 2019 (DeML); hidden = 64 in the release.
+
+    Args:
+        channels: channels c of the feature map.
+        widths: columns of each branch.
+        hidden: width of the gates.
+        generator: draws the first weights; torch's own if None.
     """
 
     def __init__(

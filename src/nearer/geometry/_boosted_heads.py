@@ -29,6 +29,11 @@ class BoostedHeads(nn.Module):
     (torch.Size([3, 8]), [0.25, 0.25, 0.25])
 
     Reference: Opitz et al. 2018.
+
+    Args:
+        in_features: columns p of the input.
+        widths: columns of each part.
+        generator: draws the first weights; torch's own if None.
     """
 
     def __init__(

@@ -101,6 +101,12 @@ class DigitsCNN(nn.Module):
 
     >>> DigitsCNN(batch_norm=True)(torch.rand(3, 28, 28)).shape
     torch.Size([3, 128])
+
+    Args:
+        embedding_dim: columns d of an embedding.
+        batch_norm: one after each convolution.
+        normalized: whether rows have length one.
+        generator: draws the first weights; torch's own if None.
     """
 
     def __init__(
@@ -148,6 +154,11 @@ class ColorCNN(nn.Module):
 
     >>> ColorCNN()(torch.rand(3, 3, 32, 32)).shape
     torch.Size([3, 64])
+
+    Args:
+        batch_norm: one after each convolution.
+        normalized: whether rows have length one.
+        generator: draws the first weights; torch's own if None.
     """
 
     def __init__(
@@ -224,6 +235,11 @@ def embed(encoder: nn.Module, items: Any, *, batch_size: int = 512) -> Tensor:
 
     >>> embed(MLP(4, 2), torch.rand(1000, 4)).shape
     torch.Size([1000, 2])
+
+    Args:
+        encoder: any module from items to rows.
+        items: array or tensor, (n, ...).
+        batch_size: items at a time.
     """
     rows = as_tensor(items, "items")
     if rows.ndim < 2:

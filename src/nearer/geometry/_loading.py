@@ -52,6 +52,9 @@ def load(path: str | os.PathLike[str]) -> nn.Module:
     >>> folder = Mahalanobis.from_factor([[1], [2]]).save(tempfile.mkdtemp() + "/metric")
     >>> load(folder).factor.tolist()
     [[1.0], [2.0]]
+
+    Args:
+        path: the folder that `save` wrote.
     """
     folder = read_folder(path, format=FORMAT, version=VERSION)
     try:

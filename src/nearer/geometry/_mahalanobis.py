@@ -72,6 +72,10 @@ class Mahalanobis(LinearMap):
     >>> metric = Mahalanobis.from_matrix([[4, 0], [0, 1]])
     >>> metric.distance([[0, 0]], [[1, 0], [0, 1]])
     tensor([[2., 1.]], grad_fn=<WhereBackward0>)
+
+    Args:
+        in_features: columns p of the input.
+        embedding_dim: dimensions d; p if None.
     """
 
     def __init__(self, in_features: int, embedding_dim: int | None = None) -> None:

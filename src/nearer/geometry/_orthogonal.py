@@ -120,6 +120,11 @@ class OrthogonalMap(LinearMap):
     >>> L = OrthogonalMap(5, 2)
     >>> bool(L.deviation() < 1e-6), L.transform([[1, 2, 3, 4, 5]]).shape
     (True, torch.Size([1, 2]))
+
+    Args:
+        in_features: columns p of the input.
+        embedding_dim: dimensions d, at most p.
+        generator: draws the first columns; torch's own if None.
     """
 
     def __init__(self, in_features: int, embedding_dim: int, *, generator: torch.Generator | None = None) -> None:

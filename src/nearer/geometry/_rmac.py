@@ -54,6 +54,11 @@ def rmac(maps: Any, *, levels: int = 3, whole: bool = False) -> Tensor:
 
     >>> rmac([[[[3, 0], [0, 0]], [[0, 0], [0, 4]]]], levels=1)
     tensor([[0.6000, 0.8000]])
+
+    Args:
+        maps: feature maps, (n, c, h, w).
+        levels: sizes of windows.
+        whole: whether the whole map is a window too.
     """
     features = as_tensor(maps, "maps")
     if features.ndim != 4 or 0 in features.shape[1:]:

@@ -30,6 +30,9 @@ def normalize(embeddings: Any) -> Tensor:
     >>> normalize([[3, 4], [0, 0]])
     tensor([[0.6000, 0.8000],
             [0.0000, 0.0000]])
+
+    Args:
+        embeddings: rows, (n, d).
     """
     x = as_matrix(embeddings, "embeddings", minimum_rows=0)
     # Direction does not depend on scale, so the scale is a constant for the gradient as well.
@@ -47,6 +50,10 @@ def cosine_similarity(queries: Any, database: Any = None) -> Tensor:
 
     >>> cosine_similarity([[2, 0]], [[5, 0], [0, 1], [-1, 0]])
     tensor([[ 1.,  0., -1.]])
+
+    Args:
+        queries: rows, (q, d).
+        database: rows, (n, d); the queries themselves if None.
     """
     a, b = _pair(queries, database)
     first = normalize(a)
@@ -85,6 +92,10 @@ def euclidean_distance(queries: Any, database: Any = None) -> Tensor:
 
     >>> euclidean_distance([[0, 0]], [[3, 4], [0, 0]])
     tensor([[5., 0.]])
+
+    Args:
+        queries: rows, (q, d).
+        database: rows, (n, d); the queries themselves if None.
     """
     squared = squared_euclidean_distance(queries, database)
     apart = squared > 0

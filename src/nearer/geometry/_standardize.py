@@ -24,6 +24,9 @@ class Standardize(nn.Module):
     >>> Standardize.from_rows([[0, 5], [2, 5]])([[1, 6], [3, 5]])
     tensor([[0., 1.],
             [2., 0.]])
+
+    Args:
+        features: columns of the input.
     """
 
     mean: Tensor

@@ -102,6 +102,12 @@ def believe_labels(
     >>> near = Neighbors(torch.tensor([[1], [0], [3], [2]]), torch.ones(4, 1))
     >>> believe_labels(near, [5, -1, 7, -1])[0].tolist()
     [5, 5, 7, 7]
+
+    Args:
+        neighbors: the graph, from `nearest_neighbors`.
+        labels: classes (n,), −1 for none.
+        gamma: how far labels walk, below 1.
+        prior: wanted sums of the class shares, (c,); None makes them equal.
     """
     given = as_labels(labels, "labels", n=neighbors.n).to(neighbors.indices.device)
     if not (given != -1).any():

@@ -44,6 +44,9 @@ def find_modes(neighbors: Neighbors) -> Tensor:
 
     >>> find_modes(Neighbors(torch.tensor([[1], [2], [1]]), torch.ones(3, 1))).tolist()
     [1, 2]
+
+    Args:
+        neighbors: the graph, from `nearest_neighbors`.
     """
     share = stationary_distribution(neighbors)
     highest = share[neighbors.indices].amax(dim=1)

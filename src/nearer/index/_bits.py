@@ -46,6 +46,9 @@ class BitIndex:
     ['east', 'west']
     >>> index.search([east + 1], k=1).ids.tolist()
     [['east']]
+
+    Args:
+        dimension: bits of an item, a multiple of 8.
     """
 
     similarity = "cosine"

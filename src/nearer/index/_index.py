@@ -79,6 +79,11 @@ class Index:
     ['east', 'north', 'between']
     >>> index.search([[2, 1]], k=2).ids.tolist()
     [['between', 'east']]
+
+    Args:
+        dimension: columns of an embedding.
+        similarity: "euclidean", "cosine" or "dot".
+        kind: `Exact`, `IVF`, `IVFPQ` or `HNSW`; exact if None.
     """
 
     def __init__(self, dimension: int, *, similarity: Similarity = "euclidean", kind: Kind | None = None) -> None:

@@ -25,6 +25,10 @@ def for_transformers(loss: nn.Module, *, field: str = "embeddings") -> Callable[
     >>> call = for_transformers(SupConLoss())
     >>> call({"embeddings": torch.eye(2)}, torch.tensor([0, 1])).item()
     0.0
+
+    Args:
+        loss: any loss of embeddings and labels.
+        field: what the model calls its embeddings.
     """
 
     def compute_loss(outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
@@ -42,6 +46,10 @@ class SentenceTransformersLoss(nn.Module):
 
     With one text per example, `labels` are the classes. With several (anchor, positive, ...), the texts of one
     example are one class and no labels are needed.
+
+    Args:
+        model: the SentenceTransformer that is trained.
+        loss: any loss of embeddings and labels.
     """
 
     def __init__(self, model: nn.Module, loss: nn.Module) -> None:

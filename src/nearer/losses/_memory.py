@@ -121,6 +121,11 @@ class DatabaseMemory(_Ring):
     (0.0, 4)
 
     Reference: the cross-batch memory of Wang et al. 2020, on the database side only.
+
+    Args:
+        loss: a `NeighborhoodLoss`.
+        size: embeddings that are kept.
+        embedding_dim: dimensions d of an embedding.
     """
 
     ids: Tensor

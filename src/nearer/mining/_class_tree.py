@@ -36,6 +36,9 @@ class ClassTree(Rebuilt):
     ([0, 0, 2], True)
 
     Reference: Ge et al. 2018 (HTL); a node closes over chains of near classes (single linkage).
+
+    Args:
+        levels: L, how many thresholds.
     """
 
     classes: Tensor  # (c,) the labels, ascending

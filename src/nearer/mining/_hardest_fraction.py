@@ -28,6 +28,10 @@ class HardestFraction(Miner):
     HardestFraction(0.5, positive_fraction=0.5)
 
     Reference: the cascade of HDC (Yuan et al. 2017), one level; OHEM.
+
+    Args:
+        fraction: share of the negative pairs, and of the positive ones.
+        positive_fraction: another share of the positive pairs.
     """
 
     def __init__(self, fraction: float, *, positive_fraction: float | None = None) -> None:

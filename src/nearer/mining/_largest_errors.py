@@ -25,6 +25,9 @@ class LargestErrors(Miner):
     LargestErrors(fraction=0.25)
 
     Reference: the difficult pairs that HRAML names; OHEM (Shrivastava et al. 2016).
+
+    Args:
+        fraction: share of the known pairs.
     """
 
     def __init__(self, fraction: float = 0.5) -> None:

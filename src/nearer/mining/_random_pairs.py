@@ -21,6 +21,11 @@ class RandomPairs(Miner):
 
     >>> RandomPairs(negatives=5)
     RandomPairs(positives=None, negatives=5)
+
+    Args:
+        positives: at most so many of each anchor; all if None.
+        negatives: at most so many of each anchor; all if None.
+        generator: draws them; torch's own if None.
     """
 
     def __init__(

@@ -80,6 +80,11 @@ class HardnessController(nn.Module):
     >>> controller = HardnessController(target=0.1, momentum=0.5)
     >>> [controller.observe(loss) for loss in (0.5, 0.05, 0.05, 0.05, 0.05)]
     [0, 0, 0, 0, 1]
+
+    Args:
+        target: mean loss below which the level rises.
+        ease_above: mean loss above which it falls; never if None.
+        momentum: of the running mean.
     """
 
     extra_repr = inner_settings
@@ -153,6 +158,12 @@ class RankRange(Rebuilt):
     [2, 2, 1, 1]
 
     Reference: Harwood et al. 2017.
+
+    Args:
+        build: makes a search from embeddings.
+        low: first rank.
+        high: rank after the last.
+        controller: moves the range; it stays if None.
     """
 
     extra_repr = inner_settings

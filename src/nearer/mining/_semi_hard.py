@@ -64,6 +64,9 @@ class SemiHardTriplets(Miner):
 
     >>> SemiHardTriplets(margin=0.2)
     SemiHardTriplets(margin=0.2)
+
+    Args:
+        margin: λ.
     """
 
     def __init__(self, margin: float = 0.1) -> None:

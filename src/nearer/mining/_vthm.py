@@ -45,6 +45,9 @@ class VTHM(Miner):
 
     >>> VTHM(margin=0.1).margin
     0.1
+
+    Args:
+        margin: λ, by how much a triplet must be violated to count.
     """
 
     def __init__(self, margin: float = 0.1) -> None:

@@ -28,12 +28,20 @@ def plain(model: Model) -> nn.Sequential:
     Sequential(
       (0): Linear(in_features=1, out_features=1, bias=True)
     )
+
+    Args:
+        model: the model.
     """
     return to_sequential(model.encoder)
 
 
 def export_state(model: Model, path: str | os.PathLike[str]) -> Path:
-    """Write the state dictionary of `plain(model)` as one safetensors file."""
+    """Write the state dictionary of `plain(model)` as one safetensors file.
+
+    Args:
+        model: the model.
+        path: the file to write.
+    """
     from safetensors.torch import save
 
     place = _with_suffix(path, ".safetensors")
@@ -46,6 +54,10 @@ def export_onnx(model: Model, path: str | os.PathLike[str]) -> Path:
     """Write the model as ONNX with inputs `items` (n, ...) and outputs `embeddings` (n, d), n free.
 
     Needs `pip install 'nearer[onnx]'`.
+
+    Args:
+        model: the model.
+        path: the file to write.
     """
     place = _with_suffix(path, ".onnx")
     try:

@@ -23,6 +23,7 @@ from nearer.geometry import Chain, Standardize, TwoEncoders, UnitLength
 from nearer.models._baselines import baselines_of
 from nearer.models._maps import as_module
 from nearer.models._methods import (
+    IN_BATCHES,
     SLOW,
     Method,
     batch_size_for,
@@ -416,7 +417,7 @@ def _learn_linear(problem: Problem, method: Method, settings: FitSettings) -> nn
         wanted["n_components"] = settings.n_components
     elif settings.n_components is not None:
         wanted["learner"] = kind._default(n_components=settings.n_components, random_state=settings.seed)
-    if "batch_size" in known and method.name in ("nca", "lmnn"):
+    if "batch_size" in known and method.name in IN_BATCHES:
         p = int(np.prod(problem.inputs.size))
         wanted["batch_size"] = batch_size_for(method.name, problem.labeled, p, settings.budget)
     if "n_landmarks" in known and problem.labeled > MOST_LANDMARKS:

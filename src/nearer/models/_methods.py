@@ -206,13 +206,14 @@ def machine_memory() -> float:
         return math.inf
 
 
-# What `fit` learns NCA and LMNN with where all rows would take too long, and the share of the time for learning.
+# What `fit` learns these with where all rows would take too long, and the share of the time for learning.
 BATCH = 1024
+IN_BATCHES = ("nca", "lmnn", "mlkr")
 SHARE = 1 / 3
 
 
 def batch_cost(name: str, n: int, p: int) -> float:
-    """The same for NCA and LMNN in batches of 1,024 rows: beyond 70,000 rows it does not grow.
+    """The same for NCA, MLKR and LMNN in batches of 1,024 rows: beyond 70,000 rows it does not grow.
 
     >>> batch_cost("nca", 10**6, 128) == batch_cost("nca", 10**5, 128) < 20
     True
@@ -230,7 +231,7 @@ def batch_size_for(name: str, n: int, p: int, seconds: float) -> int | None:
     >>> batch_size_for("kissme", 10**6, 128, 60.0) is None
     True
     """
-    if name not in ("nca", "lmnn") or n <= BATCH or cost(name, n, p) <= SHARE * seconds:
+    if name not in IN_BATCHES or n <= BATCH or cost(name, n, p) <= SHARE * seconds:
         return None
     return BATCH if batch_cost(name, n, p) < cost(name, n, p) else None
 

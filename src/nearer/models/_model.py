@@ -370,6 +370,10 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
     >>> model = Model(Mahalanobis.from_factor([[2.0]]), Inputs("features", size=(1,)), method="by hand")
     >>> load(model.save(tempfile.mkdtemp() + "/model")).method
     'by hand'
+
+    Args:
+        path: the folder that `save` wrote.
+        encoder: the module or function that it was fitted behind.
     """
     folder = read_folder(path, format=FORMAT, version=VERSION)
     about = folder.metadata

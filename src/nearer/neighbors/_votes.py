@@ -18,6 +18,9 @@ def vote(classes: NDArray[Any]) -> NDArray[Any]:
 
     >>> vote(np.array([[2, 1, 1], [2, 1, 0], [5, -1, -1]]))
     array([1, 2, 5])
+
+    Args:
+        classes: classes of the neighbors, (m, k), nearest first.
     """
     if classes.shape[1] == 0:
         return np.full(len(classes), -1, dtype=np.int64)

@@ -24,6 +24,11 @@ class Near:
 
     Functions get similarities (c, r, k), or squared distances if the statistic says so, and whatever numbers per
     anchor they ask for, shaped to fit.
+
+    Args:
+        walk: the walk over the batch.
+        distance: whether functions get squared distances.
+        anchor_values: numbers of each anchor that the loss learns.
     """
 
     def __init__(self, walk: Walk, *, distance: bool = False, anchor_values: Tensor | None = None) -> None:

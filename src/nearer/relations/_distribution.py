@@ -33,6 +33,12 @@ class LabelDistributions(GradedRelation):
 
     >>> LabelDistributions([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]).degrees()[0].tolist()
     [[1.0, 0.5, 0.0], [0.5, 1.0, 0.5], [0.0, 0.5, 1.0]]
+
+    Args:
+        labels: rows that sum to one, (n, q).
+        database_labels: those of the database; the same items if None.
+        positive_from: the degree from which a pair is positive.
+        function: how different two rows are, by name or as a function.
     """
 
     def __init__(

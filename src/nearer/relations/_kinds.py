@@ -53,6 +53,10 @@ def kind_of(labels: Any, *, name: str = "labels") -> Kind:
     ('classes', 'partial', 'numbers')
     >>> kind_of([[1, 0], [1, 1]]), kind_of([[0.5, 0.5], [1.0, 0.0]])
     ('sets', 'distributions')
+
+    Args:
+        labels: labels as they come, or a relation.
+        name: what errors call them.
     """
     if isinstance(labels, Relation):
         inner = labels.relation if isinstance(labels, Soft) else labels
@@ -101,6 +105,11 @@ def relation_of(
 
     >>> relation_of([[1, 0], [1, 1]]).farthest
     4.0
+
+    Args:
+        labels: labels as they come.
+        kind: what they are; "auto" finds out.
+        function: how different two rows are, by name or as a function.
     """
     array = _as_array(labels, "labels")
     if not len(array):

@@ -18,6 +18,10 @@ class ClassLabels(TableRelation):
     >>> positive, negative = ClassLabels([3, 3, 7]).masks()
     >>> positive.int().tolist()
     [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+
+    Args:
+        labels: classes, (n,).
+        database_labels: classes of the database, (m,); the same items if None.
     """
 
     def __init__(self, labels: Any, database_labels: Any = None) -> None:

@@ -38,6 +38,12 @@ class MultiLabels(GradedRelation):
 
     >>> MultiLabels([[1, 1, 0], [0, 1, 0], [0, 0, 1]]).degrees()[0].tolist()
     [[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]
+
+    Args:
+        labels: a 0/1 matrix, (n, q).
+        database_labels: that of the database; the same items if None.
+        positive_from: the degree from which a pair is positive.
+        function: how different two rows are, by name or as a function.
     """
 
     def __init__(

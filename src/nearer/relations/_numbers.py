@@ -33,6 +33,12 @@ class Numbers(GradedRelation):
 
     >>> Numbers([0.0, 1.0, 4.0]).degrees()[0].tolist()
     [[1.0, 0.75, 0.0], [0.75, 1.0, 0.25], [0.0, 0.25, 1.0]]
+
+    Args:
+        values: numbers, (n,).
+        database_values: those of the database; the same items if None.
+        span: the difference of degree 0; the range of the numbers if None.
+        positive_from: the degree from which a pair is positive.
     """
 
     def __init__(

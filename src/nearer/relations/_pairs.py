@@ -129,6 +129,10 @@ class Triplets(Relation):
     >>> positive, negative = Triplets(3, [[0, 1, 2]]).masks()
     >>> positive.int().tolist()[0], negative.int().tolist()[0]
     ([0, 1, 0], [0, 0, 1])
+
+    Args:
+        n: items.
+        triplets: rows of (anchor, positive, negative), (m, 3).
     """
 
     def __init__(self, n: int, triplets: Any) -> None:

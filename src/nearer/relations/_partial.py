@@ -19,6 +19,11 @@ class PartialLabels(TableRelation):
     >>> positive, negative = PartialLabels([0, 0, 1, -1]).masks()
     >>> positive.int().tolist()[0], negative.int().tolist()[0]
     ([1, 1, 0, 0], [0, 0, 1, 0])
+
+    Args:
+        labels: classes, (n,).
+        database_labels: classes of the database, (m,); the same items if None.
+        unknown: the label of rows without one.
     """
 
     def __init__(self, labels: Any, database_labels: Any = None, *, unknown: int = -1) -> None:

@@ -25,6 +25,10 @@ class Soft(TableRelation):
     >>> from nearer.relations._multilabel import MultiLabels
     >>> [round(share, 2) for share, _ in Soft(MultiLabels([[1, 1], [1, 0]]), levels=4).layers()]
     [0.25, 0.25, 0.25, 0.25]
+
+    Args:
+        relation: a graded relation.
+        levels: thresholds at which the loss is taken.
     """
 
     def __init__(self, relation: Relation, *, levels: int = 4) -> None:

@@ -33,6 +33,12 @@ def training_curve(
     "loss/validation" share the panel "loss". None, NaN or a missing entry is an epoch at which nothing was
     recorded. `baselines` gives, by panel, the value of the raw features. A single epoch is drawn as a dot; an empty
     `title` leaves the line above the panels out.
+
+    Args:
+        history: series by name, or one dictionary for each epoch.
+        baselines: values of the raw features by panel.
+        title: of the figure.
+        unit: what is counted.
     """
     series = _as_series(history)
     panels: dict[str, Series] = {}

@@ -20,6 +20,10 @@ def error_curves(decision: SamePair, *, title: str = "Same or not") -> Figure:
     """Both error rates of a calibrated `SamePair` over the distance, with its thresholds, and the DET curve.
 
     The rates are those of the calibration classes; what the thresholds promise for new ones is in their margin.
+
+    Args:
+        decision: a calibrated `SamePair`.
+        title: of the figure.
     """
     decision._check_calibrated()
     grid, false, missed = decision.curve_.T

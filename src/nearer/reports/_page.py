@@ -87,6 +87,12 @@ def html_report(
     >>> file = html_report("1 < 2", [Section("Numbers", ["Both are small."])], tempfile.mkdtemp() + "/page.html")
     >>> "<h1>1 &lt; 2</h1>" in file.read_text()
     True
+
+    Args:
+        title: of the page.
+        sections: what stands on it, in order.
+        path: the file to write.
+        summary: a sentence under the title.
     """
     body = [_section(section, number) for number, section in enumerate(sections)]
     lead = f'<p class="lead">{_text(summary)}</p>' if summary else ""

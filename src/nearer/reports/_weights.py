@@ -79,6 +79,11 @@ def weight_curves(
 
     The anchor's other pairs stay at the given similarities, marked below the curves. Each curve is divided by its
     greatest value: the shapes are what differs. By default Figure 1 of the pair-weighting paper, and RAW.
+
+    Args:
+        losses: losses by name; those of the paper if None.
+        positives: similarities of the other positives.
+        negatives: similarities of the other negatives.
     """
     chosen = _usual() if losses is None else dict(losses)
     if not chosen:
@@ -115,6 +120,12 @@ def weight_matrix(loss: PairLoss, embeddings: Any, labels: Any, *, title: str = 
 
     The colour is the square root of the weight, signed, so that small weights can be seen beside large ones.
     For a batch of a few hundred at most: the picture is of all n × n pairs.
+
+    Args:
+        loss: a pair loss.
+        embeddings: the batch, (n, d).
+        labels: classes or a relation.
+        title: of the figure.
     """
     z = normalize_rows(torch.as_tensor(embeddings).detach().double())[0]
     relation = ClassLabels(labels)

@@ -26,6 +26,11 @@ class TensorBatches:
     >>> TensorBatches(torch.tensor([[1.0], [2.0], [3.0]]), [0, 1, 1]).items(torch.tensor([2, 0]))
     tensor([[3.],
             [1.]])
+
+    Args:
+        items: array or tensor, (n, ...).
+        labels: classes (n,) or rows (n, c).
+        transform: changes the items of a batch.
     """
 
     def __init__(self, items: Any, labels: Any, *, transform: Transform | None = None) -> None:
@@ -51,7 +56,13 @@ class TensorBatches:
 
 
 class ImageBatches:
-    """Images that are read from their files batch by batch, as (n, channels, h, w) between 0 and 1."""
+    """Images that are read from their files batch by batch, as (n, channels, h, w) between 0 and 1.
+
+    Args:
+        split: paths and labels, from `load_image_folder`.
+        size: height and width in pixels.
+        transform: changes the items of a batch.
+    """
 
     def __init__(self, split: Split, *, size: int | tuple[int, int], transform: Transform | None = None) -> None:
         self.split = split

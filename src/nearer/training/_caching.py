@@ -37,6 +37,12 @@ def backward_in_chunks(
     >>> _ = backward_in_chunks(layer, [lambda: x[:4], lambda: x[4:]], lambda z: z.sum())
     >>> layer.weight.grad
     tensor([[6., 6.]])
+
+    Args:
+        encoder: the module that is trained.
+        chunks: functions that give the items of a chunk.
+        loss: takes the joint embeddings (n, d).
+        encode: how items are encoded; `encoder` itself if None.
     """
     apply = encode or encoder
     buffers = {name: buffer.clone() for name, buffer in encoder.named_buffers()}

@@ -39,6 +39,11 @@ class Checkpoints:
     ...     _ = kept.save(step, {"weight": torch.tensor([float(step)])})
     >>> [path.name for path in kept.paths()], kept.load()
     (['step-00000002'], {'weight': tensor([2.])})
+
+    Args:
+        folder: where they are kept.
+        every: steps between two inside an epoch; none if None.
+        keep: how many of the last stay.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, every: int | None = None, keep: int = 2) -> None:

@@ -31,6 +31,9 @@ class JSONLinesLog:
     (None, None, None)
     >>> log.path.read_text()
     '{"kind": "step", "epoch": 0, "step": 1, "loss": 0.5}\\n'
+
+    Args:
+        path: the file to write.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -57,7 +60,11 @@ class JSONLinesLog:
 
 
 class CSVLog:
-    """One row per epoch, for spreadsheets: epoch, step, then the values of the first epoch as columns."""
+    """One row per epoch, for spreadsheets: epoch, step, then the values of the first epoch as columns.
+
+    Args:
+        path: the file to write.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -83,7 +90,11 @@ class CSVLog:
 
 
 class TensorBoardLog:
-    """Scalars for TensorBoard (`pip install nearer[tensorboard]`)."""
+    """Scalars for TensorBoard (`pip install nearer[tensorboard]`).
+
+    Args:
+        folder: where the events go.
+    """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         try:
@@ -111,7 +122,11 @@ class TensorBoardLog:
 
 
 class WandbLog:
-    """Scalars for Weights & Biases; `run` is what `wandb.init(...)` returned."""
+    """Scalars for Weights & Biases; `run` is what `wandb.init(...)` returned.
+
+    Args:
+        run: what `wandb.init(...)` returned.
+    """
 
     def __init__(self, run: Any) -> None:
         self.run = run
@@ -122,7 +137,11 @@ class WandbLog:
 
 
 class MLflowLog:
-    """Scalars for MLflow; `client` is the module `mlflow` inside a started run."""
+    """Scalars for MLflow; `client` is the module `mlflow` inside a started run.
+
+    Args:
+        client: the module `mlflow` inside a started run.
+    """
 
     def __init__(self, client: Any) -> None:
         self.client = client

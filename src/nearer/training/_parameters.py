@@ -27,6 +27,11 @@ def parameter_groups(
     ...                           {"encoder": 1e-4, "metric": 1e-2})
     >>> [(group["name"], group["lr"], len(group["params"])) for group in groups]
     [('encoder', 0.0001, 2), ('metric', 0.01, 2)]
+
+    Args:
+        modules: modules by name.
+        rates: their learning rates by name.
+        weight_decay: of matrices.
     """
     unknown = set(rates) ^ set(modules)
     if unknown:
@@ -70,7 +75,11 @@ def unfreeze(*modules: nn.Module) -> None:
 
 
 def freeze_for(epochs: int, *modules: nn.Module) -> Callback:
-    """A callback that keeps modules frozen for the first epochs, such as a pre-trained encoder under a new head."""
+    """A callback that keeps modules frozen for the first epochs, such as a pre-trained encoder under a new head.
+
+    Args:
+        epochs: how many epochs.
+    """
     check_int(epochs, "epochs")
 
     def callback(moment: Moment) -> None:

@@ -39,6 +39,9 @@ def process_group(*, timeout: float = 600.0) -> Iterator[None]:
 
     gloo for tensors on the host, nccl for those on a GPU. A process that waits longer than `timeout`
     seconds for the others raises, so that a dead worker ends the job.
+
+    Args:
+        timeout: seconds to wait for another process.
     """
     if "WORLD_SIZE" not in os.environ or int(os.environ["WORLD_SIZE"]) == 1 or dist.is_initialized():
         yield
@@ -99,6 +102,9 @@ def joint_loss(loss: nn.Module) -> nn.Module:
 
     Pair losses share the work (`ShardedLoss`); a loss with a method `sharded()` brings its own form; any other
     loss sees the gathered batch in every process.
+
+    Args:
+        loss: any loss.
     """
     if not _together():
         return loss

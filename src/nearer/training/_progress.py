@@ -15,6 +15,9 @@ class ProgressBar:
 
     `console` is a rich console; by default one on stderr, so that piped output stays clean. In a job of many
     processes only the first shows it.
+
+    Args:
+        console: a rich console; one on stderr if None.
     """
 
     def __init__(self, console: Any = None) -> None:

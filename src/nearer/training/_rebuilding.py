@@ -28,6 +28,11 @@ def rebuild(*parts: Rebuilt, embed: Callable[[], Tensor], labels: Any, every: in
     >>> callback(Moment("start", 0, 0, 10))
     >>> tree.ready
     True
+
+    Args:
+        embed: gives the embeddings of all training items.
+        labels: their classes, (n,).
+        every: epochs between two updates.
     """
     if not parts:
         raise ParameterError("`parts` must be one thing to update or more, got none.")
@@ -56,6 +61,9 @@ def follow_loss(controller: HardnessController) -> Callback:
     >>> follow_loss(controller)(Moment("step", 0, 1, 10, {"loss": 0.05}))
     >>> int(controller.level)
     1
+
+    Args:
+        controller: the `HardnessController`.
     """
 
     def callback(moment: Moment) -> None:

@@ -164,6 +164,12 @@ class RiemannianSGD(_Orthonormal):
     ...     optimizer.step()
     >>> L.detach().abs().round(decimals=3).ravel().tolist()
     [0.0, 1.0]
+
+    Args:
+        parameters: matrices with orthonormal columns.
+        lr: learning rate.
+        momentum: share of the last step that is kept.
+        retraction: how a step comes back: "qr", "polar" or "cayley".
     """
 
     def __init__(
@@ -209,6 +215,12 @@ class RiemannianAdam(_Orthonormal):
     True
 
     Reference: Bécigneul, Ganea (2019).
+
+    Args:
+        parameters: matrices with orthonormal columns.
+        lr: learning rate.
+        betas: of the two moments.
+        retraction: how a step comes back: "qr", "polar" or "cayley".
     """
 
     def __init__(

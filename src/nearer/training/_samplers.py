@@ -80,6 +80,12 @@ class UniformSampler(BatchSampler):
     >>> sampler = UniformSampler(5, batch_size=2)
     >>> [len(rows) for rows in sampler.epoch(0)], sorted(torch.cat(list(sampler.epoch(0))).tolist())
     ([2, 2, 1], [0, 1, 2, 3, 4])
+
+    Args:
+        n: items.
+        batch_size: items in a batch.
+        drop_last: whether a smaller last batch is left out.
+        seed: draws the order.
     """
 
     def __init__(self, n: int, *, batch_size: int, drop_last: bool = False, seed: int = 0) -> None:
@@ -157,6 +163,12 @@ class NPairSampler(BatchSampler):
     >>> rows = NPairSampler(labels, pairs=3).epoch(0)[0]
     >>> [labels[row] for row in rows[:3]] == [labels[row] for row in rows[3:]]
     True
+
+    Args:
+        labels: classes of the items, (n,).
+        pairs: classes in a batch.
+        batches: batches in an epoch; None as many as the items need.
+        seed: draws the batches.
     """
 
     def __init__(self, labels: Any, *, pairs: int, batches: int | None = None, seed: int = 0) -> None:

@@ -31,6 +31,11 @@ def cosine(steps: int, *, warm_up: int = 0, floor: float = 0.0) -> Schedule:
 
     >>> [round(cosine(4)(step), 3) for step in range(5)]
     [1.0, 0.854, 0.5, 0.146, 0.0]
+
+    Args:
+        steps: steps of the whole schedule.
+        warm_up: steps from 0 up to 1 before it.
+        floor: the last factor.
     """
     return _falling(steps, warm_up, floor, lambda share: (1 + math.cos(math.pi * share)) / 2)
 
@@ -40,6 +45,11 @@ def linear(steps: int, *, warm_up: int = 0, floor: float = 0.0) -> Schedule:
 
     >>> [linear(4)(step) for step in range(5)]
     [1.0, 0.75, 0.5, 0.25, 0.0]
+
+    Args:
+        steps: steps of the whole schedule.
+        warm_up: steps from 0 up to 1 before it.
+        floor: the last factor.
     """
     return _falling(steps, warm_up, floor, lambda share: 1 - share)
 
@@ -49,6 +59,11 @@ def milestones(steps: Sequence[int], *, factor: float = 0.1, warm_up: int = 0) -
 
     >>> [milestones([2, 4], factor=0.5)(step) for step in (0, 2, 3, 4)]
     [1.0, 0.5, 0.5, 0.25]
+
+    Args:
+        steps: the steps at which the rate falls.
+        factor: by what it is multiplied.
+        warm_up: steps from 0 up to 1 before it.
     """
     places = [check_int(step, "steps", minimum=1) for step in steps]
     if sorted(places) != places:

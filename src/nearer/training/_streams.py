@@ -30,6 +30,10 @@ class TwoStreams:
     (3, 2, [6, 6, 6])
 
     Reference: Xu et al. 2019 (DAMLRRM), section 3.1.
+
+    Args:
+        first: a sampler.
+        second: a sampler.
     """
 
     def __init__(self, first: Sampler, second: Sampler) -> None:

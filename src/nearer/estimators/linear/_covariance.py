@@ -48,6 +48,10 @@ class Covariance(MetricLearner):
     >>> Covariance(ridge=0.0).fit(X).mahalanobis_matrix().round(4)
     array([[2.    , 0.    ],
            [0.    , 0.0247]])
+
+    Args:
+        n_components: dimensions kept; all if None.
+        ridge: added to the variance of each feature, as a share of it.
     """
 
     _takes_sparse = True

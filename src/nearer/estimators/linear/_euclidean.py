@@ -20,6 +20,9 @@ class Euclidean(MetricLearner):
     >>> X = np.array([[0.0, 0.0], [3.0, 4.0]])
     >>> Euclidean().fit(X).pair_distance(X[:1], X[1:])
     array([5.])
+
+    Args:
+        n_components: dimensions kept; all if None.
     """
 
     _takes_sparse = True

@@ -1,7 +1,7 @@
 """Learners for k-NN in mini-batches: the cost of a step does not grow with the rows.
 
-The start is the within-class covariance, shrunk and inverted, of at most 20,000 rows, scaled so that nearest
-neighbors are at a squared distance of about 1; then Adam with a rate in proportion to the map, falling to 0.
+With classes the start is the within-class covariance, shrunk and inverted, of at most 20,000 rows, scaled so that
+nearest neighbors are at a squared distance of about 1; then Adam, its rate in proportion to the map, falling to 0.
 Batches are random rows, not so many of each class: that is how neighbors come in the data. Only where a batch would
 hold fewer than four rows of a class, some classes are drawn and four rows of each. A batch sees farther neighbors
 than all rows do, so its objective is a smoother one, and its value is not that of all rows.
@@ -19,7 +19,16 @@ from nearer.estimators._optimize import report
 from nearer.exceptions import ParameterError
 from nearer.neighbors import search
 
-__all__ = ["descend_in_batches", "fit_in_batches", "steps_for", "whitened_start"]
+__all__ = [
+    "LOOKED_AT",
+    "dense_rows",
+    "descend_in_batches",
+    "fit_in_batches",
+    "random_batches",
+    "steps_for",
+    "whitened_start",
+    "with_near_rows_at_one",
+]
 
 LOOKED_AT, NEAREST_OF = 20_000, 1_500
 SHRINK, RATE = 0.3, 0.02
@@ -28,7 +37,7 @@ EPOCHS, FEWEST, MOST = 15, 300, 1_000
 FEW_OF_A_CLASS, OF_A_CLASS = 4, 4
 
 Loss = Callable[[Array, Array, Array], tuple[float, Array]]
-"""`loss(A, rows, codes)`: the value per row, and the gradient by A (d, p)."""
+"""`loss(A, rows, codes or numbers)`: the value per row, and the gradient by A (d, p)."""
 
 
 def steps_for(n: int, batch_size: int) -> int:
@@ -58,78 +67,76 @@ def whitened_start(X: Array, codes: Array, d: int, rng: np.random.RandomState) -
         z = (x - x.mean(axis=0)) @ A.T
         _, axes = np.linalg.eigh(z.T @ z)
         A = axes[:, ::-1][:, :d].T @ A
-    few = x[rng.permutation(len(x))[:NEAREST_OF]] @ A.T
+    return with_near_rows_at_one(A, x, rng)
+
+
+def with_near_rows_at_one(A: Array, X: Array, rng: np.random.RandomState) -> Array:
+    """A scaled so that the median squared distance of nearest rows, among 1,500 of X, is 1."""
+    few = X[rng.permutation(len(X))[:NEAREST_OF]] @ A.T
     nearest = np.square(search(few, k=1).distances.numpy()[:, 0])
     near = float(np.median(nearest[nearest > 0])) if (nearest > 0).any() else 1.0
-    started: Array = A / np.sqrt(near)
-    return started
+    scaled: Array = A / np.sqrt(near)
+    return scaled
 
 
 def descend_in_batches(
-    loss: Loss,
-    A: Array,
-    X: Array,
-    codes: Array,
-    *,
-    batch_size: int,
-    steps: int,
-    rng: np.random.RandomState,
-    verbose: int,
-    name: str,
+    learner: Any, loss: Loss, A: Array, X: Array, y: Array, draws: Iterator[Array], *, rate: float = RATE
 ) -> tuple[Array, float]:
-    """Adam on batches of the rows, the rate falling to 0 by a cosine; the map and the mean loss at the end."""
-    rate = RATE * float(np.sqrt(np.square(A).mean()))
+    """Adam on batches of the rows, the rate falling to 0 by a cosine; the map and the mean loss at the end.
+
+    Sets `n_iter_` and `converged_` of the learner: with a fixed number of steps and a rate that falls to nothing
+    there is no criterion to miss.
+    """
+    steps, name = steps_for(len(X), int(learner.batch_size)), type(learner).__name__
+    learner.n_iter_, learner.converged_ = steps, True
+    rate *= float(np.sqrt(np.square(A).mean()))
     first, second = np.zeros_like(A), np.zeros_like(A)
-    draws = _batches(codes, batch_size, rng)
     seen = []
     for step in range(1, steps + 1):
         rows = next(draws)
-        value, gradient = loss(A, X[rows], codes[rows])
+        value, gradient = loss(A, X[rows], y[rows])
         first = 0.9 * first + 0.1 * gradient
         second = 0.999 * second + 0.001 * np.square(gradient)
         now = rate * 0.5 * (1 + np.cos(np.pi * (step - 1) / steps))
         A = A - now * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-12)
         seen.append(value)
         if step % 20 == 0 or step == steps:
-            report(verbose, name, step, float(np.mean(seen[-20:])), most=steps)
+            report(learner.verbose, name, step, float(np.mean(seen[-20:])), most=steps)
     return A, float(np.mean(seen[-20:]))
+
+
+def dense_rows(X: Any) -> Array:
+    """Rows around their mean in float32; sparse ones are refused."""
+    if hasattr(X, "toarray"):
+        raise ParameterError("`batch_size` must be None for sparse rows: batches are dense.")
+    rows: Array = (X - X.mean(axis=0, dtype=np.float64)).astype(np.float32)
+    return rows
 
 
 def fit_in_batches(
     learner: Any, loss: Loss, X: Any, codes: Array, d: int, rng: np.random.RandomState
 ) -> tuple[Array, float]:
-    """The map (d, p) and the mean loss of the last batches; sets `n_iter_` and `converged_` of the learner."""
-    if hasattr(X, "toarray"):
-        raise ParameterError("`batch_size` must be None for sparse rows: batches are dense.")
-    rows = (X - X.mean(axis=0, dtype=np.float64)).astype(np.float32)
-    size = int(learner.batch_size)
+    """The map (d, p) of a learner from classes, and the mean loss of the last batches."""
+    rows = dense_rows(X)
     start = whitened_start(rows, codes, d, rng)
-    learner.n_iter_ = steps_for(len(rows), size)
-    # A fixed number of steps with a rate that falls to nothing: there is no criterion to miss.
-    learner.converged_ = True
-    return descend_in_batches(
-        loss,
-        start,
-        rows,
-        codes,
-        batch_size=size,
-        steps=learner.n_iter_,
-        rng=rng,
-        verbose=learner.verbose,
-        name=type(learner).__name__,
-    )
+    return descend_in_batches(learner, loss, start, rows, codes, _batches(codes, int(learner.batch_size), rng))
+
+
+def random_batches(n: int, size: int, rng: np.random.RandomState) -> Iterator[Array]:
+    """Row numbers without end, every row once before any twice."""
+    order: Array = np.empty(0, dtype=np.int64)
+    while True:
+        if len(order) < size:
+            order = rng.permutation(n)
+        yield np.sort(order[:size])
+        order = order[size:]
 
 
 def _batches(codes: Array, size: int, rng: np.random.RandomState) -> Iterator[Array]:
     """Row numbers without end, every row once before any twice; classes first where there are many."""
-    n, counts = len(codes), np.bincount(codes)
+    counts = np.bincount(codes)
     if size >= FEW_OF_A_CLASS * len(counts):
-        order: Array = np.empty(0, dtype=np.int64)
-        while True:
-            if len(order) < size:
-                order = rng.permutation(n)
-            yield np.sort(order[:size])
-            order = order[size:]
+        yield from random_batches(len(codes), size, rng)
     by_class = np.argsort(codes, kind="stable")
     starts = np.concatenate([[0], np.cumsum(counts)])
     able, many = np.flatnonzero(counts >= 2), max(2, size // OF_A_CLASS)

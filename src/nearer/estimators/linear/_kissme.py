@@ -56,6 +56,12 @@ class KISSME(PairSupervision, MatrixLearner):
     >>> X = np.array([[0.0], [2.0], [10.0], [12.0]])
     >>> KISSME(ridge=0.0, blend=0.0).fit(X, [0, 0, 1, 1]).mahalanobis_matrix().round(4)
     array([[0.2402]])
+
+    Args:
+        n_components: dimensions kept; all if None.
+        ridge: shrinks both scatters, in the units of each feature.
+        blend: share of the identity; "auto" chooses it, 0.0 is the published method.
+        random_state: draws the rows on which `blend` is chosen.
     """
 
     _takes_sparse = True

@@ -16,11 +16,20 @@ from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import minimize, warn_stopped_early
 from nearer.estimators._starts import Init, bring_neighbors_near, centered, start_components, working_unit
+from nearer.estimators.linear._in_batches import (
+    LOOKED_AT,
+    dense_rows,
+    descend_in_batches,
+    random_batches,
+    with_near_rows_at_one,
+)
 from nearer.exceptions import LabelError
 
 __all__ = ["MLKR", "mlkr_loss_and_gradient"]
 
 _BLOCK_ENTRIES = 250_000
+# The start knows nothing of y, unlike that of classes: the way is longer.
+_RATE = 0.1
 
 
 def mlkr_loss_and_gradient(
@@ -89,6 +98,9 @@ class MLKR(MetricLearner):
         ridge: share of the identity added to a scatter before it is inverted.
         max_iter: the most iterations; a warning says when they did not suffice.
         tol: stop when the objective changes by less, relatively.
+        batch_size: learn from random batches of so many rows, 1,024 for example: a step then costs the same however
+            many rows there are, `ridge` is not used, and `objective_` is the error inside the last batches. None
+            takes all rows.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
         verbose: 1 prints the iterations.
     """
@@ -103,6 +115,7 @@ class MLKR(MetricLearner):
         ridge: float = 1e-3,
         max_iter: int = 50,
         tol: float = 1e-4,
+        batch_size: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -111,6 +124,7 @@ class MLKR(MetricLearner):
         self.ridge = ridge
         self.max_iter = max_iter
         self.tol = tol
+        self.batch_size = batch_size
         self.random_state = random_state
         self.verbose = verbose
 
@@ -134,9 +148,12 @@ class MLKR(MetricLearner):
         d = self._check_targets(X.shape[1])
         max_iter, tol = check_int(self.max_iter, "max_iter"), check_number(self.tol, "tol", above=0)
         rng = check_random_state(self.random_state)
-        rows = centered(X).astype(np.float64, copy=False)
         spread = float(np.std(y))
         target = (np.asarray(y, dtype=np.float64) - np.mean(y)) / (spread if spread > 0 else 1.0)
+        if self.batch_size is not None and X.shape[0] > check_int(self.batch_size, "batch_size", minimum=32):
+            self.components_ = self._in_batches(X, target, d, rng).astype(X.dtype, copy=False)
+            return self
+        rows = centered(X).astype(np.float64, copy=False)
         A = bring_neighbors_near(start_components(self.init, rows, None, d, rng), rows, rng)
         unit = working_unit(rows)
         A, rows = A * unit, rows / unit
@@ -151,6 +168,22 @@ class MLKR(MetricLearner):
             warn_stopped_early("MLKR", self.n_iter_)
         self.components_ = (A / unit).astype(X.dtype, copy=False)
         return self
+
+    def _in_batches(self, X: Any, y: Array, d: int, rng: np.random.RandomState) -> Array:
+        """A start from some rows, scaled so that a batch has near neighbors, then Adam on batches."""
+        rows = dense_rows(X)
+        some = rows[np.sort(rng.permutation(len(rows))[:LOOKED_AT])].astype(np.float64)
+        start = with_near_rows_at_one(start_components(self.init, some, None, d, rng), some, rng)
+
+        def loss(A: Array, x: Array, numbers: Array) -> tuple[float, Array]:
+            value, gradient = mlkr_loss_and_gradient(
+                A.astype(np.float32), x, numbers.astype(np.float32), dtype=np.float32
+            )
+            return value / len(x), gradient / len(x)
+
+        draws = random_batches(len(rows), int(self.batch_size or 0), rng)
+        A, self.objective_ = descend_in_batches(self, loss, start, rows, y, draws, rate=_RATE)
+        return A
 
     def _descend(
         self, A: Array, start: Array, X: Any, y: Array, max_iter: int, tol: float

@@ -50,6 +50,12 @@ class RCA(MatrixLearner):
     >>> X = np.array([[-9.0, 0], [9, 0], [-9, 2], [9, 2]])
     >>> RCA(blend=0.0, ridge=1e-3).fit(X, ["a", "a", "b", "b"]).transform(X).round(1).tolist()
     [[0.0, -1.0], [0.0, 1.0], [63.2, -1.0], [63.2, 1.0]]
+
+    Args:
+        n_components: dimensions kept; all if None.
+        ridge: added to the variance of each feature, as a share of it.
+        blend: share of the identity; "auto" chooses it, 0.0 is the published method.
+        random_state: draws the rows on which `blend` is chosen.
     """
 
     _takes_sparse = True

@@ -43,6 +43,10 @@ class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
     >>> MetricKNN(n_neighbors=1).fit(X, ["a", "a", "b", "b"]).predict([[2.0], [7.0]])
     array(['a', 'b'], dtype='<U1')
+
+    Args:
+        metric: a learner, fitted or not; None is the Euclidean distance.
+        n_neighbors: rows that vote.
     """
 
     def __init__(self, metric: Any = None, *, n_neighbors: int = 3) -> None:
@@ -95,6 +99,11 @@ class MLKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> MLKNN(n_neighbors=2).fit(X, Y).predict([[0.05], [9.05]])
     array([[1, 0],
            [0, 1]])
+
+    Args:
+        metric: a learner, fitted or not; None is the Euclidean distance.
+        n_neighbors: rows that are counted.
+        smoothing: s, added to every count.
     """
 
     def __init__(self, metric: Any = None, *, n_neighbors: int = 10, smoothing: float = 1.0) -> None:
@@ -162,6 +171,10 @@ class AAKNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     >>> X = np.array([[0.0], [1.0], [9.0]])
     >>> AAKNN(n_neighbors=2).fit(X, [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]).predict([[0.4]])
     array([[0.75, 0.25]])
+
+    Args:
+        metric: a learner, fitted or not; None is the Euclidean distance.
+        n_neighbors: rows that are averaged.
     """
 
     def __init__(self, metric: Any = None, *, n_neighbors: int = 5) -> None:

@@ -36,6 +36,10 @@ class JRSLoss(nn.Module):
     1.0
 
     Reference: Chu et al. 2020 (JRD), eq. 3; N_pairs counts ordered pairs.
+
+    Args:
+        kernels: one for each layer; Gaussian mixtures if None.
+        combine: "product", "sum" or "concatenate" of the layers.
     """
 
     extra_repr = inner_settings
@@ -69,6 +73,10 @@ class JMMDLoss(JRSLoss):
 
     >>> JMMDLoss()([torch.zeros(2, 3)], torch.tensor([0, 1])).item()
     0.0
+
+    Args:
+        kernels: one for each layer; Gaussian mixtures if None.
+        combine: "product", "sum" or "concatenate" of the layers.
     """
 
     def __init__(self, *, kernels: Sequence[Any] | None = None, combine: Combine = "product") -> None:
@@ -132,6 +140,11 @@ class JRDLoss(nn.Module):
     >>> loss = JRDLoss(AMSoftmaxLoss(3, 4))
     >>> loss(torch.eye(4), torch.tensor([0, 1, 2, 0]), pooled=torch.rand(4, 6)).item() > 0
     True
+
+    Args:
+        softmax: the loss with class vectors, such as `AMSoftmaxLoss`.
+        alpha: α, the weight of the joint similarity.
+        jrs: that similarity; a `JRSLoss` of three layers if None.
     """
 
     extra_repr = inner_settings

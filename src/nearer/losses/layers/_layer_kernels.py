@@ -40,6 +40,10 @@ class Gaussian:
     >>> kernel = Gaussian(components=1, bandwidth=2.0).fitted(torch.tensor([[0.0], [1.0]]))
     >>> kernel.tile(slice(0, 1), slice(1, 2)).value.log()
     tensor([[-0.5000]])
+
+    Args:
+        components: K, how many bandwidths are mixed.
+        bandwidth: b; the mean squared distance of the batch if None.
     """
 
     __repr__ = settings_of
@@ -97,7 +101,11 @@ class _FittedGaussian:
 
 
 class Laplace:
-    """k = e^{−‖x − y‖₁/σ}, σ the mean L1 distance of the batch, or fixed. No matrix product does it."""
+    """k = e^{−‖x − y‖₁/σ}, σ the mean L1 distance of the batch, or fixed. No matrix product does it.
+
+    Args:
+        bandwidth: σ; the mean L1 distance of the batch if None.
+    """
 
     __repr__ = settings_of
 
@@ -143,6 +151,10 @@ class Polynomial:
     >>> kernels = Polynomial(), Polynomial(clamped=True)
     >>> [float(one.fitted(far).tile(slice(0, 1), slice(1, 2)).value) for one in kernels]
     [4.0, 0.0]
+
+    Args:
+        degree: p.
+        clamped: whether a negative base counts as 0.
     """
 
     __repr__ = settings_of

@@ -26,6 +26,10 @@ def tapped(network: nn.Module, names: Sequence[str]) -> Iterator[list[Tensor]]:
     ...     _ = network(torch.rand(4, 3))
     >>> [tuple(layer.shape) for layer in layers]
     [(4, 5), (4, 2)]
+
+    Args:
+        network: the module to listen to.
+        names: names of its sub-modules.
     """
     modules = dict(network.named_modules())
     unknown = [name for name in names if name not in modules or not name]

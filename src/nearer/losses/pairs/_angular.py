@@ -117,6 +117,11 @@ class AngularLoss(_PositivePairLoss):
 
     Often added to `NPairsLoss` with weight 2. `AngularLoss(angle=40)` gives pytorch-metric-learning's number for
     embeddings of length one; that library leaves the negatives at their length. Reference: Wang et al. 2017.
+
+    Args:
+        angle: α in degrees.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     def __init__(self, *, angle: float = 45.0, reduction: str = "tuples", miner: Miner | None = None) -> None:
@@ -149,6 +154,12 @@ class AngularTripletLoss(_PositivePairLoss):
     0.0
 
     The semi-supervised method adds an orthogonal L. Reference: Wang et al. 2017; Dutta et al. 2021.
+
+    Args:
+        angle: α in degrees.
+        cost: "softplus" or "hinge".
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     def __init__(

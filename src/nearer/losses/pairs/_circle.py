@@ -24,6 +24,12 @@ class CircleLoss(RowLoss):
     True
 
     Reference: Sun et al. 2020, per anchor (m = 0.4, γ = 80 are common settings).
+
+    Args:
+        margin: m, the radius of the circle.
+        gamma: γ, how sharply pairs are told apart.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     small = 256

@@ -27,6 +27,11 @@ class ContrastiveLoss(RowLoss):
 
     Related: `DistanceContrastiveLoss`; RAW with a hard threshold. Reference: eq 5 of the pair-weighting paper,
     with 1 added per positive pair so that the value is never negative.
+
+    Args:
+        threshold: the similarity below which a negative costs nothing.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     reductions = ("sides", "active", "mean", "sum")

@@ -21,6 +21,11 @@ class EqualWeightLoss(RowLoss):
     >>> z = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> EqualWeightLoss()(z, torch.tensor([0, 0])).item()
     1.0
+
+    Args:
+        per: "side" averages each side of an anchor, "pair" adds.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     def __init__(self, *, per: str = "side", reduction: str = "mean", miner: Miner | None = None) -> None:

@@ -45,6 +45,11 @@ class FacilityLocationLoss(PairLoss):
     3.828
 
     Usage: `FacilityLocationLoss(gamma=1.0)(embeddings, labels)`. Reference: Oh Song et al. 2017.
+
+    Args:
+        gamma: γ, what a wrong clustering is worth.
+        sweeps: rounds of exchanging medoids.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
     """
 
     distance = True

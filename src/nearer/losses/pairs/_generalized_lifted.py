@@ -27,6 +27,12 @@ class GeneralizedLiftedLoss(RowLoss):
     0.3333
 
     Related: RAW with α = β = 1 adds 1 inside each logarithm instead of the hinge. Reference: Hermans et al. 2017.
+
+    Args:
+        margin: λ.
+        variant: "correct", or "as_printed" for the formula of the paper.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     def __init__(

@@ -33,6 +33,11 @@ class GlobalLoss(PairLoss):
     0.0
 
     Usage: with `TripletLoss` in `SmartMiningLoss`. Reference: Kumar et al. 2016, eq 2, on squared distances.
+
+    Args:
+        weight: λ, of the means beside the variances.
+        margin: t, by how much the means should differ.
+        miner: which pairs count; all of them if None.
     """
 
     distance = True
@@ -121,6 +126,11 @@ class SmartMiningLoss(nn.Module):
     0.0
 
     Reference: Harwood et al. 2017.
+
+    Args:
+        triplet_margin: m of the triplets.
+        weight: λ of the global loss.
+        margin: t of the global loss.
     """
 
     def __init__(self, *, triplet_margin: float = 0.01, weight: float = 0.8, margin: float = 0.4) -> None:

@@ -36,6 +36,12 @@ class HierarchicalTripletLoss(RowLoss):
     1.6
 
     Reference: Ge et al. 2018, eq 4.
+
+    Args:
+        tree: a `ClassTree`; a new one if None.
+        beta: β, the smallest margin.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     reductions = ("tuples", "active", "mean", "sum")

@@ -30,6 +30,10 @@ class HistogramLoss(PairLoss):
     0.0
 
     Reference: Ustinova, Lempitsky 2016.
+
+    Args:
+        bins: nodes of the histograms.
+        miner: which pairs count; all of them if None.
     """
 
     reductions = ("mean",)

@@ -35,6 +35,11 @@ class LiftedStructureLoss(PairLoss):
     `normalize=True` gives the number of pytorch-metric-learning's defaults.
 
     Related: `GeneralizedLiftedLoss`. Reference: Oh Song et al. 2016, eq 4.
+
+    Args:
+        margin: a, the distance at which a negative begins to weigh less.
+        normalize: whether rows are brought to length one first.
+        miner: which pairs count; all of them if None.
     """
 
     distance = True

@@ -75,6 +75,12 @@ class NeighborhoodLoss(nn.Module):
 
     With k = 1 it is the triplet hinge of the nearest positive and the nearest negative. Reference: Trivedi,
     McAllester, Shakhnarovich 2014, and the asymmetric form of it.
+
+    Args:
+        k: neighbors that vote.
+        task_loss: Λ, the cost of a wrong class: a number, or a matrix (c, c).
+        inference: "exact" or "greedy" search for the sets.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
     """
 
     task_loss: Tensor | None

@@ -34,6 +34,11 @@ class PairLoss(nn.Module, ABC):
     The calls of pytorch-metric-learning work too: the tuple of a miner as third argument (`indices_tuple`; only its
     pairs count, whatever the labels say of them), `ref_emb` and `ref_labels` for a database, and its miners as
     `miner=`.
+
+    Args:
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
+        normalize: whether rows are brought to length one first.
     """
 
     mineable: bool = True  # the loss is made of pairs that can be chosen, one by one
@@ -232,6 +237,10 @@ class ShardedLoss(nn.Module):
     the number of processes, because DistributedDataParallel averages the gradients of the encoder.
     Losses that are made of rows share the work; the others (histogram, quadruplet, angular, original lifted)
     repeat it in every process.
+
+    Args:
+        loss: the pair loss.
+        averaged: whether gradients are averaged over processes afterwards, as `DistributedDataParallel` does.
     """
 
     def __init__(self, loss: PairLoss, *, averaged: bool = True) -> None:

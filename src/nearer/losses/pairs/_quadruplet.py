@@ -36,6 +36,11 @@ class QuadrupletLoss(PairLoss):
     0.8
 
     Reference: Law et al. 2013.
+
+    Args:
+        margin: λ.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     reductions = ("active", "tuples", "sum")
@@ -117,6 +122,12 @@ class TwoTermQuadrupletLoss(PairLoss):
 
     Related: `TripletLoss` with margin α₁/2 is the first term over 2; `QuadrupletLoss` also pairs a positive pair
     with negatives that share an item with it. Reference: Chen et al. 2017.
+
+    Args:
+        first_margin: α₁, of triplets.
+        second_margin: α₂, of quadruplets.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     mineable = False

@@ -25,6 +25,11 @@ class FastAPLoss(RowLoss):
     0.0
 
     Reference: Cakir et al. 2019.
+
+    Args:
+        bins: nodes of the histograms.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     reductions = ("active", "mean", "sum")
@@ -91,6 +96,11 @@ class SmoothAPLoss(RowLoss):
     Classes may have any sizes and any order. pytorch-metric-learning counts a query as its own positive and is
     right only for k classes of k items in order; there `loss(z, y, database=z, database_labels=y)` gives its
     number. Reference: Brown et al. 2020.
+
+    Args:
+        temperature: τ of the sigmoid that stands for a step.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     reductions = ("active", "mean", "sum")

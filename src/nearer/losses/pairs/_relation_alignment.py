@@ -39,6 +39,11 @@ class RelationAlignmentLoss(RowLoss):
 
     Related: with classes, a regression to similarity 1 or 0. Reference: Zhu et al. 2018; Gu, HRAML, eq 5 without
     the factor ¼.
+
+    Args:
+        scale: c: "attainable", "none", "max", "affine" or a number.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     reductions = ("tuples", "mean", "sum")

@@ -18,7 +18,13 @@ __all__ = ["RowLoss"]
 
 
 class RowLoss(PairLoss, Rule):
-    """A pair loss that is a rule: `value` is the printed formula, `weigh` and `statistic` are there for speed."""
+    """A pair loss that is a rule: `value` is the printed formula, `weigh` and `statistic` are there for speed.
+
+    Args:
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
+        normalize: whether rows are brought to length one first.
+    """
 
     rowwise = True
     small: int = 384  # up to so many anchors a batch is one panel; above, its statistic is faster

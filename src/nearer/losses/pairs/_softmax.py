@@ -26,6 +26,11 @@ class NTXentLoss(RowLoss):
 
     Related: SupCon keeps all positives in the denominator. Exact at any temperature: a log-sum-exp has no wall.
     Reference: Sohn 2016; Chen et al. 2020.
+
+    Args:
+        temperature: what similarities are divided by; smaller looks at fewer pairs.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     small = 256
@@ -77,6 +82,11 @@ class InfoNCELoss(RowLoss):
     0.3133
 
     Related: `NCALoss` is the same on −D². Reference: van den Oord et al. 2018.
+
+    Args:
+        temperature: what similarities are divided by; smaller looks at fewer pairs.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     reductions = ("active", "mean", "sum")
@@ -105,6 +115,12 @@ class NCALoss(RowLoss):
     0.1269
 
     Related: `InfoNCELoss` with temperature τ/2 on unit vectors. Reference: Goldberger et al. 2004, log form.
+
+    Args:
+        temperature: τ, what squared distances are divided by.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
+        normalize: whether rows are brought to length one first.
     """
 
     distance = True

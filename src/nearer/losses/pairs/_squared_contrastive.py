@@ -24,6 +24,12 @@ class SquaredContrastiveLoss(RowLoss):
 
     Related: `ContrastiveLoss` is half of it with w = 1. Reference: Yuan et al. 2017 (HDC), with the
     constants of the released layers.
+
+    Args:
+        margin: m, the squared distance at which a negative costs nothing.
+        negative_weight: w.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     reductions = ("sides", "active", "mean", "sum")

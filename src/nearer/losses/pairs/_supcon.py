@@ -25,6 +25,11 @@ class SupConLoss(RowLoss):
     0.3133
 
     Related: one positive per anchor makes it InfoNCE. Reference: Khosla et al. 2020, L_out.
+
+    Args:
+        temperature: what similarities are divided by; smaller looks at fewer pairs.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     reductions = ("active", "mean", "sum")

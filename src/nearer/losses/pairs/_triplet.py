@@ -91,6 +91,11 @@ class TripletLoss(_CountedTripletLoss):
     1.6
 
     Margins of squared distances on unit vectors are twice these. Reference: eq 7 of the pair-weighting paper.
+
+    Args:
+        margin: λ.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     semi_hard = False
@@ -107,6 +112,11 @@ class SemiHardTripletLoss(_CountedTripletLoss):
     >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.7071, 0.7071]])
     >>> round(SemiHardTripletLoss(margin=0.2, reduction="sum")(z, torch.tensor([0, 0, 1])).item(), 4)
     0.1071
+
+    Args:
+        margin: λ.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     semi_hard = True
@@ -125,6 +135,11 @@ class PairSemiHardTripletLoss(RowLoss):
     0.2485
 
     Reference: Schroff et al. 2015, in the form that is common in public code.
+
+    Args:
+        margin: λ.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     reductions = ("tuples", "active", "mean", "sum")
@@ -175,6 +190,11 @@ class BatchHardTripletLoss(RowLoss):
     0.8
 
     Reference: Hermans et al. 2017.
+
+    Args:
+        margin: λ; None takes the softplus instead of the hinge.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     reductions = ("tuples", "mean", "sum")
@@ -215,6 +235,12 @@ class RandomTripletLoss(RowLoss):
     >>> z = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
     >>> round(RandomTripletLoss(margin=0.1)(z, torch.tensor([0, 0, 1])).item(), 4)  # only one negative to draw
     0.8
+
+    Args:
+        margin: λ.
+        generator: draws the negatives; torch's own if None.
+        reduction: what the sum is divided by; the first of `reductions` is the default.
+        miner: which pairs count; all of them if None.
     """
 
     reductions = ("tuples", "active", "mean", "sum")

@@ -88,6 +88,12 @@ class NormalizedSoftmaxLoss(_MarginSoftmax):
     0.0
 
     Reference: Zhai and Wu 2019, eq. 3.
+
+    Args:
+        n_classes: how many classes there are.
+        embedding_dim: dimensions d of an embedding.
+        temperature: what similarities are divided by; smaller looks at fewer pairs.
+        generator: draws the first class vectors; torch's own if None.
     """
 
     def __init__(

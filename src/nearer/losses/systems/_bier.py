@@ -193,6 +193,12 @@ class ABIERLoss(nn.Module):
     >>> loss = ABIERLoss(heads)
     >>> loss(heads(torch.rand(6, 4)), torch.arange(6) // 2).shape
     torch.Size([])
+
+    Args:
+        heads: the `BoostedHeads` that the encoder runs last.
+        boosting: the boosted loss; a `BIERLoss` of the same widths if None.
+        regularizer: the diversity of the heads; a new one if None.
+        diversity: its weight.
     """
 
     def __init__(

@@ -100,6 +100,12 @@ class HDCLoss(nn.Module):
     14.0
 
     Reference: Yuan, Yang, Zhang 2017.
+
+    Args:
+        fractions: f_k, the share of pairs that head k sees.
+        margin: the squared distance at which a negative costs nothing.
+        negative_weight: weight of negatives.
+        selection: "cascade" takes the hardest of what the head before kept, "independent" of all pairs.
     """
 
     extra_repr = inner_settings
