@@ -74,7 +74,7 @@ benchmark: $(DEV) ## peers beside nearer, each in an environment of its own unde
 	@$(BIN)/python benchmarks/environments.py
 	@$(BIN)/python benchmarks/speed/peer_learners.py $(BENCHMARK)
 	@$(BIN)/python benchmarks/speed/peer_tasks.py $(BENCHMARK)
-	@$(BIN)/python benchmarks/tables
+	@$(MAKE) tables
 
 tables: $(DEV) ## write tables and figures of the docs from the result files, and the generated pages of the reference
 	@$(BIN)/python benchmarks/tables
