@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from browser import LONG, chromium, missing
 
@@ -37,16 +39,24 @@ def of_docs(name: str) -> object:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built") / "site"
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return folder / (ROOT / "pyproject.toml").read_text().partition('version = "')[2].partition('"')[0]
+    """The built site; the processes of one test run share it."""
+    shared = tmp_path_factory.getbasetemp()
+    folder = (shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared) / "documentation" / "site"
+    built = folder / (ROOT / "pyproject.toml").read_text().partition('version = "')[2].partition('"')[0]
+    folder.parent.mkdir(exist_ok=True)
+    with FileLock(folder.parent / "lock"):
+        if not (built / "sitemap.xml").exists():
+            done = subprocess.run(
+                [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],
+                cwd=ROOT,
+                env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+                capture_output=True,
+                text=True,
+            )
+            if done.returncode:
+                shutil.rmtree(folder, ignore_errors=True)
+            assert done.returncode == 0, done.stderr[-4000:]
+    return built
 
 
 class Loads(HTMLParser):
@@ -137,6 +147,7 @@ def test_pages_fit_a_telephone_tables_sort_and_the_search_finds(site: Path, addr
         for scheme in ("light", "dark"):
             context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme)
             tab = context.new_page()
+            tab.set_default_timeout(120_000)  # a busy machine
             tab.on("request", lambda request: outside.append(request.url))
             for page in pages:
                 tab.goto(f"{address}/{page}")
@@ -145,6 +156,7 @@ def test_pages_fit_a_telephone_tables_sort_and_the_search_finds(site: Path, addr
             context.close()
         assert all(url.startswith((address, "data:", "blob:")) for url in outside)
         tab = browser.new_page()
+        tab.set_default_timeout(120_000)
         tab.goto(f"{address}/benchmarks/losses.html")
         first, column = "table tbody tr:first-child td:nth-child(5)", "table thead th:nth-child(5)"
         tab.locator(column).first.click()
