@@ -211,3 +211,16 @@ def test_doctor_looks_into_the_data_folder(
 def test_doctor_notices_an_absent_package(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_module, "PACKAGES", ("no-such-package",))
     assert "no-such-package absent" in runner.invoke(app, ["doctor"]).output
+
+
+def test_a_reader_that_has_seen_enough_gets_no_message() -> None:
+    """`nearer ... | head`: the pipe is closed before the command writes."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "nearer", "methods", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.close()
+        told = child.stderr.read()
+    assert told == b""
+    assert child.returncode == 141

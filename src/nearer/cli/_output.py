@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +34,10 @@ def failures_reported(as_json: bool) -> Iterator[None]:
     try:
         with _termination_raised():
             yield
+    except BrokenPipeError as error:
+        # Whoever read the output has seen enough (`| head`). What is still buffered must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(128 + 13) from error
     except (NearerError, OSError) as error:
         if as_json:
             print_json({"error": str(error)})
