@@ -57,8 +57,8 @@ soak: $(DEV) ## the service: an hour under load, 100 kills under writes, 20,000 
 	@NEARER_SERVER_FUZZ=20000 $(BIN)/python -m pytest tests/server/test_fuzz.py
 	@$(BIN)/python benchmarks/speed/server.py --soak 3600
 
-browser: $(DEV) ## test the explorer in Chromium, 100,000 points included (minutes); screenshots go to runs/screenshots
-	@NEARER_BROWSER=long NEARER_SCREENSHOTS=runs/screenshots $(BIN)/python -m pytest tests/explorer
+browser: $(DEV) ## test the explorer and every page of the site in Chromium, 100,000 points included (minutes); screenshots go to runs/screenshots
+	@NEARER_BROWSER=long NEARER_SCREENSHOTS=runs/screenshots $(BIN)/python -m pytest tests/explorer tests/test_site.py
 
 fuzz: $(DEV) ## 100,000 random cases over every public name (hours); writes benchmarks/results/fuzz.json
 	@NEARER_FUZZ=100000 $(BIN)/python -m pytest tests/fuzz
@@ -74,7 +74,7 @@ benchmark: $(DEV) ## peers beside nearer, each in an environment of its own unde
 	@$(BIN)/python benchmarks/environments.py
 	@$(BIN)/python benchmarks/speed/peer_learners.py $(BENCHMARK)
 	@$(BIN)/python benchmarks/speed/peer_tasks.py $(BENCHMARK)
-	@$(BIN)/python benchmarks/tables
+	@$(MAKE) tables
 
 tables: $(DEV) ## write tables and figures of the docs from the result files, and the generated pages of the reference
 	@$(BIN)/python benchmarks/tables
@@ -82,6 +82,7 @@ tables: $(DEV) ## write tables and figures of the docs from the result files, an
 	@$(BIN)/python docs/reference.py
 
 docs: $(DEV) ## build the documentation site into build/site (a warning fails); look at it: python -m http.server -d build/site
+	@$(BIN)/python -m pytest --quiet tests/test_docstrings.py  # a public name without settings or example fails the build
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 notebooks: $(DEV) ## the examples as notebooks with their output, in build/notebooks (minutes; installs nbclient)

@@ -161,7 +161,7 @@ def _flat(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _place(name: str) -> tuple[bool, str]:
     """An index stands before the other pages of its folder."""
-    return (not name.endswith("index.md"), name)
+    return (Path(name).name != "index.md", name)
 
 
 def _strings(nav: Any) -> list[str]:

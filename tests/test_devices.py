@@ -32,12 +32,14 @@ import nearer.neighbors
 import nearer.questions
 import nearer.training
 from every_loss import CASES, ONE_SET_ONLY, batch
+from nearer.alternating import BelievedAngular, DeepAPIT, DeepLRML, NeighborhoodAngular, Plan, alternate
 from nearer.evaluation import evaluate, kmeans, map_at_r, nmi, recall_at_k
 from nearer.geometry import MLP, AsymmetricMap, BoostedHeads, Mahalanobis, OrthogonalMap, embed
 from nearer.losses import ContrastiveLoss, NeighborhoodLoss, PairLoss, RAWLoss
 from nearer.mining import VTHM, ClassTree
 from nearer.relations import LabelDistributions, MultiLabels, Numbers, Pairs, PartialLabels, Soft, Triplets
 from nearer.training import ClassSampler, EncoderStep, RiemannianAdam, TensorBatches, backward_in_chunks
+from nearer.training._views import exemplar_views, jiggled
 from pretend_device import DEVICE, Remote, here, pretend, there
 
 # Every operation that ran on the device, for the last test of this file.
@@ -413,6 +415,47 @@ def test_a_step_brings_a_batch_at_a_time_and_moves_the_network() -> None:
             for one, other, same in zip(found, numbers, from_host, strict=True):
                 torch.testing.assert_close(here(one), other, rtol=1e-4, atol=1e-6)
                 torch.testing.assert_close(here(same), other, rtol=1e-4, atol=1e-6)
+
+
+ALTERNATING: dict[str, Callable[[], Any]] = {
+    "NeighborhoodAngular": lambda: NeighborhoodAngular(6, 3, k=6, generator=_drawn()),
+    "BelievedAngular": lambda: BelievedAngular(6, 3, k=6, generator=_drawn()),
+    "DeepLRML": lambda: DeepLRML(6),
+    "DeepAPIT": lambda: DeepAPIT(6),
+}
+
+
+@pytest.mark.parametrize("name", ALTERNATING)
+def test_the_loop_in_turns_learns_where_the_encoder_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # On CUDA a parameter that moves stays the same object, and an optimiser keeps it; here it takes this setting.
+    monkeypatch.setattr(torch.__future__, "_swap_module_params_on_conversion", True)
+    labels = torch.where(torch.arange(48) < 24, Y, -1)
+    plan = Plan(partitions=2, epochs=1, unlabeled=20, batch_size=18)
+
+    def learned(*, device: bool) -> list[Tensor]:
+        torch.manual_seed(0)
+        encoder, learner = MLP(8, 6, hidden=(16,), generator=_drawn()), ALTERNATING[name]()
+        encoder = encoder.to(DEVICE) if device else encoder
+        alternate(encoder, learner, torch.optim.SGD(encoder.parameters(), lr=0.05), ROWS, labels, plan=plan)
+        return [one.detach() for one in (*encoder.parameters(), *learner.module.parameters())]
+
+    expected = learned(device=False)
+    with pretend() as device:
+        found = learned(device=True)
+        meant = [
+            "training/_alternating.py",
+            "geometry/_encoders.py",
+            "alternating/_deep_pairs.py",
+            "encoder.to(DEVICE)",
+        ]
+        assert unexpected(device.moves, [*meant, "mining/_neighborhood.py"]) == []
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(here(one), other, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("view", [jiggled, exemplar_views])
+def test_views_of_images_stay_on_their_device(view: Callable[..., Tensor]) -> None:
+    on_both(_drawn, lambda generator, x: view(x, generator=generator), COLORS, meant=["training/_views.py"])
 
 
 def test_chunks_of_a_batch() -> None:

@@ -117,3 +117,12 @@ def test_every_extra_is_in_the_table_of_the_install_page() -> None:
     page = (ROOT / "docs" / "install.md").read_text()
     listed = set(re.findall(r"^\| `([a-z]+)` \|", page, re.MULTILINE))
     assert listed == set(PROJECT["optional-dependencies"]) - {"dev"}
+
+
+def test_the_readme_installs_what_its_lines_need() -> None:
+    """Its first block makes a DataFrame: without pandas a newcomer's first step would end in an ImportError."""
+    text = (ROOT / "README.md").read_text()
+    needs_pandas = "as_frame=True" in text
+    installed = re.search(r"^pip install (.+?)(?:\s+#.*)?$", text, re.MULTILINE)
+    assert installed is not None
+    assert ("[tables" in installed.group(1)) == needs_pandas

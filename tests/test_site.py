@@ -7,10 +7,16 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
+from browser import LONG, chromium, missing
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(
@@ -105,3 +111,48 @@ def test_doctests_are_fenced() -> None:
     fence = of_docs("doctests").fence  # type: ignore[attr-defined]
     two = fence("One.\n\n>>> a = 1\n>>> a\n1\n\nArgs:\n    a: b")
     assert two == "One.\n\n```pycon\n>>> a = 1\n>>> a\n1\n```\n\nArgs:\n    a: b"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Tests print nothing."""
+
+
+@pytest.fixture
+def address(site: Path) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
+def test_pages_fit_a_telephone_tables_sort_and_the_search_finds(site: Path, address: str) -> None:
+    """Four pages; all of them with NEARER_BROWSER=long (`make browser`)."""
+    pages = ["index.html", "choose.html", "benchmarks/losses.html", "reference/nearer.losses.html"]
+    if LONG:
+        pages = [str(page.relative_to(site)) for page in sorted(site.rglob("*.html"))]
+    with chromium() as browser:
+        outside: list[str] = []
+        for scheme in ("light", "dark"):
+            context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme)
+            tab = context.new_page()
+            tab.on("request", lambda request: outside.append(request.url))
+            for page in pages:
+                tab.goto(f"{address}/{page}")
+                assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{page} is too wide"
+                assert not tab.evaluate("[...document.images].some(i => i.complete && !i.naturalWidth)"), page
+            context.close()
+        assert all(url.startswith((address, "data:", "blob:")) for url in outside)
+        tab = browser.new_page()
+        tab.goto(f"{address}/benchmarks/losses.html")
+        first, column = "table tbody tr:first-child td:nth-child(5)", "table thead th:nth-child(5)"
+        tab.locator(column).first.click()
+        least = float(tab.locator(first).first.inner_text())
+        tab.locator(column).first.click()
+        assert float(tab.locator(first).first.inner_text()) > least
+        tab.locator("input[type=search]:visible[aria-label='filter rows']").first.fill("circle 128")
+        assert "of" in tab.locator(".table-tools span").first.inner_text()
+        tab.click("input.md-search__input")
+        tab.keyboard.type("mahalanobis")
+        tab.wait_for_function("document.querySelector('.md-search-result__meta').textContent.includes('matching')")

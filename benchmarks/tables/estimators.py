@@ -81,7 +81,15 @@ def peers() -> str:
         same = {True: "yes", False: "no"}.get(row.get("same value"), "")  # type: ignore[arg-type]
         where = f"{row['task']}, {row['size']:,}"
         rows.append((f"`{row['ours']}`", where, cell("ours"), row["peer"], cell("peer"), faster, same))
-    header = ("nearer", "task, rows", "time / memory / quality", "peer", "", "faster", "same value")
+    header = (
+        "nearer",
+        "task, rows",
+        "time / memory / quality",
+        "peer",
+        "its time / memory / quality",
+        "faster",
+        "same value",
+    )
     return markdown(header, rows) + source(record)
 
 
@@ -96,7 +104,8 @@ def peer_learners() -> str:
         def cell(side: str, row: dict[str, Any] = row) -> str:
             if f"{side} failed" in row:
                 return str(row[f"{side} failed"])
-            return f"{row[f'{side} seconds']:.2f} s / {row[f'{side} accuracy']:.3f}"
+            grown = f" / {row[f'{side} megabytes']:.0f} MB" if f"{side} megabytes" in row else ""
+            return f"{row[f'{side} seconds']:.2f} s{grown} / {row[f'{side} accuracy']:.3f}"
 
         faster = f"{row['faster']:.1f}×" if "faster" in row else ""
         rows.append((f"`{row['ours']}`", row["dataset"], cell("ours"), row["peer"], cell("peer"), faster))

@@ -103,7 +103,7 @@ class DeepPairMetric:
         """Labelled pairs and edges of the batch under the fixed metric."""
         z = normalize(embeddings) @ self.module.factor
         mine = z[content.labeled]
-        i, j = torch.triu_indices(len(mine), len(mine), 1)
+        i, j = torch.triu_indices(len(mine), len(mine), 1, device=mine.device)
         total: Tensor = z.sum() * 0
         if len(i):
             squared = (mine[i] - mine[j]).square().sum(dim=1)

@@ -42,6 +42,11 @@ class Audit:
     average for the rows that carry it. `suggested` (n,) is the likeliest class code. `duplicates` are groups of
     rows, those with several labels first. `overlap` (c, c) is the mean probability of class b for rows labelled a.
     `unlike` are the rows far from everything, farthest first, and `strangeness` (n,) says how far.
+
+    >>> from nearer.audit import find_issues
+    >>> found = find_issues([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]] * 5, [0, 0, 0, 1, 1, 1] * 5)
+    >>> found.quality.shape, len(found.suspects)
+    ((30,), 0)
     """
 
     labels: Array

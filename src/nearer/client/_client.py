@@ -45,7 +45,11 @@ class ServerError(NearerError):
 
 @dataclass(frozen=True)
 class Found:
-    """One found item; a smaller distance is nearer."""
+    """One found item; a smaller distance is nearer.
+
+    >>> Found(17, distance=0.5, similarity=-0.5, metadata={"label": "b"}).id
+    17
+    """
 
     id: Id
     distance: float

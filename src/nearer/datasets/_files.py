@@ -50,6 +50,14 @@ def load_files(
     Whole-number classes are sorted by value, others by name; `class_names` gives the originals back. Columns
     that are not numbers, missing numbers and damaged files are errors that name them.
 
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "pets.csv").write_text("weight,kind\\n4.1,cat\\n30.0,dog\\n3.9,cat\\n")
+    ...     pets = load_files(Path(folder, "pets.csv"), label="kind").all
+    >>> pets.x.shape, pets.y.tolist()
+    ((3, 1), [0, 1, 0])
+
     Args:
         path: a file, or a mapping from part names to files.
         label: the column of the classes, by name or position; several for label sets and distributions.
@@ -145,6 +153,17 @@ def load_image_folder(path: PathLike, *, unreadable: Literal["raise", "skip"] = 
     Images that lie directly in the folder have no label (−1). Sub-folders `train` and `test` (nothing else) are
     taken as parts with classes inside them. Every image is decoded once to see that it is whole: a damaged one is
     an error, or with `unreadable="skip"` left out and named in `skipped`.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for kind in ("cat", "dog"):
+    ...         Path(folder, kind).mkdir()
+    ...         Image.new("RGB", (4, 4)).save(Path(folder, kind, "one.png"))
+    ...     photos = load_image_folder(folder).all
+    >>> photos.y.tolist()
+    [0, 1]
 
     Args:
         path: the folder.

@@ -26,7 +26,12 @@ class Download:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set comes from: what to cite, under which licence, the address of the original, the files."""
+    """Where a data set comes from: what to cite, under which licence, the address of the original, the files.
+
+    >>> from nearer.datasets import load
+    >>> load("digits").source.name
+    'digits'
+    """
 
     name: str
     title: str

@@ -66,7 +66,13 @@ class PairAnswers:
 
 
 class MetricLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A fitted linear map `components_` of shape (d, p) with `M = AᵀA`; learners say how to fit it."""
+    """A fitted linear map `components_` of shape (d, p) with `M = AᵀA`; learners say how to fit it.
+
+    >>> from nearer.estimators import Euclidean
+    >>> learner = Euclidean().fit([[0.0, 0.0], [3.0, 4.0]])
+    >>> isinstance(learner, MetricLearner), learner.pair_distance([[0.0, 0.0]], [[3.0, 4.0]]).tolist()
+    (True, [5.0])
+    """
 
     _takes_sparse = False
     components_: Array

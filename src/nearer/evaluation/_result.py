@@ -106,7 +106,14 @@ class Evaluation(Mapping[str, float]):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two evaluations of the same items, side by side: usually the raw features and a learned metric."""
+    """Two evaluations of the same items, side by side: usually the raw features and a learned metric.
+
+    >>> from nearer.evaluation import compare, evaluate
+    >>> y = ["a", "b", "a", "b"]
+    >>> raw = evaluate([[0.0], [0.1], [0.3], [0.4]], y, scores=["recall@1"])
+    >>> compare(raw, evaluate([[0.0], [5.0], [0.3], [5.4]], y, scores=["recall@1"])).gains
+    {'recall@1': 1.0}
+    """
 
     first: Evaluation
     second: Evaluation

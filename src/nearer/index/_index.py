@@ -45,6 +45,13 @@ class SearchResult:
     """The found items, one row per query, best first: ids, similarities and metadata of shape (q, k).
 
     `ids` is an array of int64, or of text (dtype object). `result[i]` is the list of hits of query i.
+
+    >>> from nearer.index import Index
+    >>> index = Index(1)
+    >>> _ = index.add([[0.0], [1.0]], ids=["zero", "one"])
+    >>> result = index.search([[0.9]], k=1)
+    >>> result.ids.tolist(), result[0][0].id
+    ([['one']], 'one')
     """
 
     ids: NDArray[Any]

@@ -28,6 +28,11 @@ class VectorIndex(Protocol):
     """What every index can do, wherever it lives: the same ids, similarities and order from each.
 
     `similarity`, `dimension` and `fingerprint` (of the model that made the embeddings, or None) say what is in it.
+
+    >>> from nearer.index import Index
+    >>> index: VectorIndex = Index(2)
+    >>> index.dimension, index.similarity
+    (2, 'euclidean')
     """
 
     dimension: int

@@ -47,6 +47,14 @@ class SentenceTransformersLoss(nn.Module):
     With one text per example, `labels` are the classes. With several (anchor, positive, ...), the texts of one
     example are one class and no labels are needed.
 
+    >>> from nearer.losses import RAWLoss
+    >>> class Bag(torch.nn.Module):  # stands for a SentenceTransformer
+    ...     def forward(self, features):
+    ...         return {"sentence_embedding": features["rows"]}
+    >>> loss = SentenceTransformersLoss(Bag(), RAWLoss())
+    >>> loss([{"rows": torch.eye(2)}], torch.tensor([0, 1])).item() < 1e-6
+    True
+
     Args:
         model: the SentenceTransformer that is trained.
         loss: any loss of embeddings and labels.

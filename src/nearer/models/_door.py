@@ -115,6 +115,11 @@ def evaluate(model: Model | str | os.PathLike[str], data: Any, y: Any = None) ->
     >>> X, y = load_wine(return_X_y=True)
     >>> print(evaluate(fit(X[::2], y[::2], metric="kissme"), X[1::2], y[1::2]).verdict[:14])
     learned is bet
+
+    Args:
+        model: a model, or the folder of one.
+        data: rows as `fit` takes them.
+        y: their labels, or the column that holds them.
     """
     if not isinstance(model, Model):
         from nearer.models._model import load

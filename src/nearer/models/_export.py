@@ -38,6 +38,12 @@ def plain(model: Model) -> nn.Sequential:
 def export_state(model: Model, path: str | os.PathLike[str]) -> Path:
     """Write the state dictionary of `plain(model)` as one safetensors file.
 
+    >>> import nearer, tempfile
+    >>> model = nearer.fit([[0.0, 1.0], [0.1, 0.9], [5.0, 5.0], [5.1, 4.9]] * 8, [0, 0, 1, 1] * 8, metric="lfda")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export_state(model, f"{folder}/model.safetensors").name
+    'model.safetensors'
+
     Args:
         model: the model.
         path: the file to write.
@@ -54,6 +60,12 @@ def export_onnx(model: Model, path: str | os.PathLike[str]) -> Path:
     """Write the model as ONNX with inputs `items` (n, ...) and outputs `embeddings` (n, d), n free.
 
     Needs `pip install 'nearer[onnx]'`.
+
+    >>> import nearer, tempfile
+    >>> model = nearer.fit([[0.0, 1.0], [0.1, 0.9], [5.0, 5.0], [5.1, 4.9]] * 8, [0, 0, 1, 1] * 8, metric="lfda")
+    >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
+    ...     export_onnx(model, f"{folder}/model.onnx").name
+    'model.onnx'
 
     Args:
         model: the model.

@@ -31,6 +31,10 @@ class Neighbors:
 
     `distances` go down as rows come closer: the Euclidean distance, or minus the similarity for "cosine" and "dot".
     `recall` is the measured share of the true neighbors among those found, 1.0 when the search was exact.
+
+    >>> from nearer.neighbors import search
+    >>> search([[0.0]], [[3.0], [1.0], [2.0]], k=2).indices.tolist()
+    [[1, 2]]
     """
 
     indices: Tensor  # (q, k) int64; −1 where there are fewer than k rows to find

@@ -25,6 +25,10 @@ class Near:
     Functions get similarities (c, r, k), or squared distances if the statistic says so, and whatever numbers per
     anchor they ask for, shaped to fit.
 
+    >>> from nearer.losses import RAWLoss  # the head of its statistic asks a Near for sums over positives
+    >>> RAWLoss().statistic(1.0).head.__annotations__["near"]
+    'Near'
+
     Args:
         walk: the walk over the batch.
         distance: whether functions get squared distances.

@@ -98,6 +98,11 @@ class Panel:
     in the type of the similarities, and turned into the other form when that is asked for: comparisons and products
     of numbers are several times as fast as those of truth values.
 
+    >>> same = torch.tensor([[False, True, False]])
+    >>> panel = Panel(torch.tensor([[1.0, 0.8, 0.3]]), same, torch.tensor([[False, False, True]]), slice(0, 1))
+    >>> round(panel.near.amin().item(), 1), round(panel.far.amax().item(), 1)  # hardest positive, hardest negative
+    (0.8, 0.3)
+
     Args:
         similarity: (r, n), up = closer.
         positive: (r, n), which pairs are positive.
@@ -222,6 +227,9 @@ class Terms:
     """What a loss makes of each anchor, before the reduction.
 
     Two columns, positives and negatives, for a loss whose sides are averaged apart (reduction "sides").
+
+    >>> Terms(torch.tensor([1.0, 0.0]), count=torch.tensor([2, 0])).value.sum().item()
+    1.0
     """
 
     value: Tensor  # (r,) or (r, 2)
@@ -230,7 +238,12 @@ class Terms:
 
 
 class Rule:
-    """A loss of rows: `value` is the printed formula, `weigh` and `statistic` are there for speed."""
+    """A loss of rows: `value` is the printed formula, `weigh` and `statistic` are there for speed.
+
+    >>> from nearer.losses import RAWLoss
+    >>> isinstance(RAWLoss(), Rule)
+    True
+    """
 
     distance: bool = False  # panels must hold squared distances, and weights are by D²
 
@@ -272,7 +285,11 @@ class Rule:
 
 @dataclass(slots=True)
 class Far:
-    """What is known of each anchor's negatives."""
+    """What is known of each anchor's negatives.
+
+    >>> Far(sum=torch.tensor([2.0]), count=torch.tensor([3])).sum.log1p().item()  # log(1 + Σ_N e)
+    1.0986...
+    """
 
     sum: Tensor  # (n,): Σ e(s)
     count: Tensor  # (n,): how many there are, or how many have e > 0 if the statistic `counts`
@@ -281,6 +298,10 @@ class Far:
 @dataclass(frozen=True)
 class Statistic:
     """Σ_N e(s) over tiles, and the rest of the loss as a function of it.
+
+    >>> from nearer.losses import RAWLoss
+    >>> RAWLoss().statistic(1.0).scale > 0, RAWLoss().statistic(1e6) is None  # e^{β s} would overflow
+    (True, True)
 
     Args:
         tile: from scale·s of a tile and a spare buffer, in place, e and ∂e/∂s up to the factor `slope`; both may be
@@ -336,7 +357,12 @@ class Edges(NamedTuple):
 
 
 class Miner:
-    """Chooses pairs; those that are not chosen get the weight zero."""
+    """Chooses pairs; those that are not chosen get the weight zero.
+
+    >>> from nearer.mining import VTHM
+    >>> isinstance(VTHM(margin=0.1), Miner)
+    True
+    """
 
     def prepare(self, pairing: Pairing) -> Select:
         """Learn what must be known of the whole batch (draws, thresholds), and return the choice for a panel.

@@ -22,6 +22,11 @@ class Relation(ABC):
 
     A tile is asked for by two slices or index tensors, so the whole n_queries × n_database matrix never has
     to exist. Self-pairs are the business of whoever asks: a relation does not know which items are the same.
+
+    >>> from nearer.relations import ClassLabels
+    >>> relation = ClassLabels([0, 0, 1])
+    >>> isinstance(relation, Relation), relation.degrees()[0].tolist()
+    (True, [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     """
 
     n_queries: int

@@ -34,6 +34,9 @@ def training_curve(
     recorded. `baselines` gives, by panel, the value of the raw features. A single epoch is drawn as a dot; an empty
     `title` leaves the line above the panels out.
 
+    >>> len(training_curve({"loss": [2.0, 1.0], "recall@1": [0.5, 0.8]}, baselines={"recall@1": 0.6}).axes)
+    2
+
     Args:
         history: series by name, or one dictionary for each epoch.
         baselines: values of the raw features by panel.

@@ -39,6 +39,11 @@ def retrieval_grid(
     written under the images of `images`. Each image is scaled to its own range if it is not within [0, 1] or, for
     whole numbers, [0, 255].
 
+    >>> images = [[[0.0, 1.0], [1.0, 0.0]]] * 3
+    >>> figure = retrieval_grid(images, [0], [[1, 2]], [[True, False]])
+    >>> len(figure.axes) > 2  # the query and its two neighbors
+    True
+
     Args:
         images: all images, (n, c, h, w) between 0 and 1.
         queries: rows that are asked for, (q,).

@@ -68,6 +68,10 @@ def embedding_map(
     `class_names` are the names of the sorted classes without −1. More than `max_points` items are sampled. The
     right map is turned so that it resembles the left one. Takes about 5 seconds for 1,000 items.
 
+    >>> X = [[float(i % 3), float(i)] for i in range(12)]
+    >>> len(embedding_map(X, X, [i % 3 for i in range(12)]).axes)
+    2
+
     Args:
         before: raw rows, (n, p).
         after: learned rows, (n, d).

@@ -28,6 +28,9 @@ class Table:
     """Rows under column names; numbers stand right, and the rows listed in `emphasis` are set bold.
 
     Floats are shown with `digits` decimals. No rows give an empty table with its head.
+
+    >>> Table(["method", "recall@1"], [["raw", 0.8], ["learned", 0.9]], emphasis=[1]).columns
+    ['method', 'recall@1']
     """
 
     columns: Sequence[str]
@@ -46,7 +49,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A matplotlib figure with the text that stands for it, and a caption under it."""
+    """A matplotlib figure with the text that stands for it, and a caption under it.
+
+    >>> from matplotlib.figure import Figure
+    >>> Picture(Figure(), "two clusters", caption="Before").caption
+    'Before'
+    """
 
     figure: Figure
     text: str
@@ -55,7 +63,11 @@ class Picture:
 
 @dataclass(frozen=True)
 class Code:
-    """A command or its output, in type of equal width and with its line breaks."""
+    """A command or its output, in type of equal width and with its line breaks.
+
+    >>> Code("nearer fit data.csv").text
+    'nearer fit data.csv'
+    """
 
     text: str
 
@@ -65,7 +77,11 @@ Part = str | Table | Picture | Code
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it, in order: paragraphs (text), tables, pictures, code."""
+    """A heading and what stands under it, in order: paragraphs (text), tables, pictures, code.
+
+    >>> Section("Scores", ["On held-out rows.", Table(["score", "value"], [["recall@1", 0.9]])]).heading
+    'Scores'
+    """
 
     heading: str
     parts: Sequence[Part]

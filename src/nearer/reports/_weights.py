@@ -80,6 +80,9 @@ def weight_curves(
     The anchor's other pairs stay at the given similarities, marked below the curves. Each curve is divided by its
     greatest value: the shapes are what differs. By default Figure 1 of the pair-weighting paper, and RAW.
 
+    >>> len(weight_curves().axes)
+    2
+
     Args:
         losses: losses by name; those of the paper if None.
         positives: similarities of the other positives.
@@ -120,6 +123,10 @@ def weight_matrix(loss: PairLoss, embeddings: Any, labels: Any, *, title: str = 
 
     The colour is the square root of the weight, signed, so that small weights can be seen beside large ones.
     For a batch of a few hundred at most: the picture is of all n × n pairs.
+
+    >>> from nearer.losses import RAWLoss
+    >>> len(weight_matrix(RAWLoss(), [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], [0, 0, 1]).axes) >= 1
+    True
 
     Args:
         loss: a pair loss.

@@ -50,6 +50,9 @@ def create_app(
 
     Run it in one process: the embedded index has one writer.
 
+    >>> app = create_app("model", "index")  # doctest: +SKIP
+    >>> # uvicorn.run(app), or mount it in an application of yours
+
     Args:
         model: a folder that `nearer fit` or `Model.save` wrote.
         index: a folder, or a URL that `nearer.index.open_index` takes; made by this model.

@@ -109,6 +109,8 @@ def serve(
 ) -> None:
     """Serve a model and an index over HTTP until SIGTERM or Ctrl-C; SIGHUP opens both again, and the tokens.
 
+    >>> serve("model", "index", settings=Settings(port=8080))  # doctest: +SKIP
+
     Args:
         model: a folder that `nearer fit` or `Model.save` wrote.
         index: a folder, or a URL that `nearer.index.open_index` takes; made by this model.

@@ -33,7 +33,12 @@ __all__ = ["AlternatingLearner", "AlternatingStep", "Plan", "alternate"]
 
 
 class AlternatingLearner(Protocol):
-    """A metric that is learnt in turn with an encoder; `module` maps embeddings to where they are compared."""
+    """A metric that is learnt in turn with an encoder; `module` maps embeddings to where they are compared.
+
+    >>> from nearer.alternating import DeepLRML
+    >>> isinstance(DeepLRML(4).module, torch.nn.Module)
+    True
+    """
 
     module: nn.Module
 
@@ -44,7 +49,10 @@ class AlternatingLearner(Protocol):
         """See a whole partition, (n, d) and (n,) with −1 for unlabelled: graph, triplets, metric."""
 
     def batch(self, numbers: Tensor) -> tuple[Tensor, Any]:
-        """The items of the partition that these numbers (of `count`) need, (b,), and what else `loss` must know."""
+        """The items of the partition that these numbers (of `count`) need, (b,), and what else `loss` must know.
+
+        That is a tensor or a named tuple of them, which is brought to the device of the encoder.
+        """
 
     def refine(self, embeddings: Tensor, content: Any) -> None:
         """With the encoder fixed: learn the metric from a batch."""
@@ -90,7 +98,7 @@ class AlternatingStep:
 
     `items` (n, ...) and `labels` (n,) are the training data, −1 for unlabelled. `transform` changes the items of a
     batch, not those that the graph is made of. Many processes share the work of the encoder; each learns the whole
-    metric, from the same numbers.
+    metric, from the same numbers. The metric lives where the encoder is; graphs are made on the host.
     """
 
     def __init__(
@@ -107,7 +115,9 @@ class AlternatingStep:
     ) -> None:
         self.encoder, self.learner, self.optimizer, self.plan = encoder, learner, optimizer, plan
         self.items = as_tensor(items, "items")
-        self.labels = as_labels(labels, "labels", n=len(self.items))
+        self.labels = as_labels(labels, "labels", n=len(self.items)).cpu()
+        self._device = next((one.device for one in encoder.parameters()), self.items.device)
+        learner.module.to(self._device)
         self.module = nn.ModuleDict({"encoder": encoder, "metric": learner.module})
         same_start(self.module)
         self.transform, self.schedule = transform, schedule or constant()
@@ -135,16 +145,18 @@ class AlternatingStep:
         number = self._count // (len(self.sampler()) * self.plan.epochs)
         if number != self._partition:
             self.rows = self.partition(number)
-            embeddings = joint_rows(embed(self.encoder, self.items[share(self.rows)]))
+            embeddings = joint_rows(embed(self.encoder, self._items(share(self.rows)))).cpu()
             with same_draws(self.plan.seed, self._count, 0):
                 self.learner.prepare(embeddings, self.labels[self.rows])
             self._partition = number
         for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * self.schedule(self._count)
         places, content = self.learner.batch(rows)
-        items = self.items[self.rows[share(places)]]
+        content = _moved(content, self._device)
+        items = self._items(self.rows[share(places)])
         self.encoder.train()
-        embeddings = joint_rows(self.encoder(items if self.transform is None else self.transform(items)))
+        items = items if self.transform is None else self.transform(items)
+        embeddings = joint_rows(self.encoder(items.to(self._device)))
         self.optimizer.zero_grad()
         with same_draws(self.plan.seed, self._count, 1):
             self.learner.refine(embeddings.detach(), content)
@@ -159,6 +171,9 @@ class AlternatingStep:
         self.optimizer.step()
         self._count += 1
         return found
+
+    def _items(self, rows: Tensor) -> Tensor:
+        return self.items[rows.to(self.items.device)]
 
     @property
     def rate(self) -> float:
@@ -182,6 +197,13 @@ class AlternatingStep:
         self._count, self._partition = state["place"]
         if self._partition >= 0:
             self.rows = self.partition(self._partition)
+
+
+def _moved(content: Any, device: torch.device) -> Any:
+    """What a learner must know of a batch, on a device: a tensor, or a named tuple of them."""
+    return (
+        content.to(device) if isinstance(content, Tensor) else type(content)(*(one.to(device) for one in content))
+    )
 
 
 def alternate(

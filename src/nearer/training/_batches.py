@@ -58,6 +58,9 @@ class TensorBatches:
 class ImageBatches:
     """Images that are read from their files batch by batch, as (n, channels, h, w) between 0 and 1.
 
+    >>> from nearer.datasets import load_image_folder
+    >>> ImageBatches(load_image_folder("photos/").all, size=224)  # doctest: +SKIP
+
     Args:
         split: paths and labels, from `load_image_folder`.
         size: height and width in pixels.

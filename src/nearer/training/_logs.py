@@ -62,6 +62,13 @@ class JSONLinesLog:
 class CSVLog:
     """One row per epoch, for spreadsheets: epoch, step, then the values of the first epoch as columns.
 
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:  # in a run: train(..., callbacks=[CSVLog("run/log.csv")])
+    ...     log = CSVLog(f"{folder}/log.csv")
+    ...     log(Moment("epoch", epoch=1, step=10, steps=10, values={"loss": 0.5}))
+    ...     print(log.path.read_text().split())
+    ['epoch,step,loss', '1,10,0.5']
+
     Args:
         path: the file to write.
     """
@@ -91,6 +98,8 @@ class CSVLog:
 
 class TensorBoardLog:
     """Scalars for TensorBoard (`pip install nearer[tensorboard]`).
+
+    >>> train(step, sampler, epochs=3, callbacks=[TensorBoardLog("runs/one")])  # doctest: +SKIP
 
     Args:
         folder: where the events go.
@@ -124,6 +133,12 @@ class TensorBoardLog:
 class WandbLog:
     """Scalars for Weights & Biases; `run` is what `wandb.init(...)` returned.
 
+    >>> class Run:  # stands for what wandb.init() returns
+    ...     def log(self, values, step):
+    ...         print(step, values)
+    >>> WandbLog(Run())(Moment("epoch", epoch=1, step=10, steps=10, values={"loss": 0.5}))
+    10 {'epoch/loss': 0.5}
+
     Args:
         run: what `wandb.init(...)` returned.
     """
@@ -138,6 +153,12 @@ class WandbLog:
 
 class MLflowLog:
     """Scalars for MLflow; `client` is the module `mlflow` inside a started run.
+
+    >>> class Recorder:  # stands for the module mlflow
+    ...     def log_metrics(self, values, step):
+    ...         print(step, values)
+    >>> MLflowLog(Recorder())(Moment("epoch", epoch=1, step=10, steps=10, values={"loss": 0.5}))
+    10 {'epoch/loss': 0.5}
 
     Args:
         client: the module `mlflow` inside a started run.

@@ -77,6 +77,12 @@ def unfreeze(*modules: nn.Module) -> None:
 def freeze_for(epochs: int, *modules: nn.Module) -> Callback:
     """A callback that keeps modules frozen for the first epochs, such as a pre-trained encoder under a new head.
 
+    >>> encoder = torch.nn.Linear(2, 2)
+    >>> callback = freeze_for(3, encoder)  # in a run: train(..., callbacks=[callback])
+    >>> callback(Moment("start", epoch=0, step=0, steps=10))
+    >>> encoder.weight.requires_grad
+    False
+
     Args:
         epochs: how many epochs.
     """

@@ -40,6 +40,10 @@ def process_group(*, timeout: float = 600.0) -> Iterator[None]:
     gloo for tensors on the host, nccl for those on a GPU. A process that waits longer than `timeout`
     seconds for the others raises, so that a dead worker ends the job.
 
+    >>> with process_group():  # the same program alone and under torchrun
+    ...     1 + 1
+    2
+
     Args:
         timeout: seconds to wait for another process.
     """
@@ -102,6 +106,10 @@ def joint_loss(loss: nn.Module) -> nn.Module:
 
     Pair losses share the work (`ShardedLoss`); a loss with a method `sharded()` brings its own form; any other
     loss sees the gathered batch in every process.
+
+    >>> from nearer.losses import RAWLoss
+    >>> type(joint_loss(RAWLoss())).__name__  # alone it is the loss itself, under torchrun a ShardedLoss
+    'RAWLoss'
 
     Args:
         loss: any loss.

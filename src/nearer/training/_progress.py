@@ -16,6 +16,8 @@ class ProgressBar:
     `console` is a rich console; by default one on stderr, so that piped output stays clean. In a job of many
     processes only the first shows it.
 
+    >>> bar = ProgressBar()  # train(..., callbacks=[bar])
+
     Args:
         console: a rich console; one on stderr if None.
     """

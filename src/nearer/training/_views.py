@@ -32,11 +32,11 @@ def jiggled(
     if images.ndim != 4:
         raise ShapeError(f"`images` must have shape (n, channels, h, w), got {tuple(images.shape)}.")
     n, _, height, width = images.shape
-    angle, size, right, down = 2 * torch.rand(4, n, generator=generator) - 1
+    angle, size, right, down = 2 * torch.rand(4, n, generator=generator).to(images.device) - 1
     angle, size = turn * angle, 1 + stretch * size
-    mirror = torch.ones(n)
+    mirror = torch.ones(n, device=images.device)
     if flip:
-        mirror = 1 - 2 * (torch.rand(n, generator=generator) < 0.5).float()
+        mirror = 1 - 2 * (torch.rand(n, generator=generator).to(images.device) < 0.5).float()
     # The image is two units wide and high.
     rows = [
         mirror * size * angle.cos(),
@@ -81,7 +81,7 @@ def exemplar_views(images: Tensor, *, generator: torch.Generator | None = None) 
     n, channels = images.shape[:2]
 
     def between(low: float, high: float, *shape: int) -> Tensor:
-        return low + (high - low) * torch.rand(*shape, generator=generator)
+        return low + (high - low) * torch.rand(*shape, generator=generator).to(images.device)
 
     # A window of s times the size shows things 1/s as large.
     window = 1 / torch.exp(between(-0.3567, 0.3365, n))

@@ -80,9 +80,9 @@ def with_near_rows_at_one(A: Array, X: Array, rng: np.random.RandomState) -> Arr
 
 
 def descend_in_batches(
-    learner: Any, loss: Loss, A: Array, X: Array, y: Array, draws: Iterator[Array], *, rate: float = RATE
+    learner: Any, loss: Loss, A: Array, X: Array, y: Array, draws: Iterator[Array], *, rate: float
 ) -> tuple[Array, float]:
-    """Adam on batches of the rows, the rate falling to 0 by a cosine; the map and the mean loss at the end.
+    """Adam on batches of the rows, its rate (in units of the map) falling to 0 by a cosine: map and mean last loss.
 
     Sets `n_iter_` and `converged_` of the learner: with a fixed number of steps and a rate that falls to nothing
     there is no criterion to miss.
@@ -119,7 +119,10 @@ def fit_in_batches(
     """The map (d, p) of a learner from classes, and the mean loss of the last batches."""
     rows = dense_rows(X)
     start = whitened_start(rows, codes, d, rng)
-    return descend_in_batches(learner, loss, start, rows, codes, _batches(codes, int(learner.batch_size), rng))
+    draws = _batches(codes, int(learner.batch_size), rng)
+    # Fewer steps are longer ones: with 300 of the length of 1,000 a thousand classes were still far from apart.
+    rate = RATE * MOST / steps_for(len(rows), int(learner.batch_size))
+    return descend_in_batches(learner, loss, start, rows, codes, draws, rate=rate)
 
 
 def random_batches(n: int, size: int, rng: np.random.RandomState) -> Iterator[Array]:

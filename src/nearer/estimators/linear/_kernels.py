@@ -198,6 +198,10 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
 class KernelLMNN(KernelLearner):
     """LMNN in the space of a kernel; see `KernelLearner` for the kernels, `learner=LMNN(...)` to set LMNN up.
 
+    >>> X = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]] * 4
+    >>> KernelLMNN(random_state=0).fit(X, [0, 0, 1, 1] * 4).transform(X).shape[0]
+    16
+
     Args:
         learner: the linear learner that works in the kernel space.
         kernel: "rbf", "poly", "linear" or "precomputed".
@@ -213,6 +217,10 @@ class KernelLMNN(KernelLearner):
 class KernelNCA(KernelLearner):
     """NCA in the space of a kernel; see `KernelLearner` for the kernels, `learner=NCA(...)` to set NCA up.
 
+    >>> X = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]] * 4
+    >>> KernelNCA(random_state=0).fit(X, [0, 0, 1, 1] * 4).transform(X).shape[0]
+    16
+
     Args:
         learner: the linear learner that works in the kernel space.
         kernel: "rbf", "poly", "linear" or "precomputed".
@@ -227,6 +235,10 @@ class KernelNCA(KernelLearner):
 
 class KernelGMML(KernelLearner):
     """GMML in the space of a kernel; see `KernelLearner` for the kernels, `learner=GMML(...)` to set GMML up.
+
+    >>> X = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]] * 4
+    >>> KernelGMML(random_state=0).fit(X, [0, 0, 1, 1] * 4).transform(X).shape[0]
+    16
 
     Args:
         learner: the linear learner that works in the kernel space.

@@ -103,6 +103,10 @@ class _FittedGaussian:
 class Laplace:
     """k = e^{−‖x − y‖₁/σ}, σ the mean L1 distance of the batch, or fixed. No matrix product does it.
 
+    >>> kernel = Laplace(bandwidth=1.0).fitted(torch.tensor([[0.0], [1.0]]))
+    >>> kernel.tile(slice(0, 1), slice(1, 2)).value.log()
+    tensor([[-1.]])
+
     Args:
         bandwidth: σ; the mean L1 distance of the batch if None.
     """
@@ -176,7 +180,12 @@ class Polynomial:
 
 
 class MomentGenerating:
-    """k = e^{xᵀy}; unbounded: long rows are an error, normalise such a layer first."""
+    """k = e^{xᵀy}; unbounded: long rows are an error, normalise such a layer first.
+
+    >>> kernel = MomentGenerating().fitted(torch.tensor([[1.0], [0.5]]))
+    >>> kernel.tile(slice(0, 1), slice(1, 2)).log
+    tensor([[0.5000]])
+    """
 
     __repr__ = settings_of
 

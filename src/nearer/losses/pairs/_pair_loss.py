@@ -35,6 +35,11 @@ class PairLoss(nn.Module, ABC):
     pairs count, whatever the labels say of them), `ref_emb` and `ref_labels` for a database, and its miners as
     `miner=`.
 
+    >>> from nearer.losses import TripletLoss
+    >>> loss = TripletLoss(margin=0.1)
+    >>> isinstance(loss, PairLoss), loss(torch.eye(2), torch.tensor([0, 1])).item()  # no positive pair
+    (True, 0.0)
+
     Args:
         reduction: what the sum is divided by; the first of `reductions` is the default.
         miner: which pairs count; all of them if None.
@@ -237,6 +242,10 @@ class ShardedLoss(nn.Module):
     the number of processes, because DistributedDataParallel averages the gradients of the encoder.
     Losses that are made of rows share the work; the others (histogram, quadruplet, angular, original lifted)
     repeat it in every process.
+
+    >>> from nearer.losses import RAWLoss
+    >>> ShardedLoss(RAWLoss()).averaged  # under torchrun: ShardedLoss(RAWLoss())(embeddings, labels)
+    True
 
     Args:
         loss: the pair loss.

@@ -82,6 +82,10 @@ class MultiSimilarityLoss(RAWLoss):
 
     The same number as pytorch-metric-learning's at the defaults; its `base` is `gamma`.
 
+    >>> z, y = torch.eye(4)[[0, 0, 1, 1]], torch.tensor([0, 1, 0, 1])
+    >>> torch.equal(MultiSimilarityLoss()(z, y), RAWLoss()(z, y))
+    True
+
     Args:
         alpha: as in `RAWLoss`.
         beta: as in `RAWLoss`.

@@ -20,6 +20,13 @@ __all__ = ["RowLoss"]
 class RowLoss(PairLoss, Rule):
     """A pair loss that is a rule: `value` is the printed formula, `weigh` and `statistic` are there for speed.
 
+    >>> class Pull(RowLoss):
+    ...     reductions = ("mean",)
+    ...     def value(self, panel):
+    ...         return Terms(((1 - panel.similarity) * panel.positive).sum(1))
+    >>> Pull(reduction="mean")(torch.eye(2), torch.tensor([0, 0])).item()  # two items of one class at right angles
+    1.0
+
     Args:
         reduction: what the sum is divided by; the first of `reductions` is the default.
         miner: which pairs count; all of them if None.
