@@ -94,17 +94,15 @@ def itml(gamma: float) -> Found:
     X, y = rows()
     pairs, similar = pairs_of(y, 80)
     learner = E.ITML(gamma=gamma, bounds=(1.0, 6.0), blend=0.0).fit_pairs(X, pairs, similar)
-    # Near to the identity means near to that of rows with unit median distance.
-    unit = float(np.median(np.square(differences(X, pairs)).sum(axis=1)))
-    delta, near = as_tensor(differences(X, pairs) / unit**0.5), torch.as_tensor(similar)
-    bound = as_tensor(np.where(similar, 1.0, 6.0) / unit)
+    delta, near = as_tensor(differences(X, pairs)), torch.as_tensor(similar)
+    bound = as_tensor(np.where(similar, 1.0, 6.0))
 
     def value(M: Tensor, _: Tensor) -> Tensor:
         ratio = squares(M, delta) / bound
         broken = torch.where(near, ratio > 1, ratio < 1)
         return M.trace() - torch.logdet(M) - P + gamma * ((ratio - ratio.log() - 1) * broken).sum()
 
-    ours = value_at(value, learner.mahalanobis_matrix() * unit)
+    ours = value_at(value, learner.mahalanobis_matrix())
     assert learner.objective_ == pytest.approx(ours, rel=1e-6)
     return Found(ours, least(value), 2e-3, learner)
 

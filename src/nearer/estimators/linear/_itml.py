@@ -223,7 +223,7 @@ class ITML(PairSupervision, MatrixLearner):
                     f"pairs go below u, dissimilar ones above l."
                 )
         self.bounds_ = (float(upper), float(lower))
-        # At unit scale the identity is a fair start; the answer goes back to the scale of the data.
+        # Differences and bounds in one unit leave M as it is, and the numbers inside moderate.
         unit = float(np.sqrt(np.median(np.square(delta).sum(axis=1))))
         answer = itml_matrix(
             delta / unit,
@@ -239,4 +239,4 @@ class ITML(PairSupervision, MatrixLearner):
         if not self.converged_:
             reason = " (hard bounds that contradict each other have no answer)" if np.isinf(gamma) else ""
             warn_stopped_early("ITML", self.n_iter_, reason)
-        return answer.matrix / unit**2
+        return answer.matrix
