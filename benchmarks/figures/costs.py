@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from style import Ink, box, figure, load
@@ -73,7 +74,9 @@ def scale(axis: Any, ink: Ink) -> None:
         line = sorted((row["rows"], row["cpu_seconds"]) for row in rows if row["part"] == part)
         colour = ink.cycle[place % len(ink.cycle)]
         axis.plot(*zip(*line, strict=True), "o-", color=colour, markersize=4, linewidth=1.2)
-        ends.append((line[-1][1], line[-1][0], part, colour))
+        (a, first), (b, last) = line[-2:]
+        power = math.log(last / first) / math.log(b / a)
+        ends.append((last, b, f"{part}, n^{power:.1f}", colour))
     taken: dict[int, float] = {}
     for seconds, n, part, colour in sorted(ends):
         height = max(seconds, taken.get(n, 0.0) * 1.45)  # labels of equal heights would lie on each other
