@@ -32,6 +32,8 @@ RATES: Mapping[str, Mapping[str, float]] = {
         "RAW+VTHM": 2.0,
         "RAW+VTHM, margin 0.2": 2.0,
         "RAW+VTHM, margin 0.3": 2.0,
+        "PDDM": 0.5,
+        "HDC": 4.0,
         "AMSoftmax": 2.0,
         "JRD": 2.0,
     },
