@@ -38,7 +38,7 @@ __all__ = [
 START = "untrained"
 RATES = (0.5, 1.0, 2.0, 4.0)
 # A quick look: some rows of every table, for as many steps as it takes to be better than no training.
-QUICK: dict[str, Any] = {"epochs": 3, "steps": 40}
+QUICK: dict[str, Any] = {"epochs": 3, "steps": 90}
 QUICK_TEST = 1500
 QUICK_ROWS = frozenset(
     {"RAW", "VTHM", "RAW+SemiHard", "RAW+VTHM", "Triplet", "Margin", "Proxy-NCA", "MS", "AMSoftmax", "JRD", "JRD-C"}
