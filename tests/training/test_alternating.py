@@ -61,6 +61,22 @@ def test_every_learner_runs_and_the_projection_keeps_its_promise(name: str) -> N
     assert torch.isfinite(embed(encoder, rings()[0])).all()
 
 
+@pytest.mark.parametrize("name", LEARNERS)
+def test_an_encoder_that_maps_some_items_to_zero_does_not_end_the_run(name: str) -> None:
+    x, _, labels = rings()
+    # Random weights and a bias below zero: behind a last ReLU nothing is left of about every fifth item.
+    layer = nn.Linear(12, 8)
+    nn.init.normal_(layer.weight, generator=torch.Generator().manual_seed(0))
+    nn.init.constant_(layer.bias, -6.0)
+    encoder = nn.Sequential(layer, nn.ReLU())
+    assert 10 < int((embed(encoder, x) == 0).all(1).sum()) < 120
+    learner = LEARNERS[name](8, 4, torch.Generator().manual_seed(0))
+    adam = torch.optim.Adam(encoder.parameters(), lr=0.003)
+    plan = Plan(partitions=2, epochs=1, unlabeled=120, batch_size=40)
+    assert len(alternate(encoder, learner, adam, x, labels, plan=plan).epochs) == 2
+    assert torch.isfinite(learner.module(embed(encoder, x))).all()
+
+
 def test_the_recommended_one_learns_what_the_labels_say() -> None:
     x, y, _ = rings(seed=5)
     train_x, truth, _ = rings()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nearer._checks import check_int, check_number
 from nearer.geometry import Mahalanobis, OrthogonalMap, normalize
-from nearer.graph import class_shares, find_modes, nearest_neighbors, propagate
+from nearer.graph import Neighbors, class_shares, find_modes, nearest_neighbors, propagate
 from nearer.graph._propagation import two_sided_affinity
 from nearer.losses.pairs._angular_triplets import angular_factor_gradient, angular_margins, tangent_weight
 from nearer.mining._neighborhood import mine_neighborhood, mine_signed
@@ -79,7 +79,7 @@ class NeighborhoodAngular:
 
     def prepare(self, embeddings: Tensor, labels: Tensor) -> None:
         """The graph of the current embeddings, affinities of its edges, and the triplets."""
-        near = nearest_neighbors(embeddings, k=self.k)
+        near = _graph(embeddings, self.k)
         nu = 1.0 if self.literal else None
         affinity = propagate(near, labels, gamma=self.gamma, negative_weight=nu).edges
         anchors = find_modes(near) if self.modes_only else None
@@ -180,7 +180,7 @@ class BelievedAngular:
 
     def prepare(self, embeddings: Tensor, labels: Tensor) -> None:
         """Class shares of every item from the graph of the current embeddings."""
-        found = class_shares(nearest_neighbors(embeddings, k=self.k), labels, gamma=self.gamma)
+        found = class_shares(_graph(embeddings, self.k), labels, gamma=self.gamma)
         self.shares = found.shares.float()
         lead = found.lead.float()
         self.members = (lead >= lead.quantile(1 - self.believed)).nonzero()[:, 0]
@@ -224,3 +224,9 @@ class BelievedAngular:
         self.optimizer.load_state_dict(state["optimizer"])
         if self.generator is not None and "random" in state:
             self.generator.set_state(state["random"])
+
+
+def _graph(embeddings: Tensor, k: int) -> Neighbors:
+    # An encoder that ends in a ReLU maps some images to zero: they stay there, at one from all others, and a long
+    # run goes on; features that a user brings with a row of zeros are refused by nearest_neighbors itself.
+    return nearest_neighbors(normalize(embeddings), k=k, normalized=False)
