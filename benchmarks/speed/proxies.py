@@ -29,8 +29,8 @@ def contestants(name: str) -> dict[str, torch.nn.Module]:
         "arcface": lambda: (ArcFaceLoss(C, D), peers.ArcFaceLoss(C, D)),
         "normalized softmax": lambda: (NormalizedSoftmaxLoss(C, D), peers.NormalizedSoftmaxLoss(C, D)),
         "soft-triple": lambda: (
-            SoftTripleLoss(C // 10, D, centers=2),
-            peers.SoftTripleLoss(C // 10, D, centers_per_class=2),
+            SoftTripleLoss(C, D, centers=2),
+            peers.SoftTripleLoss(C, D, centers_per_class=2),
         ),
     }
     return dict(zip(("ours", "peer"), made[name](), strict=True))

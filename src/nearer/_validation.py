@@ -65,8 +65,8 @@ def as_tensor(value: Any, name: str) -> Tensor:
 
 def check_finite(tensor: Tensor, name: str) -> None:
     """Raise when a value is NaN or infinite, and say where the first one is."""
-    # A sum is one pass and no temporary; only a suspicious sum is looked at entry by entry.
-    if math.isfinite(tensor.detach().sum(dtype=torch.float64).item()):
+    # A sum in the type of the tensor is one pass without a copy; only a suspicious one is looked at entry by entry.
+    if math.isfinite(tensor.detach().sum().item()):
         return
     bad = ~torch.isfinite(tensor.detach())
     count = int(bad.sum())

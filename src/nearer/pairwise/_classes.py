@@ -50,29 +50,52 @@ class VectorSimilarity:
 
 
 class CenterSimilarity:
-    """Several centres per class: S = Σ_k q_k s_k with q = softmax_k(s_k/γ); dS/ds_k = q_k(1 + (s_k − S)/γ)."""
+    """Several centres per class: S = Σ_k q_k s_k with q = softmax_k(s_k/γ); dS/ds_k = q_k(1 + (s_k − S)/γ).
 
-    def __init__(self, centers: int, temperature: float) -> None:
+    `merging` is the weight of the distance √(2 + 1e−5 − 2w_t·w_u) of every two centres of a class.
+    """
+
+    def __init__(self, centers: int, temperature: float, merging: float = 0.0) -> None:
         self.width = centers
-        self.temperature = temperature
+        self.merging = merging if centers > 1 else 0.0
+        self._factor = LOG2E / temperature
+        # Powers of cosines divided by γ fit into single precision as they are.
+        self._bounded = temperature * BOUNDED >= 1
+        # Kept from tile to tile: fresh pages cost more than the exponentials on them.
+        self._space: Tensor | None = None
 
     def tile(self, x: Tensor, vectors: Tensor) -> tuple[Tensor, Any]:
-        # One matrix (q, t) for each centre: sums over the centres then run along the memory.
-        centers = vectors.reshape(-1, self.width, vectors.shape[1])
-        s = torch.stack([x @ centers[:, place].t() for place in range(self.width)])
-        share = torch.softmax(s / self.temperature, dim=0)
-        total = (share * s).sum(0)
-        return total, (s.sub_(total).div_(self.temperature).add_(1)).mul_(share)
+        # (t, K, q) from one product: sums over the centres then run along the memory. u = s log2(e)/γ.
+        size = len(vectors) * len(x)
+        if self._space is None or self._space.shape[1] < size:
+            self._space = x.new_empty(2, size)
+        u, power = (one[:size].view(len(vectors) // self.width, self.width, len(x)) for one in self._space)
+        flat = u.view(len(vectors), len(x))
+        torch.addmm(flat, vectors, x.t(), beta=0, alpha=self._factor, out=flat)
+        torch.exp2(u if self._bounded else u - u.amax(1, keepdim=True), out=power)
+        mass = power.sum(1)
+        mean = power[:, 0] * u[:, 0]
+        for place in range(1, self.width):
+            mean.addcmul_(power[:, place], u[:, place])
+        return (mean.div_(mass) / self._factor).t(), (u, power, mass, mean)
 
     def gradient(self, x: Tensor, vectors: Tensor, weights: Tensor, saved: Any) -> tuple[Tensor, Tensor]:
-        flat = saved.mul_(weights)
+        u, power, mass, mean = saved
+        each = torch.div(weights.t(), mass).div_(LOG2E)
+        flat = u.sub_(mean.sub_(LOG2E)[:, None]).mul_(power).mul_(each[:, None]).view(len(vectors), len(x))
+        return flat.t() @ vectors, flat @ x
+
+    def distances(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """The weighted sum of the distances of centres of one class, and its gradient by the vectors."""
         centers = vectors.reshape(-1, self.width, vectors.shape[1])
-        by_x = torch.zeros_like(x)
-        by_centers = torch.empty_like(centers)
-        for place in range(self.width):
-            by_x.addmm_(flat[place], centers[:, place])
-            by_centers[:, place] = flat[place].t() @ x
-        return by_x, by_centers.reshape(vectors.shape)
+        each = torch.baddbmm(vectors.new_full((1,), 2 + 1e-5), centers, centers.transpose(1, 2), alpha=-2)
+        # Rounding may bring it below zero, where there is no slope.
+        each = each.clamp_min_(1e-12).sqrt_()
+        slopes = -self.merging / each
+        each.diagonal(dim1=1, dim2=2).zero_()
+        slopes.diagonal(dim1=1, dim2=2).zero_()
+        # Each pair stands twice in the square.
+        return each.sum() * (self.merging / 2), torch.bmm(slopes, centers).view(vectors.shape)
 
 
 def class_tiles(n: int, classes: int, width: int, first: int = 0) -> list[tuple[int, int]]:
@@ -139,31 +162,37 @@ def _class_softmax(
     top = rows.new_full((n,), -torch.inf)
     mass = rows.new_zeros(n)
     own = rows.new_zeros(n)
-    bounded = isinstance(similarity, VectorSimilarity) and scale <= BOUNDED
-    # Cosines are at most 1, so the largest exponent is known before any is: no running maximum is needed, and
-    # scale, shift and the base of the exponential all go into the product.
-    factor = rows * (scale * LOG2E) if bounded else rows
-    for start, stop in tiles if bounded else ():
-        z = torch.addmm(ceiling(rows, scale), factor, unit(slice(start, stop)).t())
+    owed = rows.new_zeros(())
+    merged = isinstance(similarity, CenterSimilarity) and similarity.merging > 0
+    # Cosines are at most 1, so the largest exponent is known before any is: no running maximum is needed. With one
+    # vector per class scale, shift and the base of the exponential all go into the product.
+    bounded = scale <= BOUNDED
+    fused = bounded and isinstance(similarity, VectorSimilarity)
+    factor = rows * (scale * LOG2E) if fused else rows
+    for start, stop in tiles:
+        directions = unit(slice(start * width, stop * width))
         inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
         place = owners[inside] - start
-        own[inside] = (rows[inside] * table[owners[inside]]).sum(1) * reciprocals[owners[inside]]
+        if fused:
+            z = torch.addmm(ceiling(rows, scale), factor, directions.t())
+            own[inside] = (rows[inside] * table[owners[inside]]).sum(1) * reciprocals[owners[inside]]
+        else:
+            z, _ = similarity.tile(rows, directions)
+            own[inside] = z[inside, place]
+            z = z.sub_(1).mul_(scale * LOG2E) if bounded else z.mul_(scale)
         z[inside, place] = -torch.inf
-        mass += z.exp2_().sum(1)
-    if bounded:
-        top = torch.where(mass > 0, scale, -torch.inf).to(work)
-    for start, stop in () if bounded else tiles:
-        s, _ = similarity.tile(rows, unit(slice(start * width, stop * width)))
-        inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
-        place = owners[inside] - start
-        own[inside] = s[inside, place]
-        z = s.mul_(scale)
-        z[inside, place] = -torch.inf
+        if merged and not gradient:
+            owed += similarity.distances(directions)[0]
+        if bounded:
+            mass += z.exp2_().sum(1)
+            continue
         higher = torch.maximum(top, z.amax(1))
         # A row whose only class so far is its own has no maximum yet.
         safe = torch.where(higher.isfinite(), higher, 0.0)
         mass = mass * (top - safe).exp() + z.sub_(safe[:, None]).exp_().sum(1)
         top = higher
+    if bounded:
+        top = torch.where(mass > 0, scale, -torch.inf).to(work)
     if sharded:
         top, mass, own = _joined(top, mass, own)
     others = top + mass.log()
@@ -172,7 +201,7 @@ def _class_softmax(
     usable = whole.isfinite()
     value = torch.where(usable, whole - logit, 0.0).sum() / max(n, 1)
     if not gradient:
-        return value.to(x.dtype), ()
+        return (value + _summed(owed, sharded)).to(x.dtype), ()
     share = usable.to(work) / max(n, 1)
     safe = torch.where(usable, whole, 0.0)
     # Classes of other processes get no gradient here.
@@ -184,22 +213,26 @@ def _class_softmax(
         directions = unit(part)
         inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
         place = owners[inside] - start
-        if bounded:
+        if fused:
             saved = None
             g = torch.addmm(shift, factor, directions.t()).exp2_()
         else:
             s, saved = similarity.tile(rows, directions)
-            g = s.mul_(scale).sub_(safe[:, None]).exp_().mul_((scale * share)[:, None])
+            g = s.mul_(scale * LOG2E).add_(shift).exp2_()
         g[inside, place] = (at_target * slope * share)[inside]
         by_rows, by_vectors = similarity.gradient(rows, directions, g, saved)
         dx += by_rows
+        if merged:
+            toll, push = similarity.distances(directions)
+            owed += toll
+            by_vectors += push
         # A vector of any length: what points along it changes nothing.
         along = (by_vectors * directions).sum(1, keepdim=True)
         torch.mul(by_vectors.addcmul_(along, directions, value=-1), reciprocals[part, None], out=dw[part])
     if shards is not None:
         dist.all_reduce(dx)
         dx, dw = dx[shards.own] * shards.scale, dw.mul_(shards.scale)
-    return value.to(x.dtype), (dx.to(x.dtype), dw.to(vectors.dtype))
+    return (value + _summed(owed, sharded)).to(x.dtype), (dx.to(x.dtype), dw.to(vectors.dtype))
 
 
 def inverse_lengths(vectors: Tensor) -> Tensor:
@@ -231,6 +264,13 @@ def own_classes(total: int, sharded: bool) -> tuple[int, int]:
     bounds = [total * rank // dist.get_world_size() for rank in range(dist.get_world_size() + 1)]
     first = bounds[dist.get_rank()]
     return first, bounds[dist.get_rank() + 1] - first
+
+
+def _summed(value: Tensor, sharded: bool) -> Tensor:
+    """What the classes of all processes add up to."""
+    if sharded:
+        dist.all_reduce(value)
+    return value
 
 
 def _joined(top: Tensor, mass: Tensor, own: Tensor) -> tuple[Tensor, Tensor, Tensor]:

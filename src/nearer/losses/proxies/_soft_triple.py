@@ -51,20 +51,14 @@ class SoftTripleLoss(ProxyLoss):
         self.merging = check_number(merging, "merging", minimum=0.0)
 
     def compute(self, x: Tensor, labels: Tensor, *, sharded: bool) -> Tensor:
-        value = class_softmax(
+        # Ordered pairs of centres of all classes: the weight that the mean over them takes.
+        pairs = self.n_classes * max(1, self.width * (self.width - 1))
+        return class_softmax(
             x,
             self.proxies,
             labels,
-            similarity=CenterSimilarity(self.width, self.temperature),
+            similarity=CenterSimilarity(self.width, self.temperature, self.merging / pairs),
             scale=self.scale,
             target=lambda s: (self.scale * (s - self.margin), torch.full_like(s, self.scale)),
             sharded=sharded,
         )
-        return value + self.merging * self._spread(self.vectors()) if self.merging and self.width > 1 else value
-
-    def _spread(self, vectors: Tensor) -> Tensor:
-        k = self.width
-        centers = vectors.reshape(self.n_classes, k, -1)
-        upper = torch.triu_indices(k, k, offset=1, device=vectors.device)
-        cosines = torch.bmm(centers, centers.transpose(1, 2))[:, upper[0], upper[1]]
-        return (2 + 1e-5 - 2 * cosines).clamp_min(0).sqrt().sum() / (self.n_classes * k * (k - 1))
