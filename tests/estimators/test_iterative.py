@@ -10,6 +10,7 @@ from scipy.optimize import check_grad
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from nearer import estimators as E
+from nearer.estimators.linear import _nca
 from nearer.estimators.linear._dml_eig import dml_eig_matrix
 from nearer.estimators.linear._doublet_svm import doublet_svm
 from nearer.estimators.linear._itml import itml_matrix
@@ -118,6 +119,29 @@ def test_nca_equals_scikit_learn_and_the_definition(toy: Any) -> None:
     loss, slope = reference._loss_grad_lbfgs(A.ravel(), X, same, sign=-1.0)
     assert value == pytest.approx(loss, rel=1e-12)
     np.testing.assert_allclose(gradient.ravel(), slope, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize(("n", "classes", "scale"), [(23, 3, 1.0), (24, 9, 0.3), (17, 2, 12.0), (9, 1, 1.0)])
+def test_nca_in_tiles_equals_the_definition(
+    monkeypatch: Any, n: int, classes: int, scale: float, held: bool
+) -> None:
+    """Tiles that end inside classes, kept or formed again; at the largest scale every row is far from the others."""
+    monkeypatch.setattr(_nca, "_SHAPE", (8, 8))
+    monkeypatch.setattr(_nca, "_HELD_ENTRIES", 10**6 if held else 1)
+    rng = np.random.default_rng(n)
+    X, y = rng.standard_normal((n, 3)), np.sort(np.arange(n) % classes)
+    A = scale * rng.standard_normal((2, 3))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(y))])
+    value, gradient = nca_loss_and_gradient(A, X, starts)
+    squares = np.square((X[:, None] - X[None]) @ A.T).sum(axis=2) + np.diag(np.full(n, np.inf))
+    shares = np.exp(squares.min(axis=1, keepdims=True) - squares)
+    shares /= shares.sum(axis=1, keepdims=True)
+    assert value == pytest.approx(-(shares * (y[:, None] == y)).sum(), rel=1e-9)
+    if classes == 1:
+        np.testing.assert_allclose(gradient, 0, atol=1e-9)
+    elif scale < 5:
+        assert slope_error(lambda a: nca_loss_and_gradient(a, X, starts), A) < 1e-6
 
 
 def test_mlkr_gradient_and_value(toy: Any) -> None:

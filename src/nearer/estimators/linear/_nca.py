@@ -1,13 +1,13 @@
 """Neighbourhood components analysis: the expected number of right answers of a soft 1-NN vote, maximised.
 
-Rows are sorted by class, so "the same class" is a slice and no mask is needed; a block of rows at a time meets all
-rows in float32, so memory is O(n·d) plus one block. The gradient needs three matrix products with the block and no
-further pass over it, because the rows of `p_ij ([y_i = y_j] − p_i)` sum to zero.
+e^(−D_ij) is symmetric, so only the upper half of it is formed, in tiles and in float32; a tile serves its
+rows and, mirrored, its columns. The first pass gathers the sums of the rows, the second the gradient, by one product
+with the tile in each role. Rows are sorted by class, so "the same class" is a slice and no mask is needed.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -23,60 +23,133 @@ from nearer.exceptions import LabelError
 
 __all__ = ["NCA", "nca_loss_and_gradient"]
 
-_BLOCK_ENTRIES = 250_000
+# Tiles that stay in the cache while they are worked on.
+_SHAPE = (384, 384)
+_HELD_ENTRIES = 1 << 24
+_LONELY = 1e-25
 _WARM_UP_ABOVE = 5000
 
 
 def nca_loss_and_gradient(
-    components: Array, X: Any, starts: Array, *, dtype: Any = np.float64
+    components: Array, X: Any, starts: Array, *, dtype: Any = np.float64, space: Array | None = None
 ) -> tuple[float, Array]:
     """`−Σ_i p_i` and its gradient with respect to A (d, p), for rows X (n, p) sorted by class.
 
     `p_i = Σ_{j≠i, y_j=y_i} p_ij`, `p_ij ∝ exp(−‖A(x_i − x_j)‖²)`. `starts` (c + 1,) are the first rows of the
-    classes and n. A row of a class of its own has p_i = 0 and still repels the others.
+    classes and n. A row of a class of its own has p_i = 0 and still repels the others. `space` is memory to work in.
 
     >>> value, _ = nca_loss_and_gradient(np.eye(1), np.array([[0.0], [0.0], [50.0]]), np.array([0, 2, 3]))
     >>> value
     -2.0
     """
-    n, d = X.shape[0], components.shape[0]
+    n = X.shape[0]
     Z = (X @ components.T).astype(dtype, copy=False)
-    with_one = np.concatenate([Z, np.ones((n, 1), dtype=dtype)], axis=1)
-    # One product gives 2 z_i·z_j − |z_j|², which is −‖z_i − z_j‖² up to a constant of the row.
-    keys = np.concatenate([2 * Z, -np.square(Z).sum(axis=1, keepdims=True)], axis=1)
-    right = np.zeros(n)
-    pulled = np.zeros((n, d), dtype=dtype)
-    pushed = np.zeros((d + 1, n), dtype=dtype)
-    # Few rows at a time starve the matrix product, whatever n is.
-    step = max(64, _BLOCK_ENTRIES // n)
-    buffer = np.empty((step, n), dtype=dtype)
-    for first, last in pairwise(starts.tolist()):
-        same = slice(first, last)
-        for begin in range(first, last, step):
-            rows = slice(begin, min(begin + step, last))
-            size = rows.stop - begin
-            weights = np.matmul(with_one[rows], keys.T, out=buffer[:size])
-            own = np.arange(size)
-            weights[own, own + begin] = -np.inf
-            weights -= weights.max(axis=1, keepdims=True)
-            # Below e⁻⁸⁰ lie the denormal numbers, which slow the products down and change nothing.
-            np.maximum(weights, -80, out=weights)
-            np.exp(weights, out=weights)
-            weights[own, own + begin] = 0
-            everyone = weights @ with_one
-            friends = weights[:, same] @ with_one[same]
-            scale = 1 / everyone[:, -1:]
-            p = friends[:, -1:] * scale
-            right[rows] = p[:, 0]
-            pulled[rows] = scale * (friends[:, :-1] - p * everyone[:, :-1])
-            mine = with_one[rows] * scale
-            pushed -= (mine * p).T @ weights
-            pushed[:, same] += mine.T @ weights[:, same]
-    # Σ_ij W_ij (z_i − z_j)(x_i − x_j)ᵀ with zero row sums: the column sums are the last row of `pushed`.
-    column = pushed[-1].astype(np.float64)
-    inner = column[:, None] * Z - pulled - pushed[:-1].T
+    ones = np.ones((n, 1), dtype=dtype)
+    squares = np.square(Z).sum(axis=1, keepdims=True)
+    # One product gives 2 z_i·z_j − |z_i|² − |z_j|² = −‖z_i − z_j‖².
+    left, keys = np.concatenate([Z, squares, ones], axis=1), np.concatenate([2 * Z, -ones, -squares], axis=1)
+    with_one = np.concatenate([Z, ones], axis=1)
+    tiles = [(rows, columns) for rows in _stretches(n) for columns in _stretches(n) if rows.start <= columns.start]
+    space = _space(n, dtype) if space is None else space
+    # With room for them the tiles are kept for the second pass; else they are formed again.
+    kept = len(space) > len(tiles)
+    everyone, friends = np.zeros(n, dtype=dtype), np.zeros(n, dtype=dtype)
+    for place, (rows, columns) in enumerate(tiles):
+        near = _nearness(left, keys, rows, columns, space[place if kept else 0])
+        everyone[rows] += near.sum(axis=1)
+        if rows != columns:
+            everyone[columns] += near.sum(axis=0)
+        for some, others, block in _same_class(starts, rows, columns):
+            friends[some] += near[block].sum(axis=1)
+            if rows != columns:
+                friends[others] += near[block].sum(axis=0)
+    # A row far from all others: what it has near is lost in rounding, and it gets a pass of its own.
+    lonely = np.flatnonzero(everyone < _LONELY)
+    everyone[lonely] = np.inf
+    share = 1 / everyone
+    right = friends * share
+    blame = right * share
+    total = np.zeros_like(with_one)
+    for place, (rows, columns) in enumerate(tiles):
+        if kept:
+            near = space[place][: rows.stop - rows.start, : columns.stop - columns.start]
+        else:
+            near = _nearness(left, keys, rows, columns, space[0])
+        # Minus the weights p_ij ([y_i = y_j] − p_i) of a pair in both orders.
+        weights = space[-1][: near.shape[0], : near.shape[1]]
+        np.add(blame[rows, None], blame[None, columns], out=weights)
+        weights *= near
+        for some, others, block in _same_class(starts, rows, columns):
+            weights[block] -= near[block] * (share[some, None] + share[None, others])
+        total[rows] -= weights @ with_one[columns]
+        if rows != columns:
+            total[columns] -= weights.T @ with_one[rows]
+    if len(lonely):
+        _add_lonely(lonely, left, keys, with_one, starts, right, total)
+    # Σ_ij W_ij (z_i − z_j)(x_i − x_j)ᵀ, W in both orders: its row sums are the last column.
+    inner = total[:, -1:] * Z - total[:, :-1]
     gradient = 2 * (inner.T.astype(np.float64, copy=False) @ X)
-    return -float(right.sum()), gradient
+    return -float(right.sum(dtype=np.float64)), gradient
+
+
+def _space(n: int, dtype: Any) -> Array:
+    """Room for the tiles of n rows and one more, or for two."""
+    count = -(-n // _SHAPE[0])
+    return np.empty((count * (count + 1) // 2 + 1 if n * n <= _HELD_ENTRIES else 2, *_SHAPE), dtype=dtype)
+
+
+def _stretches(n: int) -> list[slice]:
+    return [slice(begin, min(begin + _SHAPE[0], n)) for begin in range(0, n, _SHAPE[0])]
+
+
+def _nearness(left: Array, keys: Array, rows: slice, columns: slice, out: Array) -> Array:
+    """e^(−D_ij) of a tile, 0 for a row and itself."""
+    near = out[: rows.stop - rows.start, : columns.stop - columns.start]
+    np.matmul(left[rows], keys[columns].T, out=near)
+    # Below e⁻⁸⁰ lie the denormal numbers, which slow the products down and change nothing.
+    np.maximum(near, -80, out=near)
+    np.exp(near, out=near)
+    if rows == columns:
+        np.fill_diagonal(near, 0)
+    return near
+
+
+def _same_class(starts: Array, rows: slice, columns: slice) -> Iterator[tuple[slice, slice, tuple[slice, slice]]]:
+    """For each class that has rows and columns in a tile: which they are, and their block of the tile."""
+    last = int(np.searchsorted(starts, rows.stop))
+    for place in range(int(np.searchsorted(starts, columns.start, side="right")) - 1, last):
+        first, stop = int(starts[place]), int(starts[place + 1])
+        some = slice(max(first, rows.start), min(stop, rows.stop))
+        others = slice(max(first, columns.start), min(stop, columns.stop))
+        if some.start < some.stop and others.start < others.stop:
+            block = (
+                slice(some.start - rows.start, some.stop - rows.start),
+                slice(others.start - columns.start, others.stop - columns.start),
+            )
+            yield some, others, block
+
+
+def _add_lonely(
+    rows: Array, left: Array, keys: Array, with_one: Array, starts: Array, right: Array, total: Array
+) -> None:
+    """p_i and the weights of rows that are far from all others, with exponents shifted by the nearest."""
+    codes = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    step = max(64, _HELD_ENTRIES // (4 * len(keys)))
+    for begin in range(0, len(rows), step):
+        some = rows[begin : begin + step]
+        own = np.arange(len(some)), some
+        near = left[some] @ keys.T
+        near[own] = -np.inf
+        near -= near.max(axis=1, keepdims=True)
+        np.maximum(near, -80, out=near)
+        np.exp(near, out=near)
+        near[own] = 0
+        near /= near.sum(axis=1, keepdims=True)
+        same = codes[some, None] == codes[None, :]
+        right[some] = np.where(same, near, 0).sum(axis=1)
+        near *= same - right[some, None]
+        total[some] += near @ with_one
+        total += near.T @ with_one[some]
 
 
 def _sorted_by_class(codes: Array) -> tuple[Array, Array]:
@@ -198,9 +271,10 @@ class NCA(MetricLearner):
     def _descend(
         self, A: Array, X: Any, starts: Array, max_iter: int, tol: float
     ) -> tuple[Array, float, int, bool]:
-        compact = X.astype(np.float32)
+        compact, space = X.astype(np.float32), _space(X.shape[0], np.float32)
 
         def loss(components: Array) -> tuple[float, Array]:
-            return nca_loss_and_gradient(components.astype(np.float32), compact, starts, dtype=np.float32)
+            small = components.astype(np.float32)
+            return nca_loss_and_gradient(small, compact, starts, dtype=np.float32, space=space)
 
         return minimize(loss, A, max_iter=max_iter, tol=tol, verbose=self.verbose, name="NCA")
