@@ -126,7 +126,7 @@ def test_nca_equals_scikit_learn_and_the_definition(toy: Any) -> None:
 def test_nca_in_tiles_equals_the_definition(
     monkeypatch: Any, n: int, classes: int, scale: float, held: bool
 ) -> None:
-    """Tiles that end inside classes, kept or formed again; at the largest scale every row is far from the others."""
+    """Tiles that end inside classes, kept or formed again; at the largest scale all rows are far from others."""
     monkeypatch.setattr(_nca, "_SHAPE", (8, 8))
     monkeypatch.setattr(_nca, "_HELD_ENTRIES", 10**6 if held else 1)
     rng = np.random.default_rng(n)

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from scipy import sparse
 from sklearn.utils import check_random_state
+from torch import Tensor
 
 from nearer._checks import check_int, check_number
 from nearer.estimators._learner import MetricLearner
@@ -32,6 +33,8 @@ _START = 2.0
 # Rows of a chunk of pairs: both sides of it stay in cache.
 _CHUNK = 4096
 _BLOCK_ENTRIES = 4_000_000
+# Columns that are first looked at together when the nearest are sought.
+_GROUP = 16
 
 
 class Margins(NamedTuple):
@@ -82,11 +85,15 @@ def _impostor_blocks(Z: Array, starts: Array, radii: Array, most: int | None) ->
     n = len(Z)
     small = Z.astype(np.float32)
     # |z_l|² − 2 z_i·z_l < radius_i − |z_i|²: the terms of row i stay on the right, so one product does it.
-    keys = np.concatenate([-2 * small, np.square(small).sum(axis=1, keepdims=True)], axis=1)
+    # Rows that are nowhere near fill the columns up to whole groups.
+    width = -(-n // _GROUP) * _GROUP
+    keys = np.zeros((width, small.shape[1] + 1), dtype=np.float32)
+    keys[n:, -1] = np.inf
+    keys[:n, :-1], keys[:n, -1] = -2 * small, np.square(small).sum(axis=1)
     queries = np.concatenate([small, np.ones((n, 1), dtype=np.float32)], axis=1)
     bar = (radii - np.square(small).sum(axis=1)).astype(np.float32)
     step = max(1, _BLOCK_ENTRIES // n)
-    buffer = np.empty((step, n), dtype=np.float32)
+    buffer = np.empty((step, width), dtype=np.float32)
     for first, last in pairwise(starts.tolist()):
         for begin in range(first, last, step):
             end = min(begin + step, last)
@@ -96,10 +103,23 @@ def _impostor_blocks(Z: Array, starts: Array, radii: Array, most: int | None) ->
                 i, l = np.nonzero(distance < bar[begin:end, None])
             else:
                 # In many dimensions nearly all rows lie inside the margin at first: take the nearest, then look.
-                values, near = torch.topk(torch.from_numpy(distance), most, dim=1, largest=False, sorted=False)
+                values, near = _smallest(torch.from_numpy(distance), most)
                 i, place = np.nonzero(values.numpy() < bar[begin:end, None])
                 l = near.numpy()[i, place]
             yield i + begin, l
+
+
+def _smallest(table: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` smallest entries of each row and their columns, in any order; columns are whole groups."""
+    groups = table.shape[1] // _GROUP
+    if groups <= 2 * count:
+        return torch.topk(table, count, dim=1, largest=False, sorted=False)
+    # They lie in the groups with the smallest minima, which are sooner found than they are.
+    minima = table.view(len(table), _GROUP, groups).amin(1)
+    chosen = torch.topk(minima, count, dim=1, largest=False, sorted=False).indices
+    columns = (chosen[:, None, :] + groups * torch.arange(_GROUP)[:, None]).flatten(1)
+    values, place = torch.topk(table.gather(1, columns), count, dim=1, largest=False, sorted=False)
+    return values, columns.gather(1, place)
 
 
 def lmnn_objective(components: Array, X: Any, targets: Array, starts: Array, *, push: float = 0.5) -> float:
@@ -136,27 +156,34 @@ def lmnn_loss_and_gradient(
     near = _target_squares(Z, targets)
     far = _pair_squares(Z, anchors, impostors)
     loss = (1 - push) * float(near[targets >= 0].sum(dtype=np.float64))
-    pull = np.full((n, k), 1 - push)
-    weights = np.zeros(len(far))
+    # Anchors come in order: what belongs to one is a stretch.
+    counts = np.bincount(anchors, minlength=n)
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    some = np.flatnonzero(counts)
+    pull = np.full((n, k), 1 - push, dtype=Z.dtype)
+    pull[targets < 0] = 0
+    degree = pull.sum(axis=1)
+    hits = np.zeros(len(far), dtype=np.int32)
     for place in range(k):
         gap = np.take(near[:, place] + 1, anchors)
         gap -= far
         active = gap > 0
         loss += push * float(np.maximum(gap, 0, out=gap).sum(dtype=np.float64))
-        pull[:, place] += push * np.bincount(anchors, active, minlength=n)
-        weights -= push * active
+        hits += active
+        if len(some):
+            pull[some, place] += push * np.add.reduceat(active, ends[some], dtype=np.int32)
     pull[targets < 0] = 0
+    # Most of the listed are outside the margin at most times.
+    struck = np.flatnonzero(hits)
+    impostors, weights = impostors[struck], hits[struck] * -Z.dtype.type(push)
+    ends = np.concatenate([[0], np.cumsum(np.bincount(anchors[struck], minlength=n))])
+    # A hit pulls the target as much as it pushes the impostor: in the sum over an anchor they cancel.
     columns = targets.clip(min=0).ravel()
-    degree = pull.sum(axis=1) + np.bincount(anchors, weights, minlength=n)
     degree += np.bincount(columns, pull.ravel(), minlength=n) + np.bincount(impostors, weights, minlength=n)
-    # Σ w (z_i − z_j)(x_i − x_j)ᵀ as one Laplacian product; anchors come in order, so the rows of W are known.
-    ends = np.cumsum(np.bincount(anchors, minlength=n))
+    # Σ w (z_i − z_j)(x_i − x_j)ᵀ as one Laplacian product.
     spread = degree[:, None].astype(Z.dtype) * Z
-    for values, places, starts in (
-        (pull.ravel(), columns, np.arange(0, n * k + 1, k)),
-        (weights, impostors, np.concatenate([[0], ends])),
-    ):
-        W = sparse.csr_array((values.astype(Z.dtype), places, starts), shape=(n, n))
+    for values, places, starts in ((pull.ravel(), columns, np.arange(0, n * k + 1, k)), (weights, impostors, ends)):
+        W = sparse.csr_array((values, places, starts), shape=(n, n))
         spread -= W @ Z
         spread -= W.T @ Z
     gradient = 2 * (spread.T @ X)

@@ -1,7 +1,7 @@
 """Neighbourhood components analysis: the expected number of right answers of a soft 1-NN vote, maximised.
 
 e^(−D_ij) is symmetric, so only the upper half of it is formed, in tiles and in float32; a tile serves its
-rows and, mirrored, its columns. The first pass gathers the sums of the rows, the second the gradient, by one product
+rows and, mirrored, its columns. The first pass gathers the sums of the rows, the second the gradient, by a product
 with the tile in each role. Rows are sorted by class, so "the same class" is a slice and no mask is needed.
 """
 
@@ -36,7 +36,7 @@ def nca_loss_and_gradient(
     """`−Σ_i p_i` and its gradient with respect to A (d, p), for rows X (n, p) sorted by class.
 
     `p_i = Σ_{j≠i, y_j=y_i} p_ij`, `p_ij ∝ exp(−‖A(x_i − x_j)‖²)`. `starts` (c + 1,) are the first rows of the
-    classes and n. A row of a class of its own has p_i = 0 and still repels the others. `space` is memory to work in.
+    classes and n. A row of a class of its own has p_i = 0 and still repels the others. `space` is memory.
 
     >>> value, _ = nca_loss_and_gradient(np.eye(1), np.array([[0.0], [0.0], [50.0]]), np.array([0, 2, 3]))
     >>> value
