@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,27 @@ def sorted_rows(queries: np.ndarray, database: np.ndarray, k: int, similarity: s
     order = np.argsort(distance, axis=1, kind="stable")[:, :k]
     order[np.isinf(np.take_along_axis(distance, order, axis=1))] = -1
     return np.pad(order, [(0, 0), (0, k - order.shape[1])], constant_values=-1).tolist()
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_few_pairs_are_compared_without_faiss_to_the_same_answer(monkeypatch: Any, similarity: Any) -> None:
+    rng = np.random.default_rng(1)
+    # Few different numbers: most distances come more than once.
+    database = rng.integers(1, 4, (300, 3)).astype(np.float32)
+    queries = database[:40] if similarity == "euclidean" else rng.standard_normal((40, 3)).astype(np.float32)
+    if similarity == "cosine":
+        queries, database = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (queries, database))
+    expected = _exact.exact_neighbors(queries, database, 7, similarity=similarity)
+    monkeypatch.delitem(sys.modules, "faiss", raising=False)
+    monkeypatch.setattr(_exact, "_compared", 0)
+    monkeypatch.setattr(_exact, "load_faiss", lambda: pytest.fail("faiss was imported for 12,000 pairs"))
+    found = _exact.exact_neighbors(queries, database, 7, similarity=similarity)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    # A process that goes on searching imports it after all.
+    monkeypatch.setattr(_exact, "_compared", _exact.WITHOUT_FAISS)
+    with pytest.raises(pytest.fail.Exception, match="was imported"):
+        _exact.exact_neighbors(queries, database, 7, similarity=similarity)
 
 
 def test_equal_distances_go_by_row() -> None:

@@ -1,15 +1,16 @@
 """The exact search: the k nearest rows in an order that depends on nothing but the rows.
 
-faiss compares all pairs in single precision and keeps a few more than k candidates. Their similarities are computed
-again in double precision from the rows themselves and rounded to the precision of the data, so that equal rows are
-equal and a small distance keeps its digits. What the k-th of them leaves possible, given the rounding of the first
-pass, is a bound that every true neighbor passes; where more rows pass it than there were candidates (many equal
-distances), all that pass are computed again. So the answer is that of a stable sort of all rows, and a query gets
-the same answer alone as among a thousand.
+All pairs are compared in single precision, by faiss unless they are few, and a few more than k candidates are kept.
+Their similarities are computed again in double precision from the rows themselves and rounded to the precision of
+the data, so that equal rows are equal and a small distance keeps its digits. What the k-th of them leaves possible,
+given the rounding of the first pass, is a bound that every true neighbor passes; where more rows pass it than there
+were candidates (many equal distances), all that pass are computed again. So the answer is that of a stable sort of
+all rows, and a query gets the same answer alone as among a thousand.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -35,8 +36,11 @@ Positions = NDArray[np.int64]
 BLOCK = 1 << 18
 # Entries of candidate lists, and of comparisons with all rows, that are held at once.
 LISTS = 1 << 22
+# Pairs that a process compares without faiss before it imports it: until then the import, 0.1 s, would cost more.
+WITHOUT_FAISS = 1 << 23
 ROUNDING = 2.0**-24
 FEW = 20
+_compared = 0
 
 
 def load_faiss() -> Any:
@@ -161,13 +165,11 @@ def _among_candidates(
     else:
         longest *= scale
     fetch = min(n, k + 8 + k // 4 + (own is not None))
-    faiss = load_faiss()
-    metric = faiss.METRIC_L2 if similarity == "euclidean" else faiss.METRIC_INNER_PRODUCT
     open_rows, bars = [], []
     step = max(1, LISTS // fetch)
     for start in range(0, len(queries), step):
         part = slice(start, min(start + step, len(queries)))
-        rough, candidates = faiss.knn(rough_queries[part], rough_database, fetch, metric=metric)
+        last, candidates = _roughly_nearest(rough_queries[part], rough_database, fetch, similarity)
         near = similarities(queries[part], database, candidates, similarity=similarity)
         if own is not None:
             near[candidates == own[part, None]] = -np.inf
@@ -176,7 +178,6 @@ def _among_candidates(
         if fetch == n:
             continue
         bar = _bar(near[:, k - 1], lengths[part], longest, scale, queries, similarity)
-        last = rough[:, -1].astype(np.float64)
         unsure = np.flatnonzero(last <= bar if similarity == "euclidean" else last >= bar)
         open_rows.append(unsure + start)
         bars.append(bar[unsure])
@@ -187,6 +188,35 @@ def _among_candidates(
             mine = rows[chosen]
             values[mine], positions[mine] = _best_of_pairs(queries, database, mine, pairs, k, similarity, own)
     return values, positions
+
+
+def _roughly_nearest(
+    queries: Floats, database: Floats, count: int, similarity: Similarity
+) -> tuple[Floats, Positions]:
+    """The nearest rows by their values in single precision, in any order: the last value, (q,), and (q, count)."""
+    global _compared
+    if "faiss" not in sys.modules and _compared + len(queries) * len(database) <= WITHOUT_FAISS:
+        _compared += len(queries) * len(database)
+        table = _rough_values(queries, database, np.einsum("nd,nd->n", database, database), similarity)
+        if similarity != "euclidean":
+            np.negative(table, out=table)
+        columns = np.argpartition(table, count - 1, axis=1)[:, :count]
+        last = np.take_along_axis(table, columns, axis=1).max(axis=1).astype(np.float64)
+        return (last if similarity == "euclidean" else -last), columns
+    faiss = load_faiss()
+    metric = faiss.METRIC_L2 if similarity == "euclidean" else faiss.METRIC_INNER_PRODUCT
+    rough, candidates = faiss.knn(queries, database, count, metric=metric)
+    return rough[:, -1].astype(np.float64), candidates
+
+
+def _rough_values(queries: Floats, database: Floats, squares: Floats, similarity: Similarity) -> Floats:
+    """Squared distances or products of all pairs in single precision; `squares` (n,) are those of the database."""
+    table: Floats = queries @ database.T
+    if similarity == "euclidean":
+        table *= -2
+        table += squares
+        table += np.einsum("qd,qd->q", queries, queries)[:, None]
+    return table
 
 
 def _single(
@@ -240,15 +270,8 @@ def _all_that_pass(
     step = max(1, LISTS // len(database))
     for start in range(0, len(rows), step):
         chosen = slice(start, start + step)
-        mine = queries[rows[chosen]]
-        product = mine @ database.T
-        if similarity == "euclidean":
-            product *= -2
-            product += squares
-            product += np.einsum("qd,qd->q", mine, mine)[:, None]
-            passing = product <= bar[chosen, None]
-        else:
-            passing = product >= bar[chosen, None]
+        rough = _rough_values(queries[rows[chosen]], database, squares, similarity)
+        passing = rough <= bar[chosen, None] if similarity == "euclidean" else rough >= bar[chosen, None]
         which, columns = np.nonzero(passing)
         yield chosen, (which, columns)
 
