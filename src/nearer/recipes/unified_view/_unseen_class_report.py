@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 START = "untrained"
-RATES = (0.5, 1.0, 2.0, 4.0)
+RATES = (0.25, 0.5, 1.0, 2.0, 4.0)
 # A quick look: some rows of every table, for as many steps as it takes to be better than no training.
 QUICK: dict[str, Any] = {"epochs": 3, "steps": 90}
 QUICK_TEST = 1500
