@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from nearer import estimators as E
 from nearer.estimators.linear._kernels import kernel_map
-from nearer.exceptions import LabelError, ShapeError
+from nearer.exceptions import LabelError, NearerError, ShapeError
 
 pytestmark = pytest.mark.filterwarnings("ignore::nearer.exceptions.NearerWarning")
 
@@ -64,6 +64,26 @@ def test_mlknn_equals_the_definition(data: Any) -> None:
     with_metric = E.MLKNN(metric, n_neighbors=4).fit(X[:40], Y[:40]).predict_scores(X[40:])
     mapped = mlknn_by_loops(metric.transform(X[:40]), Y[:40], metric.transform(X[40:]), 4, 1.0)
     np.testing.assert_allclose(with_metric, mapped, rtol=1e-10)
+
+
+def test_mlknn_by_distance_is_the_mean_with_the_weighted_shares(data: Any) -> None:
+    X, y = data
+    Y = np.column_stack([y == 0, y > 0, X[:, 0] > 1]).astype(int)
+    learner = E.MLKNN(n_neighbors=4, weights="distance").fit(X[:40], Y[:40])
+    counted = mlknn_by_loops(X[:40], Y[:40], X[40:], 4, 1.0)
+    for row, score, given in zip(X[40:], learner.predict_scores(X[40:]), counted, strict=True):
+        far = np.linalg.norm(X[:40] - row, axis=1)
+        near = np.argsort(far)[:4]
+        share = np.average(Y[near], axis=0, weights=1 / far[near] ** 2)
+        np.testing.assert_allclose(score, (given + share) / 2, rtol=1e-10)
+    # A twin decides the share; all twins count the same.
+    assert learner.predict_scores(X[:1])[0] == pytest.approx(
+        (E.MLKNN(n_neighbors=4).fit(X[:40], Y[:40]).predict_scores(X[:1])[0] + Y[0]) / 2, abs=1e-4
+    )
+    same = E.MLKNN(n_neighbors=2, weights="distance").fit(np.zeros((4, 1)), [[1], [0], [1], [1]])
+    assert np.isfinite(same.predict_scores([[0.0]])).all()
+    with pytest.raises(NearerError, match="`weights` must be one of"):
+        E.MLKNN(weights="near").fit(X, Y)
 
 
 def test_mlknn_by_hand() -> None:
