@@ -57,10 +57,11 @@ def test_closed_form_bandwidth():
     assert mean_squared_distance(torch.zeros(3, 2)) == pytest.approx(1e-12)
 
 
-@pytest.mark.parametrize("side", [1, 4, 256])
+@pytest.mark.parametrize(("side", "small"), [(1, 256), (4, 3), (256, 256), (256, 2)])
 @pytest.mark.parametrize("combine", ["product", "sum", "concatenate"])
-def test_the_printed_sums(side, combine, monkeypatch):
+def test_the_printed_sums(side, small, combine, monkeypatch):
     monkeypatch.setattr(joint, "SIDE", side)
+    monkeypatch.setattr(joint, "SMALL", small)  # tiles of the diagonal are cut into three or not
     layers = [layer.requires_grad_() for layer in random_layers()]
     if combine == "product":
         expected = different(mixture(layers[0], 3) * mixture(layers[1], 3) * mixture(layers[2], 1))

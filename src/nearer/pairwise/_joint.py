@@ -8,7 +8,7 @@ tile here is several products, one for each layer, and the gradient is gathered 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import torch
@@ -17,7 +17,9 @@ from torch import Tensor
 __all__ = ["KernelTile", "LayerKernel", "joint_similarity"]
 
 # Items per side of a tile, at most: the few tiles of one step then stay in the cache, and calls are few.
-SIDE = 384
+SIDE = 512
+# From so many on a tile of the diagonal is cut into three, and a fourth that would repeat one of them is left out.
+SMALL = 256
 
 
 class KernelTile(NamedTuple):
@@ -63,30 +65,40 @@ def joint_similarity(
     alike = int(counts.square().sum())
     share = 1 / max(1, n * n - alike if pairs == "different" else alike - n)
     values = []
-    # Stretches of one length: a short last one would leave more of the square to the diagonal tiles.
-    side = -(-n // max(1, -(-n // SIDE)))
-    for a in range(0, n, max(1, side)):
-        rows = slice(a, min(a + side, n))
-        for b in range(a, n, side):
-            columns = slice(b, min(b + side, n))
-            same = labels[rows, None] == labels[None, columns]
-            unwanted = same if pairs == "different" else ~same
-            if a == b:
-                unwanted.fill_diagonal_(True)
-            tiles = [kernel.tile(rows, columns) for kernel in kernels]
-            parts = [_product(tiles)] if combine == "product" else [_product([tile]) for tile in tiles]
-            for part, scale in zip(parts, _scales(tiles, combine), strict=True):
-                part.masked_fill_(unwanted, 0.0)
-                # Both orders of a pair: a tile off the diagonal stands for its mirror image too.
-                values.append(part.sum() * (scale * share * (1 if a == b else 2)))
-                part.mul_(2 * scale * share)
-            if gradient:
-                for place, (kernel, tile) in enumerate(zip(kernels, tiles, strict=True)):
-                    part = parts[place % len(parts)]
-                    kernel.pull(
-                        part if tile.slope is None else tile.slope.mul_(part), rows, columns, mirrored=a != b
-                    )
+    for rows, columns in _tiles(n):
+        mirrored = rows != columns
+        same = labels[rows, None] == labels[None, columns]
+        unwanted = same if pairs == "different" else ~same
+        if not mirrored:
+            unwanted.fill_diagonal_(True)
+        tiles = [kernel.tile(rows, columns) for kernel in kernels]
+        parts = [_product(tiles)] if combine == "product" else [_product([tile]) for tile in tiles]
+        for part, scale in zip(parts, _scales(tiles, combine), strict=True):
+            part.masked_fill_(unwanted, 0.0)
+            # Both orders of a pair: a tile off the diagonal stands for its mirror image too.
+            values.append(part.sum() * (scale * share * (2 if mirrored else 1)))
+            part.mul_(2 * scale * share)
+        if gradient:
+            for place, (kernel, tile) in enumerate(zip(kernels, tiles, strict=True)):
+                part = parts[place % len(parts)]
+                kernel.pull(part if tile.slope is None else tile.slope.mul_(part), rows, columns, mirrored=mirrored)
     return torch.stack(values).sum() if values else labels.new_zeros((), dtype=torch.float32)
+
+
+def _tiles(n: int) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of tiles that cover the upper half of a square, and little below the diagonal."""
+    # Stretches of one length: a short last one would leave more of the square to the tiles of the diagonal.
+    side = max(1, -(-n // max(1, -(-n // SIDE))))
+    stretches = [slice(start, min(start + side, n)) for start in range(0, n, side)]
+    for place, rows in enumerate(stretches):
+        middle = (rows.start + rows.stop) // 2
+        if rows.stop - rows.start < SMALL:
+            yield rows, rows
+        else:
+            first, second = slice(rows.start, middle), slice(middle, rows.stop)
+            yield from ((first, first), (first, second), (second, second))
+        for columns in stretches[place + 1 :]:
+            yield rows, columns
 
 
 def _scales(tiles: Sequence[KernelTile], combine: str) -> list[float]:
