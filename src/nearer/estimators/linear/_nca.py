@@ -65,6 +65,8 @@ def nca_loss_and_gradient(
                 friends[others] += near[block].sum(axis=0)
     # A row far from all others: what it has near is lost in rounding, and it gets a pass of its own.
     lonely = np.flatnonzero(everyone < _LONELY)
+    if 2 * len(lonely) > n:
+        lonely, tiles = np.arange(n), []
     everyone[lonely] = np.inf
     share = 1 / everyone
     right = friends * share
@@ -134,7 +136,8 @@ def _add_lonely(
 ) -> None:
     """p_i and the weights of rows that are far from all others, with exponents shifted by the nearest."""
     codes = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    step = max(64, _HELD_ENTRIES // (4 * len(keys)))
+    # Few rows at a time stay in the cache; fewer would starve the products.
+    step = max(64, _HELD_ENTRIES // (64 * len(keys)))
     for begin in range(0, len(rows), step):
         some = rows[begin : begin + step]
         own = np.arange(len(some)), some
