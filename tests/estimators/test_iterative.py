@@ -127,7 +127,7 @@ def test_nca_in_tiles_equals_the_definition(
     monkeypatch: Any, n: int, classes: int, scale: float, held: bool
 ) -> None:
     """Tiles that end inside classes, kept or formed again; at the largest scale all rows are far from others."""
-    monkeypatch.setattr(_nca, "_SHAPE", (8, 8))
+    monkeypatch.setattr(_nca, "_SIDE", 8)
     monkeypatch.setattr(_nca, "_HELD_ENTRIES", 10**6 if held else 1)
     rng = np.random.default_rng(n)
     X, y = rng.standard_normal((n, 3)), np.sort(np.arange(n) % classes)

@@ -172,13 +172,12 @@ def lmnn_loss_and_gradient(
         hits += active
         if len(some):
             pull[some, place] += push * np.add.reduceat(active, ends[some], dtype=np.int32)
-    pull[targets < 0] = 0
     # Most of the listed are outside the margin at most times.
     struck = np.flatnonzero(hits)
     impostors, weights = impostors[struck], hits[struck] * -Z.dtype.type(push)
     ends = np.concatenate([[0], np.cumsum(np.bincount(anchors[struck], minlength=n))])
-    # A hit pulls the target as much as it pushes the impostor: in the sum over an anchor they cancel.
     columns = targets.clip(min=0).ravel()
+    # A hit pulls the target as much as it pushes the impostor: in the sum over an anchor they cancel.
     degree += np.bincount(columns, pull.ravel(), minlength=n) + np.bincount(impostors, weights, minlength=n)
     # Σ w (z_i − z_j)(x_i − x_j)ᵀ as one Laplacian product.
     spread = degree[:, None].astype(Z.dtype) * Z
