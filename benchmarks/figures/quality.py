@@ -40,17 +40,18 @@ def unseen(axes: Any, ink: Ink) -> None:
     ):
         rows = load(f"unseen_{data}")
         names = dict.fromkeys(row["row"] for row in rows if "α" not in row["row"] and "poly" not in row["row"])
-        values = sorted(
-            (mean(row["scores"]["recall@1"] for row in rows if row["row"] == name), name) for name in names
-        )
-        if data == "omniglot":
-            values = [value for value in values if value[1] != "untrained"]
-        colours = [ink.blue if "RAW" in name or "JRD" in name else ink.grey for _, name in values]
-        for place, (value, name) in enumerate(values):
-            colour = ink.red if name == "untrained" else colours[place]
-            axis.plot([value], [place], "o", color=colour)
-        axis.set_yticks(range(len(values)), [name for _, name in values], fontsize=7)
+        values = {name: mean(row["scores"]["recall@1"] for row in rows if row["row"] == name) for name in names}
+        ranked(axis, ink, values, [name for name in names if "RAW" in name or "JRD" in name], "untrained")
         axis.set(xlabel="Recall@1 on classes never seen", title=title)
+
+
+def ranked(axis: Any, ink: Ink, values: dict[str, float], ours: list[str], start: str) -> None:
+    """A mark for each name, the best on top; ours and the untrained start have colours of their own."""
+    order = sorted(values, key=values.__getitem__)
+    for place, name in enumerate(order):
+        colour = ink.red if name == start else ink.blue if name in ours else ink.grey
+        axis.plot([values[name]], [place], "o", color=colour)
+    axis.set_yticks(range(len(order)), order, fontsize=7)
 
 
 @figure("few-labels", "partial_labels", figsize=(7.2, 3.0))
@@ -75,37 +76,18 @@ def few_labels(axis: Any, ink: Ink) -> None:
     axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
 
 
-@figure("networks-few-labels", "semi_supervised", figsize=(7.2, 2.6))
-def networks_few_labels(axis: Any, ink: Ink) -> None:
+@figure("networks-few-labels", "semi_supervised", nrows=2, ncols=2, figsize=(8.4, 6.4))
+def networks_few_labels(axes: Any, ink: Ink) -> None:
     rows = load("semi_supervised")
-    data = list(dict.fromkeys(row["data"] for row in rows))
-    methods = [
-        name
-        for name in dict.fromkeys(row["method"] for row in rows)
-        if len({row["data"] for row in rows if row["method"] == name}) > 1
-    ]
-    markers = "sDo^v<>Pp*Xhd"
-    for place, method in enumerate(methods):
-        found = [
-            (
-                mean(row["scores"]["recall@1"] for row in rows if (row["data"], row["method"]) == (name, method)),
-                name,
-            )
-            for name in data
-            if any((row["data"], row["method"]) == (name, method) for row in rows)
-        ]
-        colour = ink.blue if method == "ours" else ink.cycle[1 + place % 5]
-        axis.plot(
-            [value for value, _ in found],
-            [name for _, name in found],
-            markers[place % len(markers)],
-            color=colour,
-            label=method,
-            alpha=1 if method == "ours" else 0.75,
-        )
-    axis.set(xlabel="Recall@1")
-    axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
-    axis.grid(axis="y", visible=False)
+    for axis, data in zip(axes.flat, dict.fromkeys(row["data"] for row in rows), strict=True):
+        # The curve over angles has one partition, the tables have more where there is a choice.
+        most = max(row["partitions"] for row in rows if row["data"] == data)
+        found: dict[str, list[float]] = {}
+        for row in rows:
+            if (row["data"], row["partitions"]) == (data, most):
+                found.setdefault(row["method"], []).append(row["scores"]["recall@1"])
+        ranked(axis, ink, {name: mean(some) for name, some in found.items()}, ["ours"], "Initial")
+        axis.set(xlabel="Recall@1", title=data)
 
 
 RELATION = {
