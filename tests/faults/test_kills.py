@@ -16,6 +16,7 @@ import pytest
 
 from nearer._storage import _disk, read_folder, settle, write_file
 from nearer.index import Index
+from nearer.index._notes import note_of
 from nearer.training import Checkpoints
 from saved_versions import FORMAT, fork, load, names, save, wait
 
@@ -178,7 +179,7 @@ def test_kills_at_random_moments_of_an_index(tmp_path: Path, effort, count) -> N
         os.close(read_end)
         acknowledged = int(reports.split()[-1])
         index = Index.load(tmp_path / "index")
-        found = {note["number"] for note in index._items.metadata}
+        found = {note_of(text)["number"] for text in index._items.texts}
         assert len(found) == 1
         assert found.pop() in (acknowledged, acknowledged + 1)
         assert names(tmp_path) == ["index"], "nothing is left after the next open"

@@ -176,9 +176,9 @@ def test_milvus_refusals(milvus: str, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="`collection` must be letters"):
         open_index(f"{milvus}?collection=a-b", dimension=D)
     with open_index(milvus, dimension=D) as index:
-        index.add(rows(2), ids=["a", "b"])
+        index.add(rows(2), ids=["a", "b"], metadata={"list": [[1], [2]]})
         with pytest.raises(ParameterError, match="must be text, a number or a truth value for Milvus"):
-            index.search(rows(1), where={"a": [1]})
+            index.search(rows(1), where={"list": [1]})
         with pytest.raises(ParameterError, match="at most 65,535 bytes"):
             index.add(rows(1), ids=["x" * 70_000])
 

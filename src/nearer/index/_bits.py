@@ -22,8 +22,10 @@ from nearer._checks import check_int
 from nearer._storage import read_folder, write_folder
 from nearer._validation import as_matrix
 from nearer.exceptions import CorruptFileError, ParameterError
+from nearer.index._filters import as_condition
 from nearer.index._index import SearchResult
-from nearer.index._items import Id, Items, Metadata
+from nearer.index._items import Id, Items
+from nearer.index._notes import note_of
 
 __all__ = ["BitIndex"]
 
@@ -77,7 +79,8 @@ class BitIndex:
 
     def count(self, where: Mapping[str, Any] | None = None) -> int:
         """How many items there are, or have these metadata values."""
-        return len(self) if where is None else int(self._items.where(where).sum())
+        condition = as_condition(where)
+        return len(self) if condition is None else int(self._items.where(condition).sum())
 
     def add(self, embeddings: Any, ids: Any = None, metadata: Any = None) -> list[Id]:
         """Add the signs of rows (n, dimension), all of them or on an error none; 0 counts as positive."""
@@ -120,7 +123,8 @@ class BitIndex:
                 f"`queries` must not hold rows of zeros, which have no direction: row {int(lengths.argmin())}."
             )
         rows = rows / lengths
-        allowed = np.arange(len(self)) if where is None else np.flatnonzero(self._items.where(where))
+        condition = as_condition(where)
+        allowed = np.arange(len(self)) if condition is None else np.flatnonzero(self._items.where(condition))
         k = min(k, len(allowed))
         values = np.zeros((len(rows), k), dtype=np.float32)
         places = np.zeros((len(rows), k), dtype=np.int64)
@@ -133,9 +137,7 @@ class BitIndex:
                 values[number], places[number] = scores[best], found[best]
         ids: NDArray[Any] = np.empty(places.size, dtype=object if self._items.named else np.int64)
         ids[:] = [self._items.ids[place] for place in places.reshape(-1).tolist()]
-        notes: list[list[Metadata]] = [
-            [dict(self._items.metadata[place]) for place in row] for row in places.tolist()
-        ]
+        notes = [[note_of(self._items.texts[place]) for place in row] for row in places.tolist()]
         return SearchResult(ids.reshape(places.shape), values, notes, "cosine")
 
     def _nearest(
@@ -168,7 +170,7 @@ class BitIndex:
             format=FORMAT,
             version=VERSION,
             tensors={"bits": {"bits": torch.from_numpy(self._bits)}},
-            documents={"items": {"ids": self._items.ids, "metadata": self._items.metadata}},
+            documents={"items": {"ids": self._items.ids, "metadata": list(map(note_of, self._items.texts))}},
             metadata={"dimension": self.dimension, "next_id": self._items.next_id},
         )
 

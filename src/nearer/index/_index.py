@@ -17,11 +17,12 @@ from torch import Tensor
 from nearer._checks import check_choice, check_int
 from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError
-from nearer.index import _folder as folder
 from nearer.index._approximate import SMALL, Structure, build, recall_of, warn_if_poor
 from nearer.index._exact import Floats, Positions, Similarity, exact_search
-from nearer.index._items import Id, Items, Metadata
+from nearer.index._filters import Condition, as_condition
+from nearer.index._items import Id, Items
 from nearer.index._kinds import HNSW, IVF, IVFPQ, Exact, Kind, Recall
+from nearer.index._notes import Metadata, note_of
 from nearer.index._rows import Change, center_of, checked_lengths, kept_rows
 
 __all__ = ["Hit", "Index", "SearchResult"]
@@ -94,6 +95,15 @@ class Index:
     """
 
     def __init__(self, dimension: int, *, similarity: Similarity = "euclidean", kind: Kind | None = None) -> None:
+        self._set(dimension, similarity, kind)
+        self._auto = False  # the kind is chosen by the size
+        # The recall that a build reaches by itself with more probes; None leaves the settings as they are.
+        self._target: float | None = None
+        self.fingerprint: str | None = None
+        self.model: dict[str, Any] | None = None
+
+    def _set(self, dimension: int, similarity: Similarity, kind: Kind | None) -> None:
+        """Begin empty."""
         self.dimension = check_int(dimension, "dimension")
         check_choice(similarity, "similarity", ["cosine", "dot", "euclidean"])
         self.similarity: Similarity = similarity
@@ -107,9 +117,6 @@ class Index:
         self._offset: Floats = np.zeros(self.dimension, dtype=np.float32)
         self._longest = 0.0
         self._structure: Structure | None = None
-        # The recall that a build reaches by itself with more probes; None leaves the settings as they are.
-        self._target: float | None = None
-        self.fingerprint: str | None = None
 
     def close(self) -> None:
         """Nothing to give back; indexes in folders and data bases have."""
@@ -229,10 +236,14 @@ class Index:
         alive[positions] = False
         self._alive = alive
         self._removed += len(positions)
+        if self._closes(0):
+            self._close_gaps()
+
+    def _closes(self, more: int) -> bool:
+        """Whether the gaps are closed when so many more items are removed."""
+        removed, n = self._removed + more, len(self._items)
         # An exact search fetches as many more as there are gaps, so they must stay few.
-        stale = max(GAPS, len(self._items) // 50) if self._structure is None else STALE * len(self._items)
-        if self._removed > stale or not len(self):
-            self.rebuild()
+        return removed > (max(GAPS, n // 50) if self._structure is None else STALE * n) or removed == n
 
     def count(self, where: Mapping[str, Any] | None = None) -> int:
         """How many items there are, or have these metadata values.
@@ -242,15 +253,18 @@ class Index:
         >>> index.count(), index.count({"odd": True})
         (2, 1)
         """
-        return len(self) if where is None else int((self._alive & self._items.where(where)).sum())
+        condition = as_condition(where)
+        return len(self) if condition is None else int((self._alive & self._items.where(condition)).sum())
 
     def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
         """The k most similar items of each query (q, dimension), best first.
 
         Equal similarities come in order of insertion. With fewer than k items the result has fewer columns, down
-        to none. `where` keeps only items with these metadata values. An approximate index computes the
-        similarities of what it found exactly, and falls back to exact search where it found fewer than k items or
-        where a condition leaves less than half of them.
+        to none. An approximate index computes the similarities of what it found exactly, and falls back to exact
+        search where it found fewer than k items or where a condition leaves less than half of them.
+
+        `where` keeps only items whose metadata fit: `{"color": "red", "year": {"$gte": 2000}}`, with $in, $nin,
+        $ne, $gt, $gte, $lt, $lte, $and and $or. Values keep their kind, and a field that no item has is an error.
 
         >>> index = Index(1, similarity="euclidean")
         >>> _ = index.add([[1], [5], [6]], metadata={"odd": [True, True, False]})
@@ -259,10 +273,10 @@ class Index:
         """
         k = check_int(k, "k")
         rows = as_matrix(queries, "queries", columns=self.dimension, minimum_rows=0)
-        values, positions = self._search(self._numbers(rows, "queries"), k, where)
+        values, positions = self._search(self._numbers(rows, "queries"), k, as_condition(where))
         ids: NDArray[Any] = np.empty(positions.size, dtype=object if self._items.named else np.int64)
         ids[:] = [self._items.ids[place] for place in positions.reshape(-1).tolist()]
-        notes = [[dict(self._items.metadata[place]) for place in row] for row in positions.tolist()]
+        notes = [[note_of(self._items.texts[place]) for place in row] for row in positions.tolist()]
         return SearchResult(ids.reshape(positions.shape), values, notes, self.similarity)
 
     def embeddings(self, ids: Any) -> Tensor:
@@ -292,26 +306,33 @@ class Index:
 
         It happens by itself when a quarter of the items is gone; an exact index only closes its gaps.
         """
+        self._close_gaps()
+
+    def _close_gaps(self) -> None:
         if self._removed:
             self._buffer = self._vectors[self._alive]
             self._items.keep(self._alive)
             self._alive = np.ones(len(self._items), dtype=np.bool_)
             self._removed = 0
         self._structure = None
-        if not isinstance(self.kind, Exact) and len(self) >= SMALL:
+        if not isinstance(self.kind, Exact) and len(self._items) >= SMALL:
             self._structure = build(self.kind, self._vectors, similarity=self.similarity, target=self._target)
             self.kind = self._structure.kind
             warn_if_poor(self.kind, self._structure.recall)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `Index.load` reads. Removed items are not written."""
-        if self._removed:
-            self.rebuild()
-        return folder.save(self, path)
+        """Write a folder that `Index.load` and `open_index` read: this index, whole, in the place of an older one.
+
+        It is one transaction of its database: a reader sees the older index or this one, and so does everybody
+        after a kill or on a full disk. Removed items are not written.
+        """
+        from nearer.index._saving import save
+
+        return save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Index:
-        """Read an index from its folder; every byte is checked first.
+        """Read an index from its folder into memory; every item is compared with its checksum.
 
         >>> import tempfile
         >>> index = Index(2)
@@ -319,7 +340,9 @@ class Index:
         >>> Index.load(index.save(tempfile.mkdtemp() + "/index"))
         Index(1 × 2, euclidean, Exact())
         """
-        return folder.load(cls, path)
+        from nearer.index._saving import load
+
+        return load(cls(1), path)
 
     @property
     def _vectors(self) -> Floats:
@@ -330,7 +353,7 @@ class Index:
         given = rows.detach().cpu().numpy()
         return kept_rows(given, checked_lengths(given, self.similarity, name), self.similarity, self._offset)
 
-    def _search(self, queries: Floats, k: int, where: Mapping[str, Any] | None) -> tuple[Floats, Positions]:
+    def _search(self, queries: Floats, k: int, where: Condition | None) -> tuple[Floats, Positions]:
         allowed = self._alive if where is None else self._alive & self._items.where(where)
         left = int(allowed.sum())
         k = min(k, left)
@@ -361,7 +384,7 @@ class Index:
         if isinstance(self.kind, Exact) or (structure is None and n < SMALL):
             return
         if structure is None or (isinstance(self.kind, IVF | IVFPQ) and n >= 4 * structure.trained_on):
-            self.rebuild()
+            self._close_gaps()
             return
         due = n - start >= 100 and (structure.recall is None or n >= 2 * structure.recall.size)
         structure.add(self._vectors, np.arange(start, n), measure=due)

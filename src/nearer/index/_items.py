@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearer._limits import check_json
-from nearer.exceptions import LimitError, ParameterError, ShapeError
+from nearer.exceptions import ParameterError, ShapeError
+from nearer.index._fields import Fields, merged
+from nearer.index._filters import Condition, check_condition, matching
+from nearer.index._notes import Notes, as_notes
 
 __all__: list[str] = []
 
 Id = int | str
-Metadata = dict[str, Any]
 
 
 class Items:
@@ -24,7 +24,8 @@ class Items:
 
     def __init__(self) -> None:
         self.ids: list[Id] = []
-        self.metadata: list[Metadata] = []
+        self.texts: list[str] = []
+        self.fields = Fields()
         self.places: dict[Id, int] = {}
         # Numbers that were given out once are not given out again, or a stale id would name another item.
         self.next_id = 0
@@ -37,9 +38,7 @@ class Items:
         """Whether the ids are text."""
         return bool(self.ids) and isinstance(self.ids[0], str)
 
-    def checked(
-        self, n: int, ids: Any, metadata: Any, *, replacing: bool = False
-    ) -> tuple[list[Id], list[Metadata]]:
+    def checked(self, n: int, ids: Any, metadata: Any, *, replacing: bool = False) -> tuple[list[Id], Notes]:
         """The ids and metadata of n new items; raises before anything is changed. `replacing` allows known ids."""
         if ids is None:
             if self.named:
@@ -64,13 +63,14 @@ class Items:
                 where = "is already in the index. Remove it first, or upsert" if known else "comes twice. Drop one"
                 raise ParameterError(f"`ids` must be new and different, {one!r} {where}.")
             seen.add(one)
-        return fresh, as_metadata(metadata, n)
+        return fresh, as_notes(metadata, n)
 
-    def append(self, ids: list[Id], metadata: list[Metadata]) -> None:
+    def append(self, ids: list[Id], notes: Notes) -> None:
         """Take items that were checked."""
         self.places.update(zip(ids, range(len(self.ids), len(self.ids) + len(ids)), strict=True))
         self.ids += ids
-        self.metadata += metadata
+        self.texts += notes.texts
+        self.fields.kinds = merged(self.fields.kinds, notes.kinds)
         if ids and isinstance(ids[0], int):
             self.next_id = max(self.next_id, 1 + max(one for one in ids if isinstance(one, int)))
 
@@ -87,26 +87,20 @@ class Items:
         """Drop ids and metadata, but leave the places of the others as they are."""
         for position in positions:
             del self.places[self.ids[position]]
-            self.metadata[position] = {}
+            self.texts[position] = ""
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Close the gaps: only the marked positions stay, in order."""
         self.ids = [one for one, stays in zip(self.ids, kept, strict=True) if stays]
-        self.metadata = [one for one, stays in zip(self.metadata, kept, strict=True) if stays]
+        self.texts = [one for one, stays in zip(self.texts, kept, strict=True) if stays]
+        self.fields.keep(kept)
         self.places = {one: place for place, one in enumerate(self.ids)}
 
-    def where(self, condition: Mapping[str, Any]) -> NDArray[np.bool_]:
-        """Which items have all these metadata values; an item without the key does not."""
-        if not isinstance(condition, Mapping):
-            raise ParameterError(
-                f"`where` must be a dictionary of metadata values, got {type(condition).__name__}."
-            )
-        wanted = {key: _as_json(value, f"where[{key!r}]") for key, value in condition.items()}
-        return np.fromiter(
-            (all(key in row and _equal(row[key], value) for key, value in wanted.items()) for row in self.metadata),
-            dtype=np.bool_,
-            count=len(self.metadata),
-        )
+    def where(self, condition: Condition) -> NDArray[np.bool_]:
+        """Which positions a condition holds for; an index without items answers everything with nothing."""
+        if self.ids:
+            check_condition(condition, self.fields.kinds)
+        return matching(condition, lambda name: self.fields.column(name, self.texts), len(self.ids))
 
 
 def as_ids(value: Any, name: str) -> list[Id]:
@@ -140,53 +134,6 @@ def _is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def as_metadata(value: Any, n: int) -> list[Metadata]:
-    """One dictionary per item, from a list of dictionaries or a dictionary of columns; None gives empty ones."""
-    if value is None:
-        return [{} for _ in range(n)]
-    if isinstance(value, Mapping):
-        columns = {str(key): list(column) for key, column in value.items() if not isinstance(column, str)}
-        for key in value:
-            if str(key) not in columns or len(columns[str(key)]) != n:
-                raise ShapeError(f"`metadata[{key!r}]` must be a column with one value for each of the {n} rows.")
-        rows: Sequence[Any] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        rows = rows if columns else [{} for _ in range(n)]
-    else:
-        rows = list(value)
-    if len(rows) != n:
-        raise ShapeError(f"`metadata` must have one entry for each of the {n} rows, got {len(rows)}.")
-    for row in rows:
-        if not isinstance(row, Mapping):
-            raise ParameterError(f"`metadata` must be dictionaries, or a dictionary of columns, got {row!r}.")
-    return [_as_json(dict(row), "metadata") for row in rows]
-
-
-def _as_json(value: Any, name: str) -> Any:
-    """A copy as JSON will give it back, so that an index answers the same before and after saving."""
-    try:
-        text = json.dumps(value, allow_nan=False, default=_plain, ensure_ascii=False)
-        data = text.encode("utf-8")
-        if text.count("[") + text.count("{") > 50:
-            # As deep as it will stand in the saved file: what could not be read back is not taken.
-            check_json(b"[[" + data + b"]]", f"`{name}`")
-        return json.loads(text)
-    except LimitError:
-        raise
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ParameterError(f"`{name}` must be JSON (text, finite numbers, lists, …): {error}.") from error
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic | np.ndarray | Tensor):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} has no JSON form")
-
-
-def _equal(one: Any, other: Any) -> bool:
-    """Equality that tells True from 1."""
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def _kind(one: Id) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from nearer._checks import check_int
+from nearer._checks import check_int, check_number
 
-__all__ = ["HNSW", "IVF", "IVFPQ", "Approximate", "Exact", "Kind", "Recall"]
+__all__ = ["HNSW", "IVF", "IVFPQ", "Approximate", "Exact", "Kind", "Recall", "kind_from", "kind_to"]
 
 
 # faiss reserves room for so many candidates in every search.
@@ -88,6 +90,21 @@ class IVFPQ:
 
 Approximate = HNSW | IVF | IVFPQ
 Kind = Exact | HNSW | IVF | IVFPQ
+KINDS: dict[str, type[Kind]] = {kind.__name__: kind for kind in (Exact, HNSW, IVF, IVFPQ)}
+
+
+def kind_to(kind: Kind) -> dict[str, Any]:
+    """A kind as it is written down.
+
+    >>> kind_to(IVF(probes=8))
+    {'kind': 'IVF', 'settings': {'cells': None, 'probes': 8}}
+    """
+    return {"kind": type(kind).__name__, "settings": asdict(kind)}
+
+
+def kind_from(about: Mapping[str, Any]) -> Kind:
+    """The kind that `kind_to` wrote; KeyError or TypeError where it did not."""
+    return KINDS[about["kind"]](**about["settings"])
 
 
 @dataclass(frozen=True)
@@ -101,3 +118,11 @@ class Recall:
 
     def __str__(self) -> str:
         return f"recall@{self.k} {self.value:.3f} ({self.queries} queries, {self.size:,} items)"
+
+    @classmethod
+    def read(cls, about: Mapping[str, Any] | None) -> Recall | None:
+        """The recall that `asdict` wrote, checked."""
+        if about is None:
+            return None
+        counts = [check_int(about[name], name, minimum=0) for name in ("k", "queries", "size")]
+        return cls(check_number(about["value"], "value", minimum=0, maximum=1), *counts)

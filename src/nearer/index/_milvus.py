@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -21,10 +20,12 @@ import numpy as np
 from nearer._checks import check_int
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError
 from nearer.index._exact import Floats, Similarity
-from nearer.index._folder import KINDS
-from nearer.index._items import Id, Metadata, as_ids
-from nearer.index._kinds import HNSW, IVF, Exact, Kind
-from nearer.index._remote import Candidates, RemoteIndex, _check_known, as_condition, lost
+from nearer.index._fields import Kinds, merged
+from nearer.index._filters import Compare, Condition, Every
+from nearer.index._items import Id, as_ids
+from nearer.index._kinds import HNSW, IVF, Exact, Kind, kind_from, kind_to
+from nearer.index._notes import note_of
+from nearer.index._remote import Candidates, RemoteIndex, _check_known, lost
 from nearer.index._rows import Change
 
 __all__ = ["MilvusIndex"]
@@ -53,8 +54,9 @@ class MilvusIndex(RemoteIndex):
     """The items of one collection; `open_index("milvus://host:port/collection")` makes it."""
 
     def __init__(self, client: Any, collection: str, about: Mapping[str, Any]) -> None:
-        kind = KINDS[about["kind"]](**about["settings"])
-        super().__init__(collection, about["dimension"], about["similarity"], kind, about["fingerprint"])
+        super().__init__(
+            collection, about["dimension"], about["similarity"], kind_from(about), about["fingerprint"]
+        )
         self._client = client
         self._next_id = int(about["next_id"])
         self._last = 0
@@ -143,7 +145,7 @@ class MilvusIndex(RemoteIndex):
 
     def count(self, where: Mapping[str, Any] | None = None) -> int:
         """As `Index.count`."""
-        condition = _condition(as_condition(where))
+        condition = _expression(self._condition(where))
         with self._asking() as client:
             return int(client.query(self.name, filter=condition, output_fields=["count(*)"])[0]["count(*)"])
 
@@ -170,10 +172,20 @@ class MilvusIndex(RemoteIndex):
             if len(str(one).encode()) > LONGEST_ID:
                 raise ParameterError(f"`ids` must be at most {LONGEST_ID:,} bytes for Milvus, got a longer one.")
         highest = max((one + 1 for one in change.ids if isinstance(one, int)), default=0)
-        if highest > self._next_id:
-            about = _about(self._client, self.name) | {"next_id": highest}
+        fields = merged(self._kinds, change.notes.kinds)
+        if highest > self._next_id or fields != self._kinds:
+            about = _about(self._client, self.name)
+            fields = merged(about["fields"], change.notes.kinds)
+            for name, found in fields.items():
+                if {"numbers", "truth values"} <= found:
+                    raise ParameterError(
+                        f"`metadata[{name!r}]` must hold numbers or truth values for Milvus: it takes 1 for true."
+                    )
+            self._kinds = fields
+            self._next_id = max(highest, about["next_id"], self._next_id)
+            about["fields"] = {name: sorted(found) for name, found in self._kinds.items()}
+            about["next_id"] = self._next_id
             self._client.alter_collection_properties(self.name, {"nearer": json.dumps(about)})
-            self._next_id = highest
 
     def _entities(self, change: Change) -> list[dict[str, Any]]:
         start = max(time.time_ns(), self._last + 1)
@@ -183,15 +195,15 @@ class MilvusIndex(RemoteIndex):
                 "id": str(one),
                 "position": start + number,
                 "whole": isinstance(one, int),
-                "metadata": note,
+                "metadata": note_of(note),
                 "embedding": row,
             }
             for number, (one, note, row) in enumerate(
-                zip(change.ids, change.metadata, list(change.rows), strict=True)
+                zip(change.ids, change.notes.texts, list(change.rows), strict=True)
             )
         ]
 
-    def _candidates(self, queries: Floats, fetch: int, where: Metadata | None) -> list[Candidates]:
+    def _candidates(self, queries: Floats, fetch: int, where: Condition | None) -> list[Candidates]:
         if not len(queries):
             return []
         limit = min(fetch, MOST)
@@ -205,7 +217,7 @@ class MilvusIndex(RemoteIndex):
                 self.name,
                 data=list(queries),
                 limit=limit,
-                filter=_condition(where),
+                filter=_expression(where),
                 output_fields=FIELDS,
                 search_params={"params": params},
                 anns_field="embedding",
@@ -224,6 +236,10 @@ class MilvusIndex(RemoteIndex):
                 )
             )
         return answers
+
+    def _fields(self) -> Kinds:
+        with self._asking() as client:
+            return {name: set(found) for name, found in _about(client, self.name).get("fields", {}).items()}
 
     def _known(self, ids: Sequence[Id]) -> set[Id]:
         return set(self._get(ids, ["whole"]))
@@ -300,8 +316,8 @@ def _create(
         "dimension": size,
         "similarity": similarity,
         "fingerprint": fingerprint,
-        "kind": type(chosen).__name__,
-        "settings": asdict(chosen),
+        **kind_to(chosen),
+        "fields": {},
         "next_id": 0,
     }
     schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
@@ -323,15 +339,37 @@ def _create(
     return about
 
 
-def _condition(where: Metadata | None) -> str:
-    parts = []
-    for key, value in (where or {}).items():
-        if value is None or isinstance(value, list | dict):
+def _expression(where: Condition | None) -> str:
+    """A condition in the language of Milvus; "" for none."""
+    if where is None:
+        return ""
+    if not isinstance(where, Compare):
+        word = " and " if isinstance(where, Every) else " or "
+        return "(" + word.join(_expression(part) for part in where.parts) + ")"
+    for value in where.values:
+        if isinstance(value, list | dict):
             raise ParameterError(
-                f"`where[{key!r}]` must be text, a number or a truth value for Milvus, got {value!r}."
+                f"`where[{where.field!r}]` must be text, a number or a truth value for Milvus, got {value!r}."
             )
-        parts.append(f"metadata[{json.dumps(key, ensure_ascii=False)}] == {json.dumps(value, ensure_ascii=False)}")
-    return " and ".join(parts)
+    field = f"metadata[{_quoted(where.field)}]"
+    values = [_quoted(value) if isinstance(value, str) else json.dumps(value) for value in where.values]
+    if where.operator in ("$in", "$nin"):
+        # To compare with a field that is not there, or null, is neither true nor false.
+        same = (
+            " or ".join(f"{field} == {value}" for value in values if value != "null")
+            or f"{field} == 0 and {field} == 1"
+        )
+        there, absent = f"(exists {field})", f"(not (exists {field}))"
+        if where.operator == "$in":
+            return f"({same} or {absent})" if None in where.values else f"({same})"
+        other = f"(not ({same}))"
+        return f"({there} and {other})" if None in where.values else f"({absent} or {other})"
+    sign = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}[where.operator]
+    return f"({field} {sign} {values[0]})"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _id(row: Any) -> Id:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any, Protocol
 
 from torch import Tensor
 
 from nearer._checks import check_choice
-from nearer._storage._folder import MANIFEST, _resolved
-from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
+from nearer._storage._folder import _resolved
+from nearer.exceptions import MissingDataError, ParameterError, ShapeError
+from nearer.index._database import check_plain, has_database
 from nearer.index._exact import Similarity
-from nearer.index._folder import FORMAT as SAVED
 from nearer.index._index import Index, SearchResult
 from nearer.index._items import Id
 from nearer.index._kinds import Kind
-from nearer.index._layout import format_of
 from nearer.index._mapped import MappedIndex, fingerprint_of, maps_of
+from nearer.index._older import is_older
 from nearer.index._remote import RemoteIndex
-from nearer.index._stored import StoredIndex
+from nearer.index._saving import check_free
+from nearer.index._sqlite import SQLiteIndex
 
 __all__ = ["VectorIndex", "open_index"]
 
@@ -136,25 +136,24 @@ def open_index(
         )
         return _fitting(remote, remote.name, dimension, similarity, fingerprint)
     place = _resolved(where)
-    stored: Index
-    if (place / MANIFEST).exists() and format_of(place) == SAVED:
-        if not read_only:
-            raise ParameterError(
-                f"`{place}` was written by `Index.save` and is changed as a whole: use `Index.load`, open it with "
-                f"read_only=True, or add its items to a new index."
-            )
-        stored = Index.load(place)
-    elif (place / MANIFEST).exists():
-        stored = StoredIndex.open(place, read_only=read_only)
-    elif place.exists() and (not place.is_dir() or any(place.iterdir())) and not _unborn(place):
-        raise CorruptFileError(f"`{place}` must be free or the folder of an index, it is neither. Choose another.")
-    elif dimension is None or read_only:
+    if read_only and is_older(place) and not has_database(place):
+        return _fitting(Index.load(place), str(place), dimension, similarity, fingerprint)
+    check_plain(place)
+    check_free(place)
+    there = has_database(place) or is_older(place)
+    if not there and (dimension is None or read_only):
         raise MissingDataError(
             f"`{place}` must be the folder of an index, there is none. Pass `dimension` to make one."
         )
+    if read_only:
+        stored = SQLiteIndex.read(place)
     else:
-        return StoredIndex.create(
-            place, dimension, similarity=similarity or "euclidean", kind=kind, fingerprint=fingerprint
+        stored = SQLiteIndex.write(
+            place,
+            dimension=dimension,
+            similarity=similarity or "euclidean",
+            kind=kind,
+            fingerprint=fingerprint,
         )
     return _fitting(stored, str(place), dimension, similarity, fingerprint)
 
@@ -201,8 +200,3 @@ def check_fits(
             f"`{name}` holds embeddings of another model ({index.fingerprint}), got {fingerprint}. Open it "
             f"with the model that made it, or build an index for this one."
         )
-
-
-def _unborn(place: Path) -> bool:
-    """A folder whose maker was killed before its manifest."""
-    return all(file.name in (".writer.saving", "manifest.new", "journal-1.log") for file in place.iterdir())

@@ -16,7 +16,6 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -25,10 +24,11 @@ import numpy as np
 from nearer._checks import check_int
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
 from nearer.index._exact import Floats, Similarity
-from nearer.index._folder import KINDS
-from nearer.index._items import Id, Metadata, as_ids
-from nearer.index._kinds import HNSW, Exact, Kind
-from nearer.index._remote import Candidates, RemoteIndex, _check_known, as_condition, lost
+from nearer.index._fields import Kinds, kind_of, merged
+from nearer.index._filters import Compare, Condition, Every
+from nearer.index._items import Id, as_ids
+from nearer.index._kinds import HNSW, Exact, Kind, kind_from, kind_to
+from nearer.index._remote import Candidates, RemoteIndex, _check_known, lost
 from nearer.index._rows import Change
 
 __all__ = ["PostgresIndex"]
@@ -60,8 +60,7 @@ class PostgresIndex(RemoteIndex):
     """The items of one table; `open_index("postgresql://...?table=name")` makes it."""
 
     def __init__(self, address: str, table: str, about: Mapping[str, Any], connection: Any) -> None:
-        kind = KINDS[about["kind"]](**about["settings"])
-        super().__init__(table, about["dimension"], about["similarity"], kind, about["fingerprint"])
+        super().__init__(table, about["dimension"], about["similarity"], kind_from(about), about["fingerprint"])
         self._address = address
         self._connection = connection
         self._operator = OPERATORS[self.similarity][0]
@@ -122,7 +121,7 @@ class PostgresIndex(RemoteIndex):
 
     def count(self, where: Mapping[str, Any] | None = None) -> int:
         """As `Index.count`."""
-        condition, values = _condition(as_condition(where))
+        condition, values = _condition(self._condition(where))
         query = f"SELECT count(*) FROM {self.name} {condition}"
         return int(self._run(lambda connection: connection.execute(query, values).fetchone()[0]))
 
@@ -153,6 +152,8 @@ class PostgresIndex(RemoteIndex):
             numbers = [one for one in change.ids if isinstance(one, int)]
             about["ids"] = "numbers" if numbers else "text"
             about["next_id"] = max([about["next_id"], *(one + 1 for one in numbers)])
+            kinds = merged(about["fields"], change.notes.kinds)
+            about["fields"] = {name: sorted(found) for name, found in kinds.items()}
             connection.execute(
                 "UPDATE nearer_indexes SET about = %s WHERE name = %s", [json.dumps(about), self.name]
             )
@@ -188,7 +189,7 @@ class PostgresIndex(RemoteIndex):
             f"embedding = EXCLUDED.embedding, position = EXCLUDED.position"
         )
 
-    def _candidates(self, queries: Floats, fetch: int, where: Metadata | None) -> list[Candidates]:
+    def _candidates(self, queries: Floats, fetch: int, where: Condition | None) -> list[Candidates]:
         condition, values = _condition(where)
         order = f"ORDER BY embedding {self._operator} %b::vector LIMIT {int(fetch)}"
         command = f"SELECT id, position, metadata, embedding FROM {self.name} {condition} {order}"
@@ -248,6 +249,10 @@ class PostgresIndex(RemoteIndex):
             if width != self._width:
                 connection.execute(f"SET hnsw.ef_search = {width}")
                 self._width = width
+
+    def _fields(self) -> Kinds:
+        about = self._run(lambda connection: _about(connection, self.name)) or {}
+        return {name: set(found) for name, found in about.get("fields", {}).items()}
 
     def _known(self, ids: Sequence[Id], connection: Any = None) -> set[Id]:
         def work(connection: Any) -> set[Id]:
@@ -426,8 +431,8 @@ def _create(
         "dimension": size,
         "similarity": similarity,
         "fingerprint": fingerprint,
-        "kind": type(chosen).__name__,
-        "settings": asdict(chosen),
+        **kind_to(chosen),
+        "fields": {},
         "ids": None,
         "next_id": 0,
     }
@@ -448,15 +453,42 @@ def _create(
     return about
 
 
-def _condition(where: Metadata | None) -> tuple[str, list[Any]]:
-    """A condition that the index of the column serves, and the same by equality: a list contains a shorter one."""
-    if not where:
+def _condition(where: Condition | None) -> tuple[str, list[Any]]:
+    """A condition in SQL and its parameters; what must hold in any case is first, where an index serves it."""
+    if where is None:
         return "", []
-    parts, values = ["metadata @> %s::jsonb"], [json.dumps(where)]
-    for key, value in where.items():
-        parts.append("metadata -> %s::text = %s::jsonb")
-        values += [key, json.dumps(value)]
-    return "WHERE " + " AND ".join(parts), values
+    parts = where.parts if isinstance(where, Every) else (where,)
+    wanted = {
+        part.field: part.values[0]
+        for part in parts
+        if isinstance(part, Compare) and part.operator == "$in" and len(part.values) == 1
+    }
+    served = {field: value for field, value in wanted.items() if value is not None}
+    text, values = _as_sql(where)
+    if served:
+        text, values = f"metadata @> %s::jsonb AND {text}", [json.dumps(served), *values]
+    return f"WHERE {text}", values
+
+
+def _as_sql(where: Condition) -> tuple[str, list[Any]]:
+    if not isinstance(where, Compare):
+        parts = [_as_sql(part) for part in where.parts]
+        word, empty = (" AND ", "TRUE") if isinstance(where, Every) else (" OR ", "FALSE")
+        return f"({word.join(text for text, _ in parts) or empty})", [value for _, some in parts for value in some]
+    if where.operator in ("$in", "$nin"):
+        # An item without the field has null there.
+        text = "COALESCE(metadata -> %s::text, 'null'::jsonb) = ANY(%s::jsonb[])"
+        found = [where.field, [json.dumps(value) for value in where.values]]
+        return (text if where.operator == "$in" else f"NOT ({text})"), found
+    sign = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}[where.operator]
+    (value,) = where.values
+    if kind_of(value) == "text":
+        # In the order of the characters, as everywhere else, and not of a language.
+        own = f'(metadata ->> %s::text) COLLATE "C" {sign} %s::text'
+        text = f"(jsonb_typeof(metadata -> %s::text) = 'string' AND {own})"
+        return text, [where.field, where.field, value]
+    text = f"(jsonb_typeof(metadata -> %s::text) = 'number' AND metadata -> %s::text {sign} %s::jsonb)"
+    return text, [where.field, where.field, json.dumps(value)]
 
 
 def _copy_rows(change: Change, *, numbered: bool) -> Iterator[bytes]:
@@ -467,9 +499,9 @@ def _copy_rows(change: Change, *, numbered: bool) -> Iterator[bytes]:
     vector_head = struct.pack(">iHH", 4 + 4 * size, size, 0)
     numbers = change.rows.astype(">f4")
     pieces: list[bytes] = []
-    for number, (one, note) in enumerate(zip(change.ids, change.metadata, strict=True)):
+    for number, (one, note) in enumerate(zip(change.ids, change.notes.texts, strict=True)):
         name = str(one).encode()
-        text = b"\x01" + (json.dumps(note, ensure_ascii=False).encode() if note else b"{}")
+        text = b"\x01" + (note or "{}").encode()
         pieces += [head, struct.pack(">iq", 8, number)] if numbered else [head]
         pieces += [struct.pack(">i", len(name)), name, struct.pack(">i", len(text)), text]
         pieces += [vector_head, numbers[number].tobytes()]

@@ -22,9 +22,12 @@ from nearer._checks import check_int
 from nearer._validation import as_matrix
 from nearer.exceptions import LostWorkerError, ParameterError
 from nearer.index._exact import Floats, Similarity, best_first, similarities
+from nearer.index._fields import Kinds
+from nearer.index._filters import Condition, as_condition, check_condition
 from nearer.index._index import SearchResult
-from nearer.index._items import Id, Items, Metadata, _as_json, as_ids
+from nearer.index._items import Id, Items, as_ids
 from nearer.index._kinds import Kind
+from nearer.index._notes import Metadata
 from nearer.index._rows import Change, checked_lengths, kept_rows
 
 __all__ = ["Candidates", "RemoteIndex"]
@@ -53,6 +56,8 @@ class RemoteIndex(ABC):
         self.similarity: Similarity = similarity
         self.kind = kind
         self.fingerprint = fingerprint
+        self.model: dict[str, Any] | None = None
+        self._kinds: Kinds = {}  # of the fields, as far as they were seen
         self._one_at_a_time = threading.RLock()
 
     def __repr__(self) -> str:
@@ -77,7 +82,7 @@ class RemoteIndex(ABC):
         """As `Index.search`: the k most similar items of each query, equal ones in order of insertion."""
         wanted = check_int(k, "k")
         rows = self._kept(as_matrix(queries, "queries", columns=self.dimension, minimum_rows=0), "queries")
-        condition = as_condition(where)
+        condition = self._condition(where)
         answers: list[tuple[Candidates, Floats, Any]] = []
         with self._one_at_a_time:
             # Two more tell whether the border cuts through a tie; more would only have to be sent.
@@ -108,6 +113,18 @@ class RemoteIndex(ABC):
         _check_known(wanted, found)
         rows = np.array([found[one] for one in wanted], dtype=np.float32).reshape(len(wanted), self.dimension)
         return torch.from_numpy(rows)
+
+    def _condition(self, where: Mapping[str, Any] | None) -> Condition | None:
+        """A condition whose fields the index has; where they are not known yet, the engine is asked."""
+        condition = as_condition(where)
+        if condition is not None:
+            try:
+                check_condition(condition, self._kinds)
+            except ParameterError:
+                self._kinds = self._fields()
+                if self._kinds or len(self):
+                    check_condition(condition, self._kinds)
+        return condition
 
     def _change(
         self, embeddings: Any, ids: Any, metadata: Any, *, next_id: int, named: bool | None, replacing: bool = False
@@ -175,8 +192,12 @@ class RemoteIndex(ABC):
         """Give the connection back."""
 
     @abstractmethod
-    def _candidates(self, queries: Floats, fetch: int, where: Metadata | None) -> list[Candidates]:
+    def _candidates(self, queries: Floats, fetch: int, where: Condition | None) -> list[Candidates]:
         """About `fetch` nearest items of each query, or all that there are."""
+
+    @abstractmethod
+    def _fields(self) -> Kinds:
+        """The fields of the metadata that were ever put in, and the kinds of their values."""
 
     @abstractmethod
     def _known(self, ids: Sequence[Id]) -> set[Id]:
@@ -185,15 +206,6 @@ class RemoteIndex(ABC):
     @abstractmethod
     def _rows_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
         """The rows of these ids, as far as they are there."""
-
-
-def as_condition(where: Mapping[str, Any] | None) -> Metadata | None:
-    """A checked condition on metadata."""
-    if where is None:
-        return None
-    if not isinstance(where, Mapping):
-        raise ParameterError(f"`where` must be a dictionary of metadata values, got {type(where).__name__}.")
-    return {str(key): _as_json(value, f"where[{key!r}]") for key, value in where.items()}
 
 
 def _check_known(wanted: Sequence[Id], found: Any) -> None:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from nearer.exceptions import NotFiniteError, ParameterError
 from nearer.index._exact import Floats, Similarity
-from nearer.index._items import Id, Metadata
+from nearer.index._items import Id
+from nearer.index._notes import Notes
 
 __all__ = ["Change", "center_of", "checked_lengths", "kept_rows"]
 
@@ -22,7 +23,7 @@ class Change(NamedTuple):
     """Checked items that are to go in, and the point that is subtracted from their rows."""
 
     ids: list[Id]
-    metadata: list[Metadata]
+    notes: Notes
     rows: Floats
     offset: Floats
 

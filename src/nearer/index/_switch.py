@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from pathlib import Path
 
 from nearer._storage._disk import exchange, flush_folder
 from nearer._storage._folder import _resolved
-from nearer._storage._scratch import _release, scratch_of
-from nearer.exceptions import ParameterError
-from nearer.index._layout import read_manifest
-from nearer.index._stored import _lock
+from nearer.exceptions import LockedError, MissingDataError, ParameterError
+from nearer.index._database import FILE, Database, has_database, hold, let_go
 
 __all__ = ["switch_index"]
 
@@ -46,19 +45,23 @@ def switch_index(where: str | os.PathLike[str], fresh: str | os.PathLike[str]) -
     one, other = _resolved(where), _resolved(fresh)
     if one == other:
         raise ParameterError(f"`fresh` must be another folder than `where`, both are `{one}`.")
-    held: list[tuple[int, Path]] = []
+    held: list[sqlite3.Connection] = []
     try:
         for place in (one, other):
-            read_manifest(place)
-            held.append((_lock(place), place))
+            if not has_database(place):
+                raise MissingDataError(f"`{place}` must be the folder of an index, there is none. Check the path.")
+            held.append(hold(place))
+            # A log beside the file would be found under the other name by whoever opens them in this moment.
+            Database.write(place).close()
+            if (place / f"{FILE}-wal").exists():
+                raise LockedError(f"`{place}` is being read. Try again when it is quieter.")
         if not exchange(one, other):
             _rename_both(one, other)
         flush_folder(one.parent)
         flush_folder(other.parent)
     finally:
-        # The lock of a folder has moved with it.
-        for lock, place in held:
-            _release(lock, scratch_of((other if place == one else one) / "writer"))
+        for lock in held:
+            let_go(lock)
 
 
 def _rename_both(one: Path, other: Path) -> None:

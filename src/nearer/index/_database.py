@@ -1,0 +1,448 @@
+"""The file of an index: one SQLite database. What must not be lost is left to it; nothing here is a storage engine.
+
+```
+name/
+  index.sqlite            about: settings, fields, counters; items: rows in order of insertion
+  structure.safetensors   the approximate structure, a cache: built again when it is missing, stale or damaged
+  writer.lock             an empty database, locked as long as somebody has the index open for writing
+```
+
+A removed item stays as a row without id and metadata until gaps are closed, because the structure knows rows by
+their order. While a process writes, the database has a write-ahead log, so that readers go on beside it; closing it
+leaves one plain file that a read-only disk can hold.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sqlite3
+import stat
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer._limits import limit, parse_json
+from nearer.exceptions import CorruptFileError, LockedError, MissingDataError, NearerError, WriteError
+from nearer.index._exact import Floats
+from nearer.index._items import Id
+
+__all__ = ["FILE", "STRUCTURE", "Database", "check_plain", "has_database", "hold", "let_go"]
+
+FILE, STRUCTURE, LOCK = "index.sqlite", "structure.safetensors", "writer.lock"
+COMPANIONS = (FILE, f"{FILE}-wal", f"{FILE}-shm", f"{FILE}-journal", LOCK, f"{LOCK}-journal", STRUCTURE)
+APPLICATION, VERSION = 0x6E656172, 1  # "near"
+SCHEMA = (
+    "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE items (position INTEGER PRIMARY KEY, id UNIQUE, metadata TEXT, embedding BLOB NOT NULL, "
+    "checksum INTEGER NOT NULL)",
+)
+# The end of a rollback journal that names a second one, which SQLite would then open and delete. No database of one
+# file has such a journal; a stranger's could name any file of the user.
+SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
+ROWS = 4096
+INSERT = "INSERT INTO items (id, metadata, embedding, checksum) VALUES (?, ?, ?, ?)"
+REMOVE = "UPDATE items SET id = NULL, metadata = NULL, checksum = ? WHERE id = ?"
+
+
+class Database:
+    """An open database file; every error of SQLite leaves it as one of ours."""
+
+    def __init__(self, place: Path, connection: sqlite3.Connection, *, writable: bool) -> None:
+        self.place = place
+        self.writable = writable
+        self.connection = connection
+
+    # Opening
+
+    @classmethod
+    def write(cls, place: Path) -> Database:
+        """Open for writing what is there, or an empty database; the caller holds the writer's lock."""
+        check_plain(place)
+        with told(place, "open"):
+            connection = _connect(place / FILE, "rwc")
+        try:
+            with told(place, "open"):
+                version = _version(place, connection)
+                # A file system that cannot share memory (a network disk) answers with another mode, and keeps it.
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute(f"PRAGMA journal_size_limit = {1 << 26}")
+            if version:
+                _check_schema(place, connection)
+            return cls(place, connection, writable=True)
+        except BaseException:
+            connection.close()
+            raise
+
+    @classmethod
+    def read(cls, place: Path) -> Database:
+        """Open for reading, beside a writer or not; nothing in the folder is changed."""
+        check_plain(place)
+        if not (place / FILE).exists():
+            raise MissingDataError(f"`{place}` must be the folder of an index, there is no {FILE}. Check the path.")
+        modes = ["ro"]
+        if not (place / f"{FILE}-wal").exists() and not os.access(place, os.W_OK):
+            # Nobody can write there, and so nobody does; locks and shared memory would have to be written too.
+            modes.append("ro&immutable=1")
+        for mode in modes:
+            connection = None
+            try:
+                with told(place, "open"):
+                    connection = _connect(place / FILE, mode)
+                    version = _version(place, connection)
+                if not version:
+                    raise MissingDataError(f"`{place}` must be the folder of an index, {FILE} is still empty.")
+                _check_schema(place, connection)
+                return cls(place, connection, writable=False)
+            except NearerError:
+                if connection is not None:
+                    connection.close()
+                if mode == modes[-1]:
+                    raise
+        raise AssertionError
+
+    def close(self) -> None:
+        """Close; a writer first puts the write-ahead log into the file, unless readers are in it."""
+        if self.writable:
+            with suppress(sqlite3.Error):
+                self.connection.rollback()
+                self.connection.execute("PRAGMA busy_timeout = 100")
+                self.connection.execute("PRAGMA journal_mode = DELETE")
+        self.connection.close()
+
+    # What is in it
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it was never filled."""
+        with told(self.place, "read"):
+            return not self.connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+
+    def create(self) -> None:
+        """The two tables; inside a transaction."""
+        for command in SCHEMA:
+            self.connection.execute(command)
+        self.connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        self.connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    def about(self) -> dict[str, Any]:
+        """All settings and counters."""
+        with told(self.place, "read"):
+            rows = self.connection.execute("SELECT name, value FROM about").fetchall()
+        return {name: parse_json(value.encode(), f"`{self.place / FILE}`") for name, value in rows}
+
+    def note(self, **values: Any) -> None:
+        """Set settings and counters."""
+        self.connection.executemany(
+            "INSERT INTO about (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            [(name, json.dumps(value, allow_nan=False)) for name, value in values.items()],
+        )
+
+    def change_number(self) -> int:
+        """How often the items were changed."""
+        return int(self.connection.execute("SELECT value FROM about WHERE name = 'change'").fetchone()[0])
+
+    def insert(self, ids: Iterable[Id], texts: Iterable[str], rows: Floats) -> None:
+        """Append items."""
+        width = 4 * rows.shape[1]
+        for start, part_ids, part_texts in _parts(ids, texts):
+            part = np.ascontiguousarray(rows[start : start + len(part_ids)], dtype="<f4")
+            sums = checksums(part_ids, part_texts, part)
+            data = part.reshape(-1).view(np.uint8).data
+            blobs = [data[at : at + width] for at in range(0, len(data), width)]
+            self.connection.executemany(INSERT, zip(part_ids, part_texts, blobs, sums, strict=True))
+
+    def remove(self, ids: Iterable[Id], rows: Floats) -> None:
+        """Leave only the vectors of some items, which a structure may still need."""
+        names = list(ids)
+        sums = checksums([None] * len(names), [None] * len(names), np.ascontiguousarray(rows, dtype="<f4"))
+        self.connection.executemany(REMOVE, zip(sums, names, strict=True))
+
+    def rows(self, dimension: int) -> Iterator[tuple[list[Id | None], list[str | None], Floats]]:
+        """All items, some thousand at a time, each compared with its checksum."""
+        with told(self.place, "read"):
+            found = self.connection.execute("SELECT id, metadata, embedding, checksum FROM items ORDER BY position")
+            start = 0
+            while part := found.fetchmany(ROWS):
+                ids, texts, blobs, sums = (list(column) for column in zip(*part, strict=True))
+                _check_types(self.place, ids, texts, blobs, sums, 4 * dimension)
+                rows = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(part), dimension)
+                right = checksums(ids, texts, rows)
+                if right != sums:
+                    at = [one == other for one, other in zip(right, sums, strict=True)].index(False)
+                    raise CorruptFileError(
+                        f"`{self.place / FILE}` is damaged in row {start + at:,} ({ids[at]!r}), which was changed "
+                        f"after it was written. Take it from a backup."
+                    )
+                yield ids, texts, rows
+                start += len(part)
+
+    def count(self) -> int:
+        """How many rows there are, removed ones included."""
+        with told(self.place, "read"):
+            return int(self.connection.execute("SELECT count(*) FROM items").fetchone()[0])
+
+    def size(self) -> int:
+        """The bytes of the file and of its log."""
+        files = (self.place / FILE, self.place / f"{FILE}-wal")
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def check(self) -> None:
+        """SQLite's own check of every page."""
+        with told(self.place, "read"):
+            found = self.connection.execute("PRAGMA integrity_check(3)").fetchall()
+        if found != [("ok",)]:
+            told_us = "; ".join(str(row[0]) for row in found)
+            raise CorruptFileError(f"`{self.place / FILE}` is damaged: {told_us}. Take it from a backup.")
+
+    # Transactions
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of what is done in it, or nothing."""
+        self.begin()
+        try:
+            with told(self.place, "written"):
+                yield self.connection
+        except BaseException:
+            self.roll_back()
+            raise
+        self.commit()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """One version for everything that is read in it, whatever a writer does meanwhile."""
+        own = not self.connection.in_transaction
+        with told(self.place, "read"):
+            if own:
+                self.connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if own:
+                    self.roll_back()
+
+    def begin(self) -> None:
+        """Begin to write."""
+        self.roll_back()  # of one that an interrupt left
+        with told(self.place, "written"):
+            self.connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Bring everything since `begin` to the disk; on an error none of it is there."""
+        try:
+            with told(self.place, "written"):
+                self.connection.execute("COMMIT")
+        except BaseException:
+            self.roll_back()
+            # What reached the log without its flush could be found there after a kill: begin a new one.
+            with suppress(sqlite3.Error):
+                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            raise
+
+    def roll_back(self) -> None:
+        """Forget everything since `begin`."""
+        with suppress(sqlite3.Error):
+            self.connection.rollback()
+
+
+def has_database(place: Path) -> bool:
+    """Whether a folder has the file of an index."""
+    return (place / FILE).is_file() and (place / FILE).stat().st_size > 0
+
+
+# One writer
+
+
+def hold(place: Path) -> sqlite3.Connection:
+    """Become the one writer of a folder: a lock of SQLite on an empty database beside the other."""
+    check_plain(place)
+    try:
+        lock = sqlite3.connect(place / LOCK, timeout=0, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise _failure(error, place, "locked") from error
+    try:
+        lock.execute("PRAGMA journal_mode = MEMORY")
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.Error as error:
+        lock.close()
+        if "locked" in str(error):
+            raise LockedError(
+                f"`{place}` must be open for writing once, and it is already, here or in another process. Close "
+                f"it there, or open it with read_only=True."
+            ) from error
+        raise _failure(error, place, "locked") from error
+    except BaseException:
+        lock.close()
+        raise
+    return lock
+
+
+def let_go(lock: sqlite3.Connection) -> None:
+    """Let others write."""
+    with suppress(sqlite3.Error):
+        lock.rollback()
+    lock.close()
+
+
+def check_plain(place: Path) -> None:
+    """Refuse a folder whose files are links, pipes or devices: opening it must touch nothing outside of it."""
+    for name in COMPANIONS:
+        try:
+            mode = os.lstat(place / name).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise WriteError(f"`{place}` could not be read: {error.strerror}. Look at its rights.") from error
+        if not stat.S_ISREG(mode):
+            raise CorruptFileError(
+                f"`{place / name}` must be a plain file, it is a link, pipe or folder. Delete it."
+            )
+    journal = place / f"{FILE}-journal"
+    if journal.exists():
+        with open(journal, "rb") as file:
+            file.seek(max(0, journal.stat().st_size - 8))
+            if file.read(8) == SUPER_JOURNAL:
+                raise CorruptFileError(f"`{journal}` names another file, which nearer never writes. Remove it.")
+
+
+# Checksums
+
+
+def checksums(ids: Iterable[Id | None], texts: Iterable[str | None], rows: Floats) -> list[int]:
+    """A number for each item that changes with any bit of it, as SQLite keeps numbers: 64 bits with a sign.
+
+    The sum, modulo 2^64, of an odd number for each column times the 32 bits in it, and of one more times the crc32
+    of id and metadata. An odd factor never makes a changed bit vanish.
+    """
+    n, width = rows.shape
+    factors = _factors(width + 1)
+    words = np.ascontiguousarray(rows).view("<u4")
+    total = np.empty(n, dtype=np.uint64)
+    for start in range(0, n, 256):
+        # In pieces that stay in the cache: the product is twice as wide as the rows.
+        part = slice(start, start + 256)
+        total[part] = (words[part] * factors[:-1]).sum(axis=1, dtype=np.uint64)
+    heads = np.fromiter(
+        (zlib.crc32(f"{type(one).__name__} {one}\0{text}".encode()) for one, text in zip(ids, texts, strict=True)),
+        dtype=np.uint64,
+        count=n,
+    )
+    found: list[int] = (total + heads * factors[-1]).view(np.int64).tolist()
+    return found
+
+
+def _factors(n: int) -> NDArray[np.uint64]:
+    """Odd numbers of 64 bits, the same everywhere: the steps of splitmix64."""
+    state = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (state ^ (state >> np.uint64(31))) | np.uint64(1)
+
+
+def _check_types(place: Path, ids: Any, texts: Any, blobs: Any, sums: Any, width: int) -> None:
+    kinds = set(map(type, ids)) - {type(None)}
+    wrong = (
+        not kinds <= {int, str}
+        or len(kinds) > 1
+        or not set(map(type, texts)) <= {str, type(None)}
+        or set(map(type, blobs)) != {bytes}
+        or set(map(len, blobs)) != {width}
+        or set(map(type, sums)) != {int}
+    )
+    if wrong:
+        raise CorruptFileError(f"`{place / FILE}` must hold rows of {width} bytes, ids of one kind. Take a backup.")
+
+
+def _parts(ids: Iterable[Id], texts: Iterable[str]) -> Iterator[tuple[int, list[Id], list[str | None]]]:
+    all_ids, all_texts = list(ids), list(texts)
+    for start in range(0, len(all_ids), ROWS):
+        part = slice(start, start + ROWS)
+        yield start, all_ids[part], [text or None for text in all_texts[part]]
+
+
+# SQLite's words and ours
+
+
+def _connect(file: Path, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"file:{quote(str(file))}?mode={mode}",
+        uri=True,
+        timeout=limit("NEARER_LOCK_SECONDS"),
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    # A stranger's database may hold damaged pages and functions in its schema.
+    for setting in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
+        connection.execute(f"PRAGMA {setting}")
+    return connection
+
+
+def _version(place: Path, connection: sqlite3.Connection) -> int:
+    """The version of the format; 0 for a database in which nothing is yet."""
+    empty = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if empty and not application:
+        return 0
+    if application != APPLICATION:
+        raise CorruptFileError(f"`{place / FILE}` must be the database of an index, it is another one.")
+    if version > VERSION:
+        raise CorruptFileError(f"`{place}` has version {version} of its format. Update nearer.")
+    return version
+
+
+def _check_schema(place: Path, connection: sqlite3.Connection) -> None:
+    """Our two tables as we made them, and nothing that acts by itself."""
+    with told(place, "read"):
+        found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    tables = {sql for kind, name, sql in found if kind == "table" and name in ("about", "items")}
+    if tables != set(SCHEMA) or any(kind not in ("table", "index") for kind, _, _ in found):
+        raise CorruptFileError(f"`{place / FILE}` must have the tables of an index, it has others. Take a backup.")
+
+
+@contextmanager
+def told(place: Path, doing: str) -> Iterator[None]:
+    """What SQLite refuses, in our words."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _failure(error, place, doing) from error
+    except UnicodeDecodeError as error:
+        raise CorruptFileError(f"`{place / FILE}` must hold text, it is damaged: {error}.") from error
+
+
+def _failure(error: sqlite3.Error, place: Path, doing: str) -> NearerError:
+    code = str(getattr(error, "sqlite_errorname", "") or "")
+    failure: NearerError
+    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return LockedError(f"`{place}` is being changed by another process. Try again when it is quieter.")
+    if code.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
+        # SQLite does not say which error the system gave; a full disk is the one that it does.
+        number = errno.ENOSPC if code == "SQLITE_FULL" or _is_full(place) else errno.EIO
+        number = errno.EACCES if code.startswith(("SQLITE_READONLY", "SQLITE_PERM")) else number
+        failure = WriteError(
+            f"`{place}` could not be {doing}: {error}. Nothing was changed. Make room, or look at its rights."
+        )
+        failure.errno = number
+        return failure
+    if code.startswith("SQLITE_NOMEM"):
+        raise MemoryError(str(error)) from error
+    return CorruptFileError(f"`{place / FILE}` must be the database of an index: {error}. Take it from a backup.")
+
+
+def _is_full(place: Path) -> bool:
+    """Some failures of a full disk come as errors of input and output."""
+    try:
+        found = os.statvfs(place)
+    except (OSError, AttributeError):
+        return False
+    return found.f_bavail * found.f_frsize < 1 << 16

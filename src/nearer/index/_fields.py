@@ -1,0 +1,135 @@
+"""The fields of metadata: what kinds of values they hold, and a column of each that is filtered.
+
+A column keeps every different value once, and for every position which of them it has. A condition is then decided
+for the different values and looked up for the positions, whatever the condition is.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Column", "Fields", "Kinds", "frozen", "kind_of", "merged"]
+
+# Field -> the kinds of the values that were ever put in.
+Kinds = dict[str, set[str]]
+_KINDS: dict[type, str] = {
+    bool: "truth values",
+    int: "numbers",
+    float: "numbers",
+    str: "text",
+    type(None): "nothing",
+    list: "lists",
+    dict: "objects",
+}
+
+
+def kind_of(value: Any) -> str:
+    """The kind of a JSON value, in the plural, for comparisons and messages.
+
+    >>> kind_of(True), kind_of(1), kind_of(1.5), kind_of("1")
+    ('truth values', 'numbers', 'numbers', 'text')
+    """
+    return _KINDS[type(value)]
+
+
+def merged(one: Mapping[str, Iterable[str]], other: Mapping[str, Iterable[str]]) -> Kinds:
+    """The kinds of both."""
+    return {name: {*one.get(name, ()), *other.get(name, ())} for name in dict.fromkeys([*one, *other])}
+
+
+def frozen(value: Any) -> Hashable:
+    """A JSON value as a key that is equal when the values are: 1 and 1.0 are, 1 and true are not.
+
+    >>> frozen([1, {"a": None}]) == frozen([1.0, {"a": None}]), frozen(1) == frozen(True)
+    (True, False)
+    """
+    if isinstance(value, list):
+        return ("lists", tuple(frozen(one) for one in value))
+    if isinstance(value, dict):
+        return ("objects", frozenset((name, frozen(one)) for name, one in value.items()))
+    return (kind_of(value), value)
+
+
+class Column:
+    """The values of one field by position; −1 stands for an item that does not have it."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self.codes: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+        self.size = 0
+        self._code: dict[Hashable, int] = {}
+
+    def extend(self, values: Sequence[Any], missing: Any) -> None:
+        """Take the values of the next positions; those that are `missing` have none."""
+        end = self.size + len(values)
+        if end > len(self.codes):
+            # A new array: a search that has begun goes on with the old one.
+            room = np.empty(max(end, self.size + self.size // 2), dtype=np.int32)
+            room[: self.size] = self.codes[: self.size]
+            self.codes = room
+        for place, value in enumerate(values, start=self.size):
+            if value is missing:
+                self.codes[place] = -1
+                continue
+            key = frozen(value)
+            code = self._code.get(key)
+            if code is None:
+                code = self._code[key] = len(self.values)
+                self.values.append(value)
+            self.codes[place] = code
+        self.size = end
+
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Close gaps."""
+        self.codes = self.codes[: self.size][kept[: self.size]]
+        self.size = len(self.codes)
+
+    def equal_to(self, values: Iterable[Any]) -> NDArray[np.bool_]:
+        """Which positions hold one of some values; null also matches items without the field."""
+        codes = self.codes[: self.size]
+        found = np.zeros(self.size, dtype=np.bool_)
+        for value in values:
+            code = self._code.get(frozen(value))
+            if code is not None:
+                found |= codes == code
+            if value is None:
+                found |= codes < 0
+        return found
+
+    def that(self, holds: Callable[[Any], bool]) -> NDArray[np.bool_]:
+        """Which positions hold a value for which a condition holds; those without one do not."""
+        table = np.fromiter((holds(value) for value in self.values), dtype=np.bool_, count=len(self.values))
+        # The last entry is that of the code −1.
+        found: NDArray[np.bool_] = np.append(table, False)[self.codes[: self.size]]
+        return found
+
+
+class Fields:
+    """The columns of the fields that were asked for, made when they first are, from the text of the metadata."""
+
+    def __init__(self) -> None:
+        self.kinds: Kinds = {}
+        self._columns: dict[str, Column] = {}
+        self._making = threading.Lock()  # searches of several threads may be the first to ask
+
+    def column(self, name: str, texts: Sequence[str]) -> Column:
+        """The column of a field for all positions of `texts`, one JSON object each ("" for none)."""
+        with self._making:
+            column = self._columns.setdefault(name, Column())
+            if column.size < len(texts):
+                missing = object()
+                later = texts[column.size :]
+                values = [json.loads(text).get(name, missing) if text else missing for text in later]
+                column.extend(values, missing)
+            return column
+
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Close gaps."""
+        for column in self._columns.values():
+            column.keep(kept)

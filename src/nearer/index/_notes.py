@@ -1,0 +1,98 @@
+"""Metadata as an index keeps it: one JSON text for each item, and the kinds of values that its fields have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from nearer._limits import check_json
+from nearer.exceptions import LimitError, ParameterError, ShapeError
+from nearer.index._fields import _KINDS, Kinds, kind_of
+
+__all__ = ["Metadata", "Notes", "as_json", "as_notes", "note_of"]
+
+Metadata = dict[str, Any]
+
+
+class Notes(NamedTuple):
+    """The JSON texts of some items, "" for those without metadata, and what their fields hold."""
+
+    texts: list[str]
+    kinds: Kinds
+
+
+def note_of(text: str) -> Metadata:
+    """The metadata of an item, a dictionary of its own."""
+    found: Metadata = json.loads(text) if text else {}
+    return found
+
+
+def as_notes(value: Any, n: int) -> Notes:
+    """Metadata of n items: a list of dictionaries, or a dictionary of columns; None gives empty ones."""
+    if value is None:
+        return Notes([""] * n, {})
+    if isinstance(value, Mapping):
+        columns = {str(key): list(column) for key, column in value.items() if not isinstance(column, str)}
+        for key in value:
+            if str(key) not in columns or len(columns[str(key)]) != n:
+                raise ShapeError(f"`metadata[{key!r}]` must be a column with one value for each of the {n} rows.")
+        rows: Sequence[Any] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        rows = rows if columns else [{}] * n
+    elif isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
+        raise ParameterError(f"`metadata` must be dictionaries, or a dictionary of columns, got {value!r}.")
+    else:
+        rows = list(value)
+    if len(rows) != n:
+        raise ShapeError(f"`metadata` must have one entry for each of the {n} rows, got {len(rows)}.")
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise ParameterError(f"`metadata` must be dictionaries, or a dictionary of columns, got {row!r}.")
+    texts = [_text(row if isinstance(row, dict) else dict(row), "metadata") if row else "" for row in rows]
+    return Notes(texts, _kinds(rows, texts))
+
+
+def _kinds(rows: Sequence[Any], texts: list[str]) -> Kinds:
+    # Which keys and types there are is quickly asked of a million rows; what they mean, of the few different ones.
+    pairs = {(key, type(value)) for row in rows for key, value in row.items()}
+    if any(type(key) is not str or kind not in _KINDS for key, kind in pairs):
+        # Arrays, tuples, keys that are numbers: as they will be read back.
+        pairs = {(key, type(value)) for text in texts if text for key, value in json.loads(text).items()}
+    kinds: Kinds = {}
+    for key, kind in pairs:
+        kinds.setdefault(key, set()).add(_KINDS[kind])
+    return kinds
+
+
+def as_json(value: Any, name: str) -> Any:
+    """A copy as JSON will give it back, so that a condition compares what metadata became."""
+    plain = json.loads(_text(value, name))
+    kind_of(plain)
+    return plain
+
+
+def _text(value: Any, name: str) -> str:
+    try:
+        text = _encode(value)
+        if not text.isascii():
+            text.encode("utf-8")  # half of a surrogate pair could not be written
+        if text.count("[") + text.count("{") > 50:
+            # As deep as it stands in a list of a file: what could not be read back is not taken.
+            check_json(b"[[" + text.encode() + b"]]", f"`{name}`")
+        return text
+    except LimitError:
+        raise
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ParameterError(f"`{name}` must be JSON (text, finite numbers, lists, …): {error}.") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray | Tensor):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain, separators=(",", ":")).encode

@@ -1,0 +1,166 @@
+"""Folders of an index as nearer wrote them before they were databases: read as they are, converted when written to.
+
+There were two: a saved folder of tensors and JSON, and a folder with a journal of changes since its last snapshot.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nearer._checks import check_int
+from nearer._limits import parse_json
+from nearer._storage import read_folder
+from nearer._storage._folder import MANIFEST, _seal
+from nearer.exceptions import CorruptFileError, NearerError
+from nearer.index._approximate import restore
+from nearer.index._exact import Floats
+from nearer.index._kinds import Exact, Kind, Recall, kind_from
+from nearer.index._rows import Change
+
+if TYPE_CHECKING:
+    from nearer.index._index import Index
+
+__all__ = ["is_older", "load_older", "remove_older"]
+
+SAVED, JOURNALED = "nearer.index", "nearer.stored_index"
+MAGIC, HEAD = b"nrJ1", struct.Struct("<4sIQQQ")
+# Everything that such folders consist of.
+FILES = ("manifest.json", "items.json", "vectors.safetensors", "structure.safetensors", "manifest.new")
+SERIES = ("vectors-", "items-", "structure-", "journal-")
+
+
+def is_older(place: Path) -> bool:
+    """Whether a folder holds an index of an older format."""
+    return _format(place) in (SAVED, JOURNALED)
+
+
+def _format(place: Path) -> str | None:
+    try:
+        with open(place / MANIFEST, "rb") as file:
+            return str(json.loads(file.read(1 << 24))["format"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def load_older(index: Index, place: Path) -> None:
+    """Fill an empty index in memory from a folder of an older format."""
+    try:
+        if _format(place) == JOURNALED:
+            _load_journaled(index, place)
+        else:
+            _load_saved(index, place)
+    except NearerError:
+        raise
+    except (OSError, KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
+        raise CorruptFileError(
+            f"`{place}` must hold an index whose parts fit together: {error!r}. Take it from a backup."
+        ) from error
+
+
+def remove_older(place: Path) -> None:
+    """Delete the files of the older format, whose items are in the database now."""
+    if not is_older(place):
+        return
+    kept = place / MANIFEST
+    for file in sorted(place.iterdir()):
+        if file != kept and (file.name in FILES[:3] or file.name == FILES[4] or file.name.startswith(SERIES)):
+            file.unlink(missing_ok=True)
+    # Last, because it says that the others may go.
+    kept.unlink(missing_ok=True)
+
+
+def _begin(index: Index, about: dict[str, Any]) -> Kind:
+    kind = kind_from(about)
+    index._set(check_int(about["dimension"], "dimension"), about["similarity"], kind)
+    return kind
+
+
+def _load_saved(index: Index, place: Path) -> None:
+    content = read_folder(place, format=SAVED, version=1)
+    about, listed = content.metadata, content.documents["items"]
+    kind = _begin(index, about)
+    index.kind = Exact()  # the structure is there already
+    vectors, offset = (content.tensors["vectors"][name].numpy() for name in ("vectors", "offset"))
+    _check_rows(vectors, (check_int(about["items"], "items", minimum=0), index.dimension))
+    _check_rows(offset, (index.dimension,))
+    ids, notes = index._items.checked(len(vectors), listed["ids"], listed["metadata"])
+    index._take(Change(ids, notes, vectors, offset))
+    index._items.next_id = max(index._items.next_id, check_int(about["next_id"], "next_id", minimum=-(1 << 63)))
+    index.kind = kind
+    if "structure" in content.tensors and not isinstance(kind, Exact):
+        trained_on = check_int(about["trained_on"], "trained_on", minimum=0)
+        index._structure = restore(
+            kind, vectors, content.tensors["structure"], similarity=index.similarity, trained_on=trained_on
+        )
+        index._structure.recall = Recall.read(about["recall"])
+
+
+def _load_journaled(index: Index, place: Path) -> None:
+    about = parse_json((place / MANIFEST).read_bytes(), f"`{place / MANIFEST}`")
+    if about.pop("sha256", None) != _seal(about):
+        raise CorruptFileError(f"`{place / MANIFEST}` was changed after it was written. Take it from a backup.")
+    _begin(index, about)
+    index.fingerprint = about["fingerprint"]
+    saved = about["saved"]
+    n, generation = check_int(saved["rows"], "rows", minimum=0), saved["generation"]
+    if n:
+        vectors = np.fromfile(place / f"vectors-{int(generation)}.f32", dtype="<f4")[: n * index.dimension]
+        vectors = vectors.reshape(-1, index.dimension)
+        _check_rows(vectors, (n, index.dimension))
+        data = (place / f"items-{int(generation)}.jsonl").read_bytes()[: saved["items_bytes"]]
+        if len(data) != saved["items_bytes"] or zlib.crc32(data) != saved["items_crc"]:
+            raise CorruptFileError(f"the items of `{place}` were changed after they were written. Take a backup.")
+        parts = [parse_json(line, f"`{place}`") for line in data.splitlines()]
+        ids = [one for part in parts for one in part["ids"]]
+        notes = [note for part in parts for note in part["metadata"] or [{}] * len(part["ids"])]
+        kept = np.ones(n, dtype=np.bool_)
+        kept[[row for part in parts for row in part["removed"]]] = False
+        stay = np.flatnonzero(kept).tolist()
+        fresh, checked = index._items.checked(len(stay), [ids[row] for row in stay], [notes[row] for row in stay])
+        offset = np.array(about["offset"] or np.zeros(index.dimension), dtype=np.float32)
+        index._take(Change(fresh, checked, vectors[kept], offset))
+    number = saved["journal"]
+    while (file := place / f"journal-{int(number)}.log").exists():
+        for record, rows in _records(file.read_bytes(), file):
+            _replay(index, record, rows)
+        number += 1
+    index._items.next_id = max(index._items.next_id, check_int(about["next_id"], "next_id", minimum=-(1 << 63)))
+
+
+def _records(data: bytes, file: Path) -> Iterator[tuple[dict[str, Any], Floats]]:
+    """The changes of a journal, up to an end that was never finished."""
+    place = 0
+    while place + HEAD.size <= len(data):
+        magic, crc, text, rows, _ = HEAD.unpack_from(data, place)
+        start = place + HEAD.size
+        end = start + text + rows
+        if magic != MAGIC or end > len(data) or zlib.crc32(data[place + 8 : end]) != crc:
+            return
+        yield parse_json(data[start : start + text], f"`{file}`"), np.frombuffer(data[start + text : end], "<f4")
+        place = end
+
+
+def _replay(index: Index, record: dict[str, Any], rows: Floats) -> None:
+    if record["op"] == "remove":
+        with suppress(NearerError):
+            index.remove(record["ids"])
+        return
+    numbers = rows.reshape(len(record["ids"]), index.dimension)
+    _check_rows(numbers, numbers.shape)
+    replacing = record["op"] == "upsert"
+    ids, notes = index._items.checked(len(numbers), record["ids"], record.get("metadata"), replacing=replacing)
+    offset = np.array(record.get("offset", np.zeros(index.dimension)), dtype=np.float32)
+    index._take(Change(ids, notes, numbers, offset))
+
+
+def _check_rows(rows: Any, shape: tuple[int, ...]) -> None:
+    if rows.shape != shape or rows.dtype != np.float32 or not np.isfinite(rows).all():
+        raise CorruptFileError(f"the rows must be finite float32 of shape {shape}, got {rows.shape}")

@@ -1,0 +1,266 @@
+"""An index in memory and its database: all of it read, all of it written, folders of older formats converted."""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nearer import __version__
+from nearer._checks import check_int
+from nearer._storage._disk import flush_folder
+from nearer._storage._folder import MANIFEST, _resolved
+from nearer.exceptions import (
+    CorruptFileError,
+    LimitError,
+    LockedError,
+    MissingDataError,
+    ParameterError,
+    WriteError,
+)
+from nearer.index._approximate import SMALL, build
+from nearer.index._database import COMPANIONS, FILE, Database, has_database, hold, let_go
+from nearer.index._exact import Floats
+from nearer.index._items import Items
+from nearer.index._kinds import IVF, Exact, kind_from, kind_to
+from nearer.index._older import is_older, load_older, remove_older
+from nearer.index._rows import LONGEST
+from nearer.index._structure_file import load_structure, save_structure
+
+if TYPE_CHECKING:
+    from nearer.index._index import Index
+
+__all__ = [
+    "check_free",
+    "convert",
+    "fill",
+    "fitting",
+    "load",
+    "make_folder",
+    "restore_structure",
+    "save",
+    "settings_of",
+]
+
+# Up to so many rows comparing with all of them takes a millisecond or so.
+EXACT_UP_TO = 20_000
+RECALL = 0.95
+
+
+def settings_of(index: Index) -> dict[str, Any]:
+    """What a new database says of itself."""
+    return {
+        "library": __version__,
+        "name": secrets.token_hex(8),
+        "dimension": index.dimension,
+        "similarity": index.similarity,
+        "kind": None if index._auto else kind_to(index.kind),
+        "fingerprint": index.fingerprint,
+        "model": index.model,
+        "offset": numbers_text(index._offset),
+        "next_id": index._items.next_id,
+        "fields": {name: sorted(found) for name, found in index._items.fields.kinds.items()},
+        "change": 0,
+        "generation": 0,
+    }
+
+
+def fill(index: Index, database: Database, about: dict[str, Any]) -> None:
+    """Read all items into an index, which is as it was if that fails."""
+    kind = None if about["kind"] is None else kind_from(about["kind"])
+    dimension, n = check_int(about["dimension"], "dimension"), database.count()
+    check_int(about["generation"], "generation", minimum=0)
+    size, file = database.size(), database.place / FILE
+    # Every row is in the file: what asks for more memory than that was forged.
+    if 4 * n * dimension > size:
+        raise CorruptFileError(
+            f"`{file}` must hold {n:,} rows of {dimension} numbers, it is shorter. Take a backup."
+        )
+    items, room = Items(), np.empty((n, dimension), dtype=np.float32)
+    alive, longest, start, characters = np.ones(n, dtype=np.bool_), 0.0, 0, 0
+    for ids, texts, rows in database.rows(dimension):
+        end = start + len(ids)
+        room[start:end] = rows
+        squares = np.einsum("nd,nd->n", rows, rows, dtype=np.float64)
+        if not (squares < LONGEST**2).all():
+            raise CorruptFileError(f"`{file}` must hold finite rows no longer than {LONGEST:g}. Take a backup.")
+        longest = max(longest, float(np.sqrt(squares.max())))
+        items.ids += ["" if one is None else one for one in ids]
+        items.texts += [text or "" for text in texts]
+        characters += sum(map(len, items.texts[start:end]))
+        if characters > size:
+            raise CorruptFileError(f"`{file}` must hold its metadata once, they are too long.")
+        if None in ids:
+            alive[start:end] = [one is not None for one in ids]
+        start = end
+    if start != n:
+        raise CorruptFileError(f"`{file}` must hold {n:,} rows, it has {start:,}. Take a backup.")
+    if not alive.any():
+        items, room, alive = Items(), room[:0], alive[:0]
+    elif alive.all():
+        items.places = dict(zip(items.ids, range(n), strict=True))
+    else:
+        items.places = {items.ids[place]: place for place in np.flatnonzero(alive).tolist()}
+    if isinstance(next(iter(items.places), ""), int):
+        items.ids = [0 if one == "" else one for one in items.ids]
+    if len(items.places) != int(alive.sum()) or len(set(map(type, items.ids))) > 1:
+        raise CorruptFileError(f"`{file}` must hold different ids of one kind. Take a backup.")
+    items.next_id = check_int(about["next_id"], "next_id", minimum=-(1 << 63), maximum=1 << 63)
+    items.fields.kinds = {str(name): set(found) for name, found in about["fields"].items()}
+    offset = _numbers(about["offset"], dimension)
+    index._set(dimension, about["similarity"], kind)
+    index.fingerprint = None if about["fingerprint"] is None else str(about["fingerprint"])
+    index.model = about["model"]
+    index._auto = kind is None
+    index._target = RECALL if index._auto else None
+    index._items, index._buffer, index._alive, index._offset = items, room, alive, offset
+    index._removed, index._longest = len(alive) - int(alive.sum()), longest
+
+
+def restore_structure(index: Index, about: dict[str, Any], place: Path) -> int:
+    """Give an index its structure, from the cache or built anew; returns how many rows the cache has of it."""
+    if index._auto and len(index._items) > EXACT_UP_TO:
+        index.kind = IVF()
+    if isinstance(index.kind, Exact) or len(index._items) < SMALL:
+        return 0
+    found = load_structure(
+        place,
+        index._vectors,
+        kind=index.kind,
+        similarity=index.similarity,
+        name=about["name"],
+        generation=about["generation"],
+    )
+    if found is None:
+        structure = build(index.kind, index._vectors, similarity=index.similarity, target=index._target)
+        found = structure, 0
+    index._structure, covered = found
+    index.kind = index._structure.kind
+    return covered
+
+
+def load(index: Index, path: str | os.PathLike[str]) -> Index:
+    """Fill an index in memory from a folder."""
+    place = _resolved(path)
+    if not place.is_dir():
+        raise MissingDataError(f"`{place}` must be the folder of an index, there is no such folder. Look for it.")
+    if not has_database(place) and (place / MANIFEST).exists():
+        load_older(index, place)
+        return index
+    database = Database.read(place)
+    try:
+        with fitting(place), database.snapshot():
+            about = database.about()
+            fill(index, database, about)
+            restore_structure(index, about, place)
+    finally:
+        database.close()
+    return index
+
+
+def save(index: Index, path: str | os.PathLike[str]) -> Path:
+    """Write an index whole, in the place of the one that is there, in one transaction."""
+    place = _resolved(path)
+    if index._removed:
+        index.rebuild()
+    check_free(place)
+    fresh = make_folder(place)
+    lock = hold(place)
+    try:
+        write_all(index, place)
+    except BaseException:
+        let_go(lock)
+        if fresh:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
+    let_go(lock)
+    remove_older(place)
+    return place
+
+
+def write_all(index: Index, place: Path) -> None:
+    """Replace everything in the database of a folder whose lock is held."""
+    database = Database.write(place)
+    about = settings_of(index)
+    try:
+        with database.transaction() as connection:
+            if database.is_empty:
+                database.create()
+            else:
+                connection.execute("DELETE FROM items")
+            database.note(**about)
+            database.insert(index._items.ids, index._items.texts, index._vectors)
+        flush_folder(place)
+        if index._structure is not None:
+            save_structure(place, index._structure, about["name"], 0)
+    finally:
+        database.close()
+
+
+def convert(place: Path) -> None:
+    """Put the items of a folder of an older format into a database in the same folder."""
+    from nearer.index._index import Index
+
+    index = Index(1)
+    load_older(index, place)
+    index.rebuild()
+    write_all(index, place)
+
+
+def check_free(place: Path) -> None:
+    """Refuse a place that holds anything else than an index."""
+    if place.exists() and not place.is_dir():
+        raise ParameterError(f"`{place}` must be a folder, it is a file. Choose another name.")
+    if place.exists() and not (place / FILE).exists() and not is_older(place):
+        others = sorted(file.name for file in place.iterdir() if file.name not in COMPANIONS)
+        if others:
+            raise CorruptFileError(
+                f"`{place}` must be free or the folder of an index, it holds {others[0]!r}. Choose another."
+            )
+
+
+def make_folder(place: Path) -> bool:
+    """Make a folder and put its name on the disk; False if it was there."""
+    if place.is_dir():
+        return False
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        flush_folder(place.parent)
+    except OSError as error:
+        failure = WriteError(f"`{place}` could not be made: {error.strerror}. Look at its rights.")
+        failure.errno = error.errno
+        raise failure from error
+    return True
+
+
+@contextmanager
+def fitting(place: Path) -> Iterator[None]:
+    """Whatever a forged database makes of our code is its fault."""
+    try:
+        yield
+    except (CorruptFileError, LimitError, LockedError, WriteError, MissingDataError):
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RuntimeError) as error:
+        raise CorruptFileError(
+            f"`{place}` must hold an index whose parts fit together: {error!r}. Take it from a backup."
+        ) from error
+
+
+def numbers_text(numbers: Floats) -> str | None:
+    return base64.b64encode(numbers.astype("<f4").tobytes()).decode() if numbers.any() else None
+
+
+def _numbers(text: Any, dimension: int) -> Floats:
+    if text is None:
+        return np.zeros(dimension, dtype=np.float32)
+    numbers = np.frombuffer(base64.b64decode(text), dtype="<f4").astype(np.float32)
+    if numbers.shape != (dimension,) or not np.isfinite(numbers).all():
+        raise ValueError(f"the offset must be {dimension} finite numbers")
+    return numbers

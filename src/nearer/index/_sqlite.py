@@ -1,0 +1,410 @@
+"""An index in a folder: every change is in its SQLite database before the call returns.
+
+The rows are in memory too, where they are searched. A change goes into a transaction, is committed, and then goes
+into memory; whatever stops it between the two, the next call reads memory again from the database. One process
+writes; any number read, each the version that it opened.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nearer._checks import check_int
+from nearer._storage._disk import flush_folder
+from nearer._storage._folder import _resolved
+from nearer.exceptions import MissingDataError, ParameterError, WriteError
+from nearer.index import _saving as saving
+from nearer.index._database import Database, has_database, hold, let_go, told
+from nearer.index._exact import Similarity
+from nearer.index._fields import merged
+from nearer.index._index import Index, SearchResult
+from nearer.index._items import Id
+from nearer.index._kinds import IVF, Exact, Kind
+from nearer.index._older import is_older, remove_older
+from nearer.index._saving import convert, fill, fitting, make_folder, numbers_text, restore_structure, settings_of
+from nearer.index._structure_file import save_structure
+
+__all__ = ["SQLiteIndex"]
+
+# A structure is saved when so many rows, and this share of them, are not in the saved one; and at closing.
+UNSAVED, SHARE = 50_000, 0.1
+
+
+class SQLiteIndex(Index):
+    """A durable index in a folder, made by `open_index`: an `Index` with `sync`, `compact`, `verify`, `close`."""
+
+    def __init__(self, place: Path, *, read_only: bool) -> None:
+        super().__init__(1)
+        self.place = place
+        self.read_only = read_only
+        self._name = ""
+        self._change_number = 0
+        self._generation = 0
+        self._saved_structure = (-1, 0, -1)  # its generation, its rows, and how many it was trained on
+        self._database: Database | None = None
+        self._lock: sqlite3.Connection | None = None
+        self._writing = threading.RLock()
+        self._state = threading.RLock()
+        # True while a change is made, and for ever if it is stopped: then memory is read again from the database.
+        self._unsettled = False
+        self._torn = False  # the same, for the part of a change that goes into memory
+        self._group = False  # a transaction is open whose changes are in memory already
+        self._lost = False  # such changes were taken back, and nobody was told yet
+        self._untidy = False  # gaps are closed in memory and not in the database
+
+    # Opening and closing
+
+    @classmethod
+    def read(cls, place: Path) -> SQLiteIndex:
+        """One version of the index in a folder, for reading."""
+        index = cls(place, read_only=True)
+        database = Database.read(place)
+        try:
+            index._fill(database)
+        finally:
+            database.close()
+        return index
+
+    @classmethod
+    def write(
+        cls,
+        place: Path,
+        *,
+        dimension: int | None = None,
+        similarity: Similarity = "euclidean",
+        kind: Kind | None = None,
+        fingerprint: str | None = None,
+    ) -> SQLiteIndex:
+        """The index in a folder, for writing; with a dimension a new one where there is none."""
+        index = cls(place, read_only=False)
+        if dimension is not None:
+            index._set(dimension, similarity, kind)
+            index._auto = kind is None
+            index._target = saving.RECALL if index._auto else None
+            index.fingerprint = fingerprint
+        make_folder(place)
+        index._lock = hold(place)
+        try:
+            # Under the lock: another process may have made it since.
+            if is_older(place) and not has_database(place):
+                convert(place)
+            index._database = database = Database.write(place)
+            if not database.is_empty:
+                index._read()
+                remove_older(place)
+            elif dimension is None:
+                raise MissingDataError(
+                    f"`{place}` must be the folder of an index, it is still empty. Pass `dimension` to make one."
+                )
+            else:
+                about = settings_of(index)
+                index._name = about["name"]
+                with database.transaction():
+                    database.create()
+                    database.note(**about)
+                flush_folder(place)
+        except BaseException:
+            index._let_go()
+            raise
+        return index
+
+    def close(self) -> None:
+        """Commit, save the structure and let others write; the index cannot be used afterwards."""
+        with self._writing:
+            if self._database is None:
+                return
+            try:
+                self.sync()
+                self._save_structure(always=True)
+            finally:
+                self._let_go()
+
+    def __enter__(self) -> SQLiteIndex:
+        return self
+
+    def _let_go(self) -> None:
+        database, self._database = self._database, None
+        lock, self._lock = self._lock, None
+        try:
+            if database is not None:
+                database.close()
+        finally:
+            if lock is not None:
+                let_go(lock)
+
+    # Changes
+
+    def add(self, embeddings: Any, ids: Any = None, metadata: Any = None, *, sync: bool = True) -> list[Id]:
+        """As `Index.add`; on the disk when it returns, unless `sync=False` leaves that to a later `sync()`."""
+        return self._put(embeddings, ids, metadata, sync=sync, replacing=False)
+
+    def upsert(self, embeddings: Any, ids: Any, metadata: Any = None, *, sync: bool = True) -> list[Id]:
+        """As `Index.upsert`; on the disk when it returns, unless `sync=False`."""
+        return self._put(embeddings, ids, metadata, sync=sync, replacing=True)
+
+    def _put(self, embeddings: Any, ids: Any, metadata: Any, *, sync: bool, replacing: bool) -> list[Id]:
+        with self._changing() as database:
+            change = self._change(embeddings, ids, metadata, replacing=replacing)
+            if change.ids:
+                known = [one for one in change.ids if one in self._items.places] if replacing else []
+                numbers = [one + 1 for one in change.ids if isinstance(one, int)]
+                noted: dict[str, Any] = {"next_id": max([self._items.next_id, *numbers])}
+                if not len(self._items):
+                    noted["offset"] = numbers_text(change.offset)
+                kinds = merged(self._items.fields.kinds, change.notes.kinds)
+                if kinds != self._items.fields.kinds:
+                    noted["fields"] = {name: sorted(found) for name, found in kinds.items()}
+                if known:
+                    database.remove(known, self._buffer[self._items.find(known)])
+                database.insert(change.ids, change.notes.texts, change.rows)
+                database.note(**noted)
+            self._finish(lambda: self._take(change), changed=bool(change.ids), sync=sync)
+        return change.ids
+
+    def remove(self, ids: Any, *, sync: bool = True) -> int:
+        """As `Index.remove`; on the disk when it returns, unless `sync=False`.
+
+        Ids and metadata go at once. A vector stays in the file until gaps are closed, because a structure may need
+        it; `compact` closes them.
+        """
+        with self._changing() as database:
+            positions = sorted(set(self._items.find(ids)))
+            if positions:
+                database.remove([self._items.ids[place] for place in positions], self._buffer[positions])
+            self._finish(lambda: self._drop(positions), changed=bool(positions), sync=sync)
+        return len(positions)
+
+    def rebuild(self) -> None:
+        """As `Index.rebuild`."""
+        with self._changing():
+            self._finish(self._close_gaps, changed=False, sync=True)
+
+    def sync(self) -> None:
+        """Return when every change that was made before is on the disk: one flush for many of them."""
+        with self._writing:
+            self._settle()
+            lost, self._lost = self._lost, False
+            if self._group:
+                self._unsettled = True
+                try:
+                    if not lost:
+                        self._open.commit()
+                finally:
+                    # Memory is ahead of the database now, unless it was committed.
+                    self._group = False
+                    self._settle()
+            if lost:
+                raise WriteError(
+                    f"`{self.place}`: changes since the last sync() could not be written. They are taken back."
+                )
+            self._tidy()
+
+    def compact(self) -> None:
+        """Close gaps, save the structure, and give the room of what was removed back to the disk."""
+        with self._writing:
+            if self._removed:
+                self.rebuild()
+            self.sync()
+            self._save_structure(always=True)
+            with told(self.place, "written"):
+                self._open.connection.execute("VACUUM")
+                self._open.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """As `Index.save`; its own folder has everything already, and is only compacted."""
+        with self._writing:
+            if _resolved(path) == self.place:
+                self.compact()
+                return self.place
+            self._settle()
+            return super().save(path)
+
+    def verify(self) -> None:
+        """Check every page of the database, as SQLite does, and every item against its checksum."""
+        with self._writing:
+            if self._database is not None:
+                self.sync()
+            database = Database.read(self.place)
+            try:
+                database.check()
+                for _ in database.rows(self.dimension):
+                    pass
+            finally:
+                database.close()
+
+    @property
+    def _open(self) -> Database:
+        if self._database is None:
+            why = "was opened with read_only=True" if self.read_only else "must be open, it was closed"
+            raise ParameterError(f"`{self.place}` {why} and cannot be changed.")
+        return self._database
+
+    @contextmanager
+    def _changing(self) -> Iterator[Database]:
+        """One change at a time, in a transaction of its own or as a part of one that `sync` will end."""
+        with self._writing:
+            database = self._open
+            self._settle()
+            self._unsettled = True
+            try:
+                with told(self.place, "written"):
+                    if not self._group:
+                        database.begin()
+                    if database.change_number() != self._change_number:
+                        # Another writer: SQLite's locks are lost when a process opens a file by other means too.
+                        self._read()
+                    database.connection.execute("SAVEPOINT change")
+                    yield database
+            except BaseException:
+                self._settle()
+                raise
+            self._unsettled = False
+            self._tidy()
+            self._save_structure(always=False)
+
+    def _finish(self, work: Callable[[], None], *, changed: bool, sync: bool) -> None:
+        """The end of a change: on the disk first, then in memory."""
+        database = self._open
+        if changed:
+            database.note(change=self._change_number + 1)
+        if sync:
+            database.commit()
+            self._group = False
+        else:
+            database.connection.execute("RELEASE change")
+            self._group = True
+        with self._state:
+            self._torn = True
+            work()
+            self._change_number += changed
+            self._torn = False
+
+    def _settle(self) -> None:
+        """After a change that was stopped: the database without its unfinished part, and memory as the database."""
+        database = self._database
+        if database is None:
+            return
+        # On a full disk SQLite may end a transaction by itself.
+        vanished = self._group and not database.connection.in_transaction
+        if not self._unsettled and not vanished:
+            return
+        if self._group and not vanished:
+            with suppress(sqlite3.Error):
+                database.connection.execute("ROLLBACK TO change")
+        else:
+            self._lost, self._group = self._lost or self._group, False
+            database.roll_back()
+        with told(self.place, "read"):
+            same = database.change_number() == self._change_number
+        if self._torn or not same:
+            self._read()
+        self._unsettled = False
+
+    def _tidy(self) -> None:
+        """Close the gaps in the database that are closed in memory; what fails is done with a later change."""
+        if not self._untidy or self._group:
+            return
+        try:
+            with self._open.transaction() as connection:
+                connection.execute("DELETE FROM items WHERE id IS NULL")
+                self._open.note(generation=self._generation + 1)
+        except WriteError:
+            return
+        self._generation += 1
+        self._untidy = False
+
+    def _close_gaps(self) -> None:
+        self._untidy = self._untidy or self._removed > 0
+        super()._close_gaps()
+
+    def _extend_structure(self, start: int) -> None:
+        if self._auto and isinstance(self.kind, Exact) and len(self._items) > saving.EXACT_UP_TO:
+            self.kind = IVF()
+        super()._extend_structure(start)
+
+    def _save_structure(self, *, always: bool) -> None:
+        structure = self._structure
+        if structure is None or self._untidy or self._group:
+            return
+        rows, trained_on = len(structure.positions), structure.trained_on
+        generation, saved_rows, saved_for = self._saved_structure
+        if (generation, saved_for) != (self._generation, trained_on):
+            saved_rows = 0
+        due = rows > saved_rows if always else rows - saved_rows > max(UNSAVED, SHARE * rows)
+        if due and save_structure(self.place, structure, self._name, self._generation):
+            self._saved_structure = (self._generation, rows, trained_on)
+
+    # Reading
+
+    def _read(self) -> None:
+        self._fill(self._open)
+        self._torn = False
+
+    def _fill(self, database: Database) -> None:
+        """Memory as the database is."""
+        with self._state, fitting(self.place), database.snapshot():
+            about = database.about()
+            fill(self, database, about)
+            self._name = str(about["name"])
+            self._change_number = check_int(about["change"], "change", minimum=0)
+            self._generation = check_int(about["generation"], "generation", minimum=0)
+            self._untidy = False
+            covered = restore_structure(self, about, self.place)
+            trained_on = -1 if self._structure is None else self._structure.trained_on
+            self._saved_structure = (self._generation, covered, trained_on)
+
+    # Looking: while a change goes into memory, searches wait; while it goes to the disk, they do not.
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        while True:
+            with self._state:
+                if not self._torn and not (self._unsettled and self._is_left()):
+                    yield
+                    return
+            with self._writing:
+                self._settle()
+
+    def _is_left(self) -> bool:
+        """Whether nobody is at work at the change that is not settled."""
+        if not self._writing.acquire(blocking=False):
+            return False
+        self._writing.release()
+        return True
+
+    def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
+        """As `Index.search`, from any number of threads beside one that writes."""
+        with self._looking():
+            return super().search(queries, k, where=where)
+
+    def embeddings(self, ids: Any) -> torch.Tensor:
+        """As `Index.embeddings`."""
+        with self._looking():
+            return super().embeddings(ids)
+
+    def count(self, where: Mapping[str, Any] | None = None) -> int:
+        """As `Index.count`."""
+        with self._looking():
+            return super().count(where)
+
+    def __len__(self) -> int:
+        with self._looking():
+            return super().__len__()
+
+    def __contains__(self, one: object) -> bool:
+        with self._looking():
+            return super().__contains__(one)
+
+    @property
+    def ids(self) -> list[Id]:
+        """As `Index.ids`."""
+        with self._looking():
+            return list(self._items.places)
