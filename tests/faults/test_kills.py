@@ -16,7 +16,7 @@ import pytest
 
 from nearer._storage import _disk, read_folder, settle, write_file
 from nearer.index import Index
-from nearer.index._notes import note_of
+from nearer.index._fields import note_of
 from nearer.training import Checkpoints
 from saved_versions import FORMAT, fork, load, names, save, wait
 

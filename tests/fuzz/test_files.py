@@ -30,7 +30,7 @@ from nearer.datasets._image_files import load_image
 from nearer.datasets._matlab import read_mat
 from nearer.geometry import Mahalanobis
 from nearer.geometry import load as load_geometry
-from nearer.index import HNSW, IVF, Index
+from nearer.index import Index
 from nearer.models import Model
 from nearer.models._inputs import Inputs
 from nearer.training import Checkpoints
@@ -130,14 +130,9 @@ def models(place: Path) -> None:
     Model(encoder, Inputs("features", ("a", "b", "c"), (3,)), method="m", classes=("x",)).save(place)
 
 
-def indexes(kind: Any) -> Callable[[Path], None]:
-    def save(place: Path) -> None:
-        index = Index(3, kind=kind)
-        many = np.random.default_rng(1).standard_normal((1100 if kind is not None else 9, 3))
-        index.add(many, metadata={"n": range(len(many))})
-        index.save(place)
-
-    return save
+def older_indexes(name: str) -> Callable[[Path], None]:
+    """An index as it was written before it was a database; such folders are still read."""
+    return lambda place: shutil.copytree(Path(__file__).parents[1] / "compatibility" / "0.1.0" / name, place)  # type: ignore[return-value]
 
 
 def searched(path: Path) -> Any:
@@ -158,9 +153,9 @@ def checkpoints(place: Path) -> None:
 FOLDERS: dict[str, tuple[Callable[[Path], None], Callable[[Path], Any], str]] = {
     "model": (models, embedded, ""),
     "geometry": (lambda place: Mahalanobis.from_factor([[1.0], [2.0]]).save(place), load_geometry, ""),
-    "exact": (indexes(None), searched, ""),
-    "hnsw": (indexes(HNSW(neighbors=4)), searched, ""),
-    "ivf": (indexes(IVF(cells=4)), searched, ""),
+    "exact": (older_indexes("exact"), searched, ""),
+    "hnsw": (older_indexes("hnsw"), searched, ""),
+    "ivf": (older_indexes("ivf"), searched, ""),
     "checkpoint": (checkpoints, lambda path: Checkpoints(path).load(), "step-00000001"),
 }
 VALUES = [None, True, False, 0, -1, 1, 2**31, 2**63, 10**10, 10**400, 1.5, "", "x", "\ud800", [], {}, [1], {"a": 1},

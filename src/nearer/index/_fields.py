@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Column", "Fields", "Kinds", "frozen", "kind_of", "merged"]
+from nearer.exceptions import CorruptFileError
+
+__all__ = ["Column", "Fields", "Kinds", "frozen", "kind_of", "merged", "note_of"]
 
 # Field -> the kinds of the values that were ever put in.
 Kinds = dict[str, set[str]]
@@ -27,6 +29,19 @@ _KINDS: dict[type, str] = {
     list: "lists",
     dict: "objects",
 }
+
+
+def note_of(text: str) -> dict[str, Any]:
+    """The metadata of an item, a dictionary of its own, from the text that an index keeps ("" for none)."""
+    if not text:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(f"The metadata of an item must be JSON, they are damaged: {error}.") from error
+    if not isinstance(found, dict):
+        raise CorruptFileError(f"The metadata of an item must be a JSON object, got {text[:40]!r}. Take a backup.")
+    return found
 
 
 def kind_of(value: Any) -> str:
@@ -125,7 +140,7 @@ class Fields:
             if column.size < len(texts):
                 missing = object()
                 later = texts[column.size :]
-                values = [json.loads(text).get(name, missing) if text else missing for text in later]
+                values = [note_of(text).get(name, missing) if text else missing for text in later]
                 column.extend(values, missing)
             return column
 

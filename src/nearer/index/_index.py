@@ -19,10 +19,11 @@ from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError
 from nearer.index._approximate import SMALL, Structure, build, recall_of, warn_if_poor
 from nearer.index._exact import Floats, Positions, Similarity, exact_search
+from nearer.index._fields import note_of
 from nearer.index._filters import Condition, as_condition
 from nearer.index._items import Id, Items
 from nearer.index._kinds import HNSW, IVF, IVFPQ, Exact, Kind, Recall
-from nearer.index._notes import Metadata, note_of
+from nearer.index._notes import Metadata
 from nearer.index._rows import Change, center_of, checked_lengths, kept_rows
 
 __all__ = ["Hit", "Index", "SearchResult"]

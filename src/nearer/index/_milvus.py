@@ -20,11 +20,10 @@ import numpy as np
 from nearer._checks import check_int
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError
 from nearer.index._exact import Floats, Similarity
-from nearer.index._fields import Kinds, merged
+from nearer.index._fields import Kinds, merged, note_of
 from nearer.index._filters import Compare, Condition, Every
 from nearer.index._items import Id, as_ids
 from nearer.index._kinds import HNSW, IVF, Exact, Kind, kind_from, kind_to
-from nearer.index._notes import note_of
 from nearer.index._remote import Candidates, RemoteIndex, _check_known, lost
 from nearer.index._rows import Change
 

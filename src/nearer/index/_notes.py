@@ -13,7 +13,7 @@ from nearer._limits import check_json
 from nearer.exceptions import LimitError, ParameterError, ShapeError
 from nearer.index._fields import _KINDS, Kinds, kind_of
 
-__all__ = ["Metadata", "Notes", "as_json", "as_notes", "note_of"]
+__all__ = ["Metadata", "Notes", "as_json", "as_notes"]
 
 Metadata = dict[str, Any]
 
@@ -23,12 +23,6 @@ class Notes(NamedTuple):
 
     texts: list[str]
     kinds: Kinds
-
-
-def note_of(text: str) -> Metadata:
-    """The metadata of an item, a dictionary of its own."""
-    found: Metadata = json.loads(text) if text else {}
-    return found
 
 
 def as_notes(value: Any, n: int) -> Notes:

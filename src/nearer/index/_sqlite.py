@@ -24,7 +24,7 @@ from nearer.exceptions import MissingDataError, ParameterError, WriteError
 from nearer.index import _saving as saving
 from nearer.index._database import Database, has_database, hold, let_go, told
 from nearer.index._exact import Similarity
-from nearer.index._fields import merged
+from nearer.index._fields import merged, note_of
 from nearer.index._index import Index, SearchResult
 from nearer.index._items import Id
 from nearer.index._kinds import IVF, Exact, Kind
@@ -235,8 +235,9 @@ class SQLiteIndex(Index):
             database = Database.read(self.place)
             try:
                 database.check()
-                for _ in database.rows(self.dimension):
-                    pass
+                for _, texts, _ in database.rows(self.dimension):
+                    for text in texts:
+                        note_of(text or "")
             finally:
                 database.close()
 
