@@ -580,5 +580,5 @@ def test_a_pipe_in_the_place_of_a_file_does_not_hang_the_reader(tmp_path: Path) 
     place = write(tmp_path / "a")
     (place / "items.json").unlink()
     os.mkfifo(place / "items.json")
-    with pytest.raises(CorruptFileError, match=r"items\.json` is missing"):
+    with pytest.raises(CorruptFileError, match=r"items\.json` cannot be opened: it is not an ordinary file"):
         read(place)

@@ -6,23 +6,64 @@ import errno
 import functools
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["exchange", "flush_folder", "write_bytes"]
+__all__ = ["exchange", "flush_folder", "is_folder", "open_plain", "write_bytes"]
 
 # Small enough to be still in the cache when it is hashed after it was written.
 PIECE = 1 << 20
 # A file system that cannot flush a folder says so with one of these; anything else is a real failure.
 _NO_FLUSH = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF, errno.EISDIR}
 _NO_EXCHANGE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM}
+# Whoever wrote a folder may have put a link or a pipe in the place of a file: a link would lead us out of the
+# folder, a pipe would make us wait for ever. Windows has neither flag.
+_PLAIN = (
+    getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+_A_LINK = "it is a link, and links in a folder are not followed"
+
+
+def open_plain(file: str | Path, flags: int, *, folder: int | None = None) -> int:
+    """Open an ordinary file, and nothing else: no link is followed, and no pipe or device is waited for.
+
+    Args:
+        file: its path, or with `folder` its name in there.
+        flags: those of `os.open`.
+        folder: the handle of an open folder.
+    """
+    if not hasattr(os, "O_NOFOLLOW") and os.path.islink(file):
+        raise OSError(errno.ELOOP, _A_LINK, str(file))
+    try:
+        handle = os.open(file, flags | _PLAIN, 0o666, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, _A_LINK, str(file)) from error
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is not an ordinary file", str(file))
+    return handle
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder at the path itself, not behind a link."""
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def write_bytes(file: Path, pieces: Iterable[bytes | memoryview]) -> dict[str, Any]:
     """Write a new file, flush it to the disk, and return the checksum and the size of what was written."""
     digest, size = hashlib.sha256(), 0
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o666)
+    handle = open_plain(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         for piece in pieces:
             view = memoryview(piece)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nearer import __version__
 from nearer._limits import check_json, limit
-from nearer._storage._disk import flush_folder, write_bytes
+from nearer._storage._disk import flush_folder, is_folder, write_bytes
 from nearer._storage._scratch import locked, publish, remove, restore, scratch_of, settle_copies, whole_copies
 from nearer._storage._snapshot import MANIFEST, RESTORE, Bytes, Snapshot
 from nearer._storage._tensors import tensor_bytes, tensors_of
@@ -128,15 +128,17 @@ def read_folder(path: str | os.PathLike[str], *, format: str, version: int) -> F
                 continue
             # A writer is between its two renames, or we may not finish them: the version that was there is whole.
             old = scratch_of(place) / "old"
-            if not is_whole(old) or time.monotonic() > deadline:
+            if not is_folder(old.parent) or not is_whole(old) or time.monotonic() > deadline:
                 if place.is_dir() and time.monotonic() < deadline:
                     continue
                 raise MissingDataError(f"{error} Check the path.") from error
-            try:
-                with Snapshot(old) as snapshot:
+            with contextlib.suppress(MissingDataError), Snapshot(old) as snapshot:
+                try:
                     return _content(snapshot, format, version)
-            except (CorruptFileError, MissingDataError):
-                continue  # it has just got its name back, or has gone
+                except CorruptFileError:
+                    if snapshot.is_current():
+                        raise
+            # It has just got its name back, or has gone: look again.
         except CorruptFileError as error:
             copies = whole_copies(scratch_of(place), is_whole)
             hint = f" The newest whole earlier copy is in `{copies[0]}`." if copies else ""
@@ -146,7 +148,10 @@ def read_folder(path: str | os.PathLike[str], *, format: str, version: int) -> F
 
 
 def remove_folder(path: str | os.PathLike[str]) -> None:
-    """Delete a saved folder so that nobody ever sees half of it."""
+    """Delete a saved folder so that nobody ever sees half of it; of a link only the link goes."""
+    if os.path.islink(path):
+        os.unlink(path)
+        return
     place = _resolved(path)
     with _failures_named(place), locked(place) as scratch:
         _clear(scratch / "gone")
@@ -163,6 +168,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> Path:
     """
     place = _resolved(path)
     with _failures_named(place), locked(place) as scratch:
+        remove(scratch / "new")
         write_bytes(scratch / "new", [data])
         os.replace(scratch / "new", place)
         flush_folder(place.parent)
@@ -269,7 +275,7 @@ def _check_replaceable(place: Path, format: str) -> None:
         )
 
 
-@contextmanager
+@contextlib.contextmanager
 def _failures_named(place: Path) -> Iterator[None]:
     """A full disk, a missing permission: one error that says what was to be written and what became of it."""
     try:

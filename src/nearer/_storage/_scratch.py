@@ -8,6 +8,9 @@
   gone      what is being deleted
 ```
 
+It may have come with a folder from a stranger: a link in its place, or in it, is never followed, and what is behind
+it is neither written nor deleted.
+
 It exists only during a save. Found later, it tells of a process that was killed, and whoever gets the lock next
 puts things right: at any moment either `name` is whole, or `old` or `new` is.
 """
@@ -19,14 +22,15 @@ import errno
 import os
 import shutil
 import socket
+import stat
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 from nearer._limits import limit
-from nearer._storage._disk import exchange, flush_folder
-from nearer.exceptions import LockedError
+from nearer._storage._disk import exchange, flush_folder, is_folder, open_plain
+from nearer.exceptions import LockedError, WriteError
 
 # Windows has no flock: writers are not kept apart there.
 if os.name == "posix":
@@ -82,11 +86,13 @@ def restore(place: Path, scratch: Path, is_whole: Callable[[Path], bool]) -> Non
 
 def whole_copies(scratch: Path, is_whole: Callable[[Path], bool]) -> list[Path]:
     """The whole versions in a scratch folder, newest first."""
-    copies = []
+    copies: list[tuple[int, Path]] = []
+    if not is_folder(scratch):
+        return []
     for copy in (scratch / "new", scratch / "old"):
         # A writer at work may take it away between any two of our steps.
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            written = (copy / "manifest.json").stat().st_mtime_ns
+            written = (copy / "manifest.json").lstat().st_mtime_ns
             if is_whole(copy):
                 copies.append((written, copy))
     return [copy for _, copy in sorted(copies, reverse=True)]
@@ -135,7 +141,7 @@ def _acquire(place: Path, scratch: Path, wait: float) -> int:
             os.mkdir(scratch)
         lock = scratch / "lock"
         try:
-            handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+            handle = _open_lock(scratch, lock)
         except FileNotFoundError:
             continue  # the one before us has just swept
         try:
@@ -158,6 +164,23 @@ def _acquire(place: Path, scratch: Path, wait: float) -> int:
         pause = min(2 * pause, 0.05)
 
 
+def _open_lock(scratch: Path, lock: Path) -> int:
+    if not stat.S_ISDIR(os.lstat(scratch).st_mode):
+        raise WriteError(
+            f"`{scratch}` must be the folder that nearer makes for a save, and is a link or a file. Delete it."
+        )
+    try:
+        handle = open_plain(lock, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EINVAL, errno.EISDIR, errno.ENXIO):
+            raise
+        raise WriteError(f"`{lock}` must be a lock that nearer made: {error.strerror}. Delete it.") from error
+    if os.fstat(handle).st_nlink > 1:
+        os.close(handle)
+        raise WriteError(f"`{lock}` must be a lock that nearer made: it has a second name elsewhere. Delete it.")
+    return handle
+
+
 def _take(handle: int) -> bool:
     if os.name != "posix":
         return True
@@ -175,7 +198,7 @@ def _take(handle: int) -> bool:
 def _same(handle: int, lock: Path) -> bool:
     """Whether the lock is still the one at its path: its last holder may have deleted it before we got it."""
     try:
-        return os.path.samestat(os.fstat(handle), os.stat(lock))
+        return os.path.samestat(os.fstat(handle), os.lstat(lock))
     except FileNotFoundError:
         return False
 
@@ -196,7 +219,7 @@ def _release(handle: int, scratch: Path) -> None:
 
 def remove(path: Path) -> None:
     """Delete a file or a folder, or as much of it as can be; what is left is swept the next time."""
-    if path.is_dir() and not path.is_symlink():
+    if is_folder(path):
         shutil.rmtree(path, ignore_errors=True)
     else:
         with contextlib.suppress(OSError):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._limits import check_expansion, check_limit, parse_json, size_on_disk
-from nearer._storage._disk import PIECE
+from nearer._storage._disk import PIECE, open_plain
 from nearer.exceptions import CorruptFileError, MissingDataError
 
 __all__ = ["MANIFEST", "RESTORE", "Bytes", "Snapshot"]
@@ -22,8 +22,7 @@ __all__ = ["MANIFEST", "RESTORE", "Bytes", "Snapshot"]
 Bytes = NDArray[np.uint8]
 MANIFEST = "manifest.json"
 RESTORE = "Take it from a backup, or save it again."
-# Without O_NONBLOCK a pipe in the place of a file would make the reader wait for ever.
-_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _BY_HANDLE = os.open in os.supports_dir_fd
 
 
@@ -40,15 +39,20 @@ class Snapshot:
         self.folder: int | None = None
 
     def __enter__(self) -> Snapshot:
-        if not self.place.is_dir():
-            raise MissingDataError(f"`{self.place}` must be a folder that nearer wrote, there is no such folder.")
-        if _BY_HANDLE:
-            try:
-                self.folder = os.open(self.place, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-            except FileNotFoundError as error:
-                raise MissingDataError(f"`{self.place}` must be a folder, and has just gone.") from error
-            except OSError as error:
-                raise CorruptFileError(f"`{self.place}` cannot be opened: {error.strerror}.") from error
+        try:
+            kind = os.lstat(self.place).st_mode
+            if stat.S_ISLNK(kind):
+                raise CorruptFileError(f"`{self.place}` must be a folder, and is a link. Copy the folder there.")
+            if not stat.S_ISDIR(kind):
+                raise NotADirectoryError
+            if _BY_HANDLE:
+                self.folder = os.open(self.place, _FOLDER)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise MissingDataError(
+                f"`{self.place}` must be a folder that nearer wrote, there is no such folder."
+            ) from error
+        except OSError as error:
+            raise CorruptFileError(f"`{self.place}` cannot be opened: {error.strerror}.") from error
         return self
 
     def __exit__(
@@ -129,8 +133,12 @@ class Snapshot:
         try:
             if self.folder is not None and not os.path.samestat(os.fstat(self.folder), os.stat(self.place)):
                 return False
+            status = os.lstat(self.place / MANIFEST)
+            if self.opened is None:
+                # What could not be opened as a file is the same as long as there is no file.
+                return not stat.S_ISREG(status.st_mode)
             # An open file keeps its number, so the same number means the same file.
-            return self.opened == _identity(os.stat(self.place / MANIFEST))
+            return self.opened == _identity(status)
         except FileNotFoundError:
             # A manifest that was never there is no sign of a change; a folder that has gone is.
             return self.place.is_dir() and self.opened is None
@@ -139,19 +147,13 @@ class Snapshot:
 
     def _open(self, name: str) -> int | None:
         try:
-            if self.folder is None:
-                handle = os.open(self.place / name, _FLAGS)
-            else:
-                handle = os.open(name, _FLAGS, dir_fd=self.folder)
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            handle = open_plain(self.place / name if self.folder is None else name, os.O_RDONLY, folder=self.folder)
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise CorruptFileError(
                 f"`{self.place / name}` cannot be opened: {error.strerror}. {RESTORE}"
             ) from error
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            return None
         with contextlib.suppress(KeyError):
             os.close(self.files.pop(name))
         self.files[name] = handle

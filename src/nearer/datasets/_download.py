@@ -16,7 +16,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from nearer._limits import check_limit
 from nearer._storage._disk import flush_folder
-from nearer._storage._scratch import locked
+from nearer._storage._scratch import locked, remove
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
 
 __all__ = ["download_file"]
@@ -96,6 +96,7 @@ def _temporary(target: Path) -> Iterator[IO[bytes]]:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             scratch = stack.enter_context(locked(target))
+            remove(scratch / "new")
             file = stack.enter_context(open(scratch / "new", "wb"))
         except OSError as error:
             raise MissingDataError(

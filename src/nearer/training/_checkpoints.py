@@ -57,7 +57,9 @@ class Checkpoints:
         """The checkpoints there are, oldest first."""
         if not self.folder.is_dir():
             return []
-        found = [(int(match[1]), path) for path in self.folder.iterdir() if (match := _NAME.match(path.name))]
+        # A link would lead to a folder that is not this run's, and the oldest are deleted.
+        entries = [path for path in self.folder.iterdir() if not path.is_symlink()]
+        found = [(int(match[1]), path) for path in entries if (match := _NAME.match(path.name))]
         return [path for _, path in sorted(found)]
 
     def save(self, step: int, state: dict[str, Any]) -> Path:
