@@ -1,14 +1,13 @@
 """An index in Milvus, a cluster or a file of milvus-lite, through the same client.
 
 Milvus has no transactions: an `add` that fails takes back what it had inserted, an `upsert` can be repeated. A
-field `position` holds the order of insertion, by the clock of the one who inserts.
+field `position` holds the order of insertion, from a counter in the properties of the collection; clocks go back.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,9 +21,10 @@ from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, P
 from nearer.index._exact import Floats, Similarity
 from nearer.index._fields import Kinds, merged, note_of
 from nearer.index._filters import Compare, Condition, Every
+from nearer.index._index import SearchResult
 from nearer.index._items import Id, as_ids
 from nearer.index._kinds import HNSW, IVF, Exact, Kind, kind_from, kind_to
-from nearer.index._remote import Candidates, RemoteIndex, _check_known, lost
+from nearer.index._remote import Candidates, RemoteIndex, _check_known, checked_about, lost
 from nearer.index._rows import Change
 
 __all__ = ["MilvusIndex"]
@@ -57,8 +57,6 @@ class MilvusIndex(RemoteIndex):
             collection, about["dimension"], about["similarity"], kind_from(about), about["fingerprint"]
         )
         self._client = client
-        self._next_id = int(about["next_id"])
-        self._last = 0
         self._closed = False
 
     @classmethod
@@ -101,7 +99,8 @@ class MilvusIndex(RemoteIndex):
     def add(self, embeddings: Any, ids: Any = None, metadata: Any = None) -> list[Id]:
         """As `Index.add`; when a part fails, what was inserted before it is taken back."""
         with self._asking() as client:
-            change = self._change(embeddings, ids, metadata, next_id=self._next_id, named=self._named())
+            about = _about(client, self.name)
+            change = self._change(embeddings, ids, metadata, next_id=about["next_id"], named=self._named())
             known = self._known(change.ids)
             for one in change.ids:
                 if one in known:
@@ -109,26 +108,25 @@ class MilvusIndex(RemoteIndex):
                         f"`ids` must be new and different, {one!r} is already in the index. Remove it first, or "
                         f"upsert."
                     )
-            self._note(change)
-            rows = self._entities(change)
+            rows = self._entities(change, self._note(change, about))
             done = 0
             try:
                 for done in range(0, len(rows), BATCH):
                     client.insert(self.name, rows[done : done + BATCH])
             except BaseException:
                 # Also the part that failed: how much of it went in, nobody says.
-                client.delete(self.name, ids=[row["id"] for row in rows[: done + BATCH]])
+                self._delete([row["id"] for row in rows[: done + BATCH]])
                 raise
             return change.ids
 
     def upsert(self, embeddings: Any, ids: Any, metadata: Any = None) -> list[Id]:
         """As `Index.upsert`; after a failure repeat the call."""
         with self._asking() as client:
+            about = _about(client, self.name)
             change = self._change(
-                embeddings, ids, metadata, next_id=self._next_id, named=self._named(), replacing=True
+                embeddings, ids, metadata, next_id=about["next_id"], named=self._named(), replacing=True
             )
-            self._note(change)
-            rows = self._entities(change)
+            rows = self._entities(change, self._note(change, about))
             for start in range(0, len(rows), BATCH):
                 client.upsert(self.name, rows[start : start + BATCH])
             return change.ids
@@ -136,11 +134,16 @@ class MilvusIndex(RemoteIndex):
     def remove(self, ids: Any) -> int:
         """As `Index.remove`."""
         wanted = list(dict.fromkeys(as_ids(ids, "ids")))
-        with self._asking() as client:
+        with self._asking():
             _check_known(wanted, self._known(wanted))
-            for start in range(0, len(wanted), BATCH):
-                client.delete(self.name, ids=[str(one) for one in wanted[start : start + BATCH]])
+            self._delete([str(one) for one in wanted])
         return len(wanted)
+
+    def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
+        """As `Index.search`; Milvus gives at most 16,384 items, and to ask for more is an error."""
+        if check_int(k, "k") > MOST and self.count(where) > MOST:
+            raise ParameterError(f"`k` must be at most {MOST:,} for Milvus, which gives no more, got {k:,}.")
+        return super().search(queries, k, where=where)
 
     def count(self, where: Mapping[str, Any] | None = None) -> int:
         """As `Index.count`."""
@@ -165,30 +168,31 @@ class MilvusIndex(RemoteIndex):
         rows = self._client.query(self.name, filter="", output_fields=["whole"], limit=1)
         return None if not len(rows) else not rows[0]["whole"]
 
-    def _note(self, change: Change) -> None:
-        """Numbers that will be given out are noted first, so that none is given out twice."""
+    def _delete(self, names: list[str]) -> None:
+        for start in range(0, len(names), BATCH):
+            self._client.delete(self.name, filter=_one_of(names[start : start + BATCH]))
+
+    def _note(self, change: Change, about: dict[str, Any]) -> int:
+        """The first place for these items. What will be given out is noted first, so that nothing is given twice."""
         for one in change.ids:
             if len(str(one).encode()) > LONGEST_ID:
                 raise ParameterError(f"`ids` must be at most {LONGEST_ID:,} bytes for Milvus, got a longer one.")
+        start = int(about["next_position"])
         highest = max((one + 1 for one in change.ids if isinstance(one, int)), default=0)
-        fields = merged(self._kinds, change.notes.kinds)
-        if highest > self._next_id or fields != self._kinds:
-            about = _about(self._client, self.name)
-            fields = merged(about["fields"], change.notes.kinds)
-            for name, found in fields.items():
-                if {"numbers", "truth values"} <= found:
-                    raise ParameterError(
-                        f"`metadata[{name!r}]` must hold numbers or truth values for Milvus: it takes 1 for true."
-                    )
-            self._kinds = fields
-            self._next_id = max(highest, about["next_id"], self._next_id)
-            about["fields"] = {name: sorted(found) for name, found in self._kinds.items()}
-            about["next_id"] = self._next_id
+        fields = merged(about["fields"], change.notes.kinds)
+        for name, found in fields.items():
+            if {"numbers", "truth values"} <= found:
+                raise ParameterError(
+                    f"`metadata[{name!r}]` must hold numbers or truth values for Milvus: it takes 1 for true."
+                )
+        self._kinds = fields
+        about |= {"next_id": max(highest, about["next_id"]), "next_position": start + len(change.ids)}
+        about["fields"] = {name: sorted(found) for name, found in fields.items()}
+        if change.ids:
             self._client.alter_collection_properties(self.name, {"nearer": json.dumps(about)})
+        return start
 
-    def _entities(self, change: Change) -> list[dict[str, Any]]:
-        start = max(time.time_ns(), self._last + 1)
-        self._last = start + len(change.ids)
+    def _entities(self, change: Change, start: int) -> list[dict[str, Any]]:
         return [
             {
                 "id": str(one),
@@ -250,8 +254,9 @@ class MilvusIndex(RemoteIndex):
         found: dict[Id, Any] = {}
         with self._asking() as client:
             for start in range(0, len(ids), BATCH):
-                names = [str(one) for one in ids[start : start + BATCH]]
-                found |= {_id(row): row for row in client.get(self.name, ids=names, output_fields=["id", *fields])}
+                condition = _one_of([str(one) for one in ids[start : start + BATCH]])
+                rows = client.query(self.name, filter=condition, output_fields=["id", *fields])
+                found |= {_id(row): row for row in rows}
         return found
 
     @contextmanager
@@ -289,7 +294,16 @@ def _about(client: Any, collection: str) -> dict[str, Any]:
     text = (described.get("properties") or {}).get("nearer")
     if text is None:
         raise CorruptFileError(f"The collection {collection!r} is not one that nearer made. Choose another name.")
-    return dict(json.loads(text))
+    try:
+        about = checked_about(json.loads(text), collection)
+        check_int(about.get("next_position"), "next_position", minimum=0, maximum=2**62)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, CorruptFileError):
+            raise
+        raise CorruptFileError(
+            f"What Milvus has noted about {collection!r} is not what nearer wrote: {error}."
+        ) from error
+    return about
 
 
 def _create(
@@ -318,6 +332,7 @@ def _create(
         **kind_to(chosen),
         "fields": {},
         "next_id": 0,
+        "next_position": 0,
     }
     schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
     kinds = pymilvus.DataType
@@ -367,8 +382,21 @@ def _expression(where: Condition | None) -> str:
     return f"({field} {sign} {values[0]})"
 
 
+def _one_of(names: Sequence[str]) -> str:
+    """The condition that the id is one of these. The client would put them between quotes as they are."""
+    return f"id in [{', '.join(_quoted(name) for name in names)}]"
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    r"""A text in the language of filters, in which quotes, backslashes and line breaks must be escaped.
+
+    >>> print(_quoted("O'Brien"), _quoted('"x'), _quoted("a\\b"), _quoted("two\nlines"))
+    "O'Brien" "\"x" "a\\b" "two\nlines"
+    """
+    return f'"{text.translate(_ESCAPES)}"'
 
 
 def _id(row: Any) -> Id:

@@ -18,19 +18,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearer._checks import check_int
+from nearer._checks import check_choice, check_int
 from nearer._validation import as_matrix
-from nearer.exceptions import LostWorkerError, ParameterError
+from nearer.exceptions import CorruptFileError, LostWorkerError, ParameterError
 from nearer.index._exact import Floats, Similarity, best_first, similarities
 from nearer.index._fields import Kinds
 from nearer.index._filters import Condition, as_condition, check_condition
 from nearer.index._index import SearchResult
 from nearer.index._items import Id, Items, as_ids
-from nearer.index._kinds import Kind
+from nearer.index._kinds import Kind, kind_from
 from nearer.index._notes import Metadata
 from nearer.index._rows import Change, checked_lengths, kept_rows
 
-__all__ = ["Candidates", "RemoteIndex"]
+__all__ = ["Candidates", "RemoteIndex", "checked_about"]
 
 ROUNDING = 2.0**-24
 
@@ -149,10 +149,12 @@ class RemoteIndex(ABC):
         if not found.ids:
             return np.empty(0, dtype=np.float32), []
         values = similarities(query[None], found.rows, np.arange(len(found.ids))[None], similarity=self.similarity)
-        order = np.array([found.order], dtype=np.int64)
-        ranked, inserted = best_first(values, order)
-        place = {number: at for at, number in enumerate(found.order)}
-        return ranked[0], [place[number] for number in inserted[0].tolist()]
+        # Two writers of an engine without transactions can give out one place twice: then the ids decide.
+        places = sorted(range(len(found.ids)), key=lambda at: (found.order[at], str(found.ids[at])))
+        rank = np.empty((1, len(places)), dtype=np.int64)
+        rank[0, places] = np.arange(len(places))
+        ranked, inserted = best_first(values, rank)
+        return ranked[0], [places[number] for number in inserted[0].tolist()]
 
     def _is_cut(self, query: Floats, rows: Floats, values: Floats, k: int) -> bool:
         """Whether something that the engine left out could belong to the first k."""
@@ -206,6 +208,32 @@ class RemoteIndex(ABC):
     @abstractmethod
     def _rows_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
         """The rows of these ids, as far as they are there."""
+
+
+def checked_about(about: Any, name: str) -> dict[str, Any]:
+    """What an engine has noted about an index, as far as it is one: anybody with rights there can have changed it.
+
+    >>> checked_about({"dimension": 0}, "items")
+    Traceback (most recent call last):
+    ...
+    nearer.exceptions.CorruptFileError: What the engine has noted about the index 'items' was changed: ...
+    """
+    try:
+        if not isinstance(about, dict):
+            raise TypeError(f"it must be a dictionary, got {type(about).__name__}")
+        check_int(about["dimension"], "dimension", maximum=1 << 20)
+        check_int(about["next_id"], "next_id", minimum=-(2**63), maximum=2**63)
+        check_choice(about["similarity"], "similarity", ["cosine", "dot", "euclidean"])
+        if not isinstance(about["fingerprint"], str | None):
+            raise TypeError(f"`fingerprint` must be text, got {about['fingerprint']!r}")
+        kind_from(about)
+        about.setdefault("fields", {})
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptFileError(
+            f"What the engine has noted about the index {name!r} was changed: {str(error).rstrip('.')}. Take it from "
+            f"a backup, or build the index again under another name."
+        ) from error
+    return about
 
 
 def _check_known(wanted: Sequence[Id], found: Any) -> None:
