@@ -22,9 +22,9 @@ def psycopg() -> Any:
 
 
 def test_pgvector_must_not_be_too_old(postgres: str, psycopg: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nearer.index import _postgres
+    from nearer.index import _pgvector
 
-    monkeypatch.setattr(_postgres, "MINIMUM", (99, 0))
+    monkeypatch.setattr(_pgvector, "MINIMUM", (99, 0))
     with pytest.raises(MissingDataError, match=r"pgvector must be 99\.0 or newer.*fewer than k items"):
         open_index(f"{postgres}&table=old", dimension=D)
 
@@ -68,7 +68,7 @@ def test_a_connection_lost_in_the_middle_of_an_upsert(
 ) -> None:
     from nearer.index import _postgres
 
-    whole = _postgres._copy_rows
+    whole = _postgres.copy_rows
 
     def broken(change: Any, *, numbered: bool) -> Any:
         pieces = iter(whole(change, numbered=numbered))
@@ -82,7 +82,7 @@ def test_a_connection_lost_in_the_middle_of_an_upsert(
     with open_index(f"{postgres}&table=lost", dimension=D) as index:
         for one in (index, memory):
             one.add(rows(20))
-        monkeypatch.setattr(_postgres, "_copy_rows", broken)
+        monkeypatch.setattr(_postgres, "copy_rows", broken)
         for call in (lambda: index.upsert(rows(9), range(15, 24)), lambda: index.add(rows(9))):
             with pytest.raises(LostWorkerError, match="PostgreSQL must answer for the index 'lost'"):
                 call()

@@ -173,7 +173,7 @@ class MilvusIndex(RemoteIndex):
             self._client.delete(self.name, filter=_one_of(names[start : start + BATCH]))
 
     def _note(self, change: Change, about: dict[str, Any]) -> int:
-        """The first place for these items. What will be given out is noted first, so that nothing is given twice."""
+        """The first place for these items; what will be given out is noted first, so that none is given twice."""
         for one in change.ids:
             if len(str(one).encode()) > LONGEST_ID:
                 raise ParameterError(f"`ids` must be at most {LONGEST_ID:,} bytes for Milvus, got a longer one.")

@@ -1,23 +1,21 @@
 """An index in PostgreSQL with pgvector: one table for the items, one row that says what they are.
 
 ```
-nearer_indexes    name, about (jsonb): dimension, similarity, fingerprint, kind, what the ids are, the next number
+nearer_indexes    name, about (jsonb): key, dimension, similarity, fingerprint, kind, kind of ids, next number
 <table>           id text, position (order of insertion), metadata jsonb, embedding vector(d)
 ```
 
-Every change is one transaction. Versions of pgvector before 0.8 stop a filtered search before it has k rows, so
-they are refused.
+Every change is one transaction. `key` is made with the index and goes with it: each transaction ends by asking
+whether the name still has the key that was opened, because `switch_index` gives the name to another index. Versions
+of pgvector before 0.8 stop a filtered search before it has k rows, so they are refused.
 """
 
 from __future__ import annotations
 
 import json
-import re
-import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
@@ -28,32 +26,19 @@ from nearer.index._fields import Kinds, kind_of, merged
 from nearer.index._filters import Compare, Condition, Every
 from nearer.index._items import Id, as_ids
 from nearer.index._kinds import HNSW, Exact, Kind, kind_from, kind_to
-from nearer.index._remote import Candidates, RemoteIndex, _check_known, lost
+from nearer.index._pgvector import SWITCHING, Vector, alone, connect, copy_rows, load_psycopg, split_address, told
+from nearer.index._remote import Candidates, RemoteIndex, _check_known, checked_about
 from nearer.index._rows import Change
 
 __all__ = ["PostgresIndex"]
 
-MINIMUM = (0, 8)
 WIDEST = 16_000
 OPERATORS = {
     "euclidean": ("<->", "vector_l2_ops"),
     "cosine": ("<=>", "vector_cosine_ops"),
     "dot": ("<#>", "vector_ip_ops"),
 }
-TABLE = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
 T = TypeVar("T")
-START = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
-
-
-def load_psycopg() -> Any:
-    """psycopg, imported when it is first needed."""
-    try:
-        import psycopg
-    except ImportError as error:
-        raise MissingDataError(
-            "PostgreSQL must be reached through psycopg, which is missing. Run: pip install 'nearer[postgres]'"
-        ) from error
-    return psycopg
 
 
 class PostgresIndex(RemoteIndex):
@@ -62,6 +47,9 @@ class PostgresIndex(RemoteIndex):
     def __init__(self, address: str, table: str, about: Mapping[str, Any], connection: Any) -> None:
         super().__init__(table, about["dimension"], about["similarity"], kind_from(about), about["fingerprint"])
         self._address = address
+        self._key = about["key"]
+        # Between quotes a reserved word is a name.
+        self._table = f'"{table}"'
         self._connection = connection
         self._operator = OPERATORS[self.similarity][0]
         self._width = 0
@@ -81,7 +69,9 @@ class PostgresIndex(RemoteIndex):
         address, table = split_address(url)
         connection = connect(address, table)
         try:
-            with _told(table):
+            # One at a time: whoever looks while another makes the table would see half of it.
+            with told(table), connection.transaction():
+                alone(connection)
                 about = _about(connection, table)
                 if about is None:
                     if dimension is None:
@@ -114,7 +104,7 @@ class PostgresIndex(RemoteIndex):
         def work(connection: Any) -> int:
             found = self._known(wanted, connection)
             _check_known(wanted, found)
-            connection.execute(f"DELETE FROM {self.name} WHERE id = ANY(%s)", [[str(one) for one in wanted]])
+            connection.execute(f"DELETE FROM {self._table} WHERE id = ANY(%s)", [[str(one) for one in wanted]])
             return len(wanted)
 
         return self._run(work) if wanted else 0
@@ -122,7 +112,7 @@ class PostgresIndex(RemoteIndex):
     def count(self, where: Mapping[str, Any] | None = None) -> int:
         """As `Index.count`."""
         condition, values = _condition(self._condition(where))
-        query = f"SELECT count(*) FROM {self.name} {condition}"
+        query = f"SELECT count(*) FROM {self._table} {condition}"
         return int(self._run(lambda connection: connection.execute(query, values).fetchone()[0]))
 
     @property
@@ -130,7 +120,7 @@ class PostgresIndex(RemoteIndex):
         """All ids, in order of insertion."""
 
         def work(connection: Any) -> list[Id]:
-            rows = connection.execute(f"SELECT id FROM {self.name} ORDER BY position").fetchall()
+            rows = connection.execute(f"SELECT id FROM {self._table} ORDER BY position").fetchall()
             return self._as_ids([row[0] for row in rows], connection)
 
         return self._run(work)
@@ -141,14 +131,23 @@ class PostgresIndex(RemoteIndex):
             found = connection.execute(
                 "SELECT about FROM nearer_indexes WHERE name = %s FOR UPDATE", [self.name]
             ).fetchone()
-            about = found[0]
+            if found is None or _key(found[0]) != self._key:
+                raise self._moved()
+            about = _checked(found[0], self.name)
             named = {None: None, "text": True, "numbers": False}[about["ids"]]
             change = self._change(
                 embeddings, ids, metadata, next_id=about["next_id"], named=named, replacing=replacing
             )
             if not change.ids:
                 return []
-            (self._replace if replacing else self._copy)(connection, change)
+            try:
+                (self._replace if replacing else self._copy)(connection, change)
+            except load_psycopg().errors.UniqueViolation as error:
+                known = str(error.diag.message_detail).partition("=(")[2].partition(") already")[0]
+                raise ParameterError(
+                    f"`ids` must be new and different, {known!r} is already in the index. Remove it first, or "
+                    f"upsert."
+                ) from error
             numbers = [one for one in change.ids if isinstance(one, int)]
             about["ids"] = "numbers" if numbers else "text"
             about["next_id"] = max([about["next_id"], *(one + 1 for one in numbers)])
@@ -159,19 +158,12 @@ class PostgresIndex(RemoteIndex):
             )
             return change.ids
 
-        psycopg = load_psycopg()
-        try:
-            return self._run(work)
-        except psycopg.errors.UniqueViolation as error:
-            known = str(error.diag.message_detail).partition("=(")[2].partition(") already")[0]
-            raise ParameterError(
-                f"`ids` must be new and different, {known!r} is already in the index. Remove it first, or upsert."
-            ) from error
+        return self._run(work)
 
     def _copy(self, connection: Any, change: Change) -> None:
-        command = f"COPY {self.name} (id, metadata, embedding) FROM STDIN (FORMAT binary)"
+        command = f"COPY {self._table} (id, metadata, embedding) FROM STDIN (FORMAT binary)"
         with connection.cursor().copy(command) as copy:
-            for piece in _copy_rows(change, numbered=False):
+            for piece in copy_rows(change, numbered=False):
                 copy.write(piece)
 
     def _replace(self, connection: Any, change: Change) -> None:
@@ -181,10 +173,10 @@ class PostgresIndex(RemoteIndex):
         )
         command = "COPY nearer_stage (n, id, metadata, embedding) FROM STDIN (FORMAT binary)"
         with connection.cursor().copy(command) as copy:
-            for piece in _copy_rows(change, numbered=True):
+            for piece in copy_rows(change, numbered=True):
                 copy.write(piece)
         connection.execute(
-            f"INSERT INTO {self.name} (id, metadata, embedding) SELECT id, metadata, embedding FROM nearer_stage "
+            f"INSERT INTO {self._table} (id, metadata, embedding) SELECT id, metadata, embedding FROM nearer_stage "
             f"ORDER BY n ON CONFLICT (id) DO UPDATE SET metadata = EXCLUDED.metadata, "
             f"embedding = EXCLUDED.embedding, position = EXCLUDED.position"
         )
@@ -192,12 +184,12 @@ class PostgresIndex(RemoteIndex):
     def _candidates(self, queries: Floats, fetch: int, where: Condition | None) -> list[Candidates]:
         condition, values = _condition(where)
         order = f"ORDER BY embedding {self._operator} %b::vector LIMIT {int(fetch)}"
-        command = f"SELECT id, position, metadata, embedding FROM {self.name} {condition} {order}"
+        command = f"SELECT id, position, metadata, embedding FROM {self._table} {condition} {order}"
         if isinstance(self.kind, Exact):
             # Sorting all rows costs by their width: sort their places, and fetch the few that are wanted.
             command = (
-                f"SELECT id, position, metadata, embedding FROM {self.name} WHERE ctid = ANY(ARRAY("
-                f"SELECT ctid FROM {self.name} {condition} {order}))"
+                f"SELECT id, position, metadata, embedding FROM {self._table} WHERE ctid = ANY(ARRAY("
+                f"SELECT ctid FROM {self._table} {condition} {order}))"
             )
 
         def work(connection: Any) -> list[Candidates]:
@@ -257,7 +249,7 @@ class PostgresIndex(RemoteIndex):
     def _known(self, ids: Sequence[Id], connection: Any = None) -> set[Id]:
         def work(connection: Any) -> set[Id]:
             rows = connection.execute(
-                f"SELECT id FROM {self.name} WHERE id = ANY(%s)", [[str(one) for one in ids]]
+                f"SELECT id FROM {self._table} WHERE id = ANY(%s)", [[str(one) for one in ids]]
             ).fetchall()
             return set(self._as_ids([row[0] for row in rows], connection))
 
@@ -267,7 +259,7 @@ class PostgresIndex(RemoteIndex):
         def work(connection: Any) -> dict[Id, Any]:
             cursor = connection.cursor(binary=True)
             rows = cursor.execute(
-                f"SELECT id, embedding FROM {self.name} WHERE id = ANY(%s)", [[str(one) for one in ids]]
+                f"SELECT id, embedding FROM {self._table} WHERE id = ANY(%s)", [[str(one) for one in ids]]
             ).fetchall()
             return dict(
                 zip(self._as_ids([row[0] for row in rows], connection), [row[1] for row in rows], strict=True)
@@ -279,7 +271,9 @@ class PostgresIndex(RemoteIndex):
         if not texts:
             return []
         if self._ids is None:
-            about = _about(connection, self.name) or {"ids": None}
+            about = _about(connection, self.name)
+            if about is None or about["key"] != self._key:
+                raise self._moved()
             self._ids = about["ids"]
         return [int(text) for text in texts] if self._ids == "numbers" else list(texts)
 
@@ -289,130 +283,93 @@ class PostgresIndex(RemoteIndex):
         """Do something in one transaction, over a new connection if the last one was lost."""
         if self._closed:
             raise ParameterError(f"The index {self.name!r} must be open, it was closed.")
-        with self._one_at_a_time, _told(self.name):
+        with self._one_at_a_time, told(self.name):
             if self._connection.closed:
                 self._connection = connect(self._address, self.name)
                 self._width = 0
-            if not atomic:
-                return work(self._connection)
-            with self._connection.transaction():
-                return work(self._connection)
+            connection = self._connection
+            try:
+                if atomic:
+                    with connection.transaction():
+                        done = work(connection)
+                        self._check_key(connection)
+                else:
+                    # The key is read after the rows: if it is still the one that was opened, so was the table.
+                    done = work(connection)
+                    self._check_key(connection)
+            except (load_psycopg().Error, ValueError):
+                # Rows of another length, ids of another kind, a table that has gone: the reason is mostly a switch.
+                if not connection.closed:
+                    self._check_key(connection)
+                raise
+            return done
 
+    def _check_key(self, connection: Any) -> None:
+        found = connection.execute(
+            "SELECT about ->> 'key' FROM nearer_indexes WHERE name = %s", [self.name]
+        ).fetchone()
+        if found is None or found[0] != self._key:
+            raise self._moved()
 
-class Vector:
-    """A row as pgvector reads it."""
-
-    def __init__(self, row: Floats) -> None:
-        self.data = vector_bytes(row)
-
-
-def vector_bytes(row: Floats) -> bytes:
-    """Its binary form: the length, nothing, and the numbers, all with the high byte first."""
-    return struct.pack(">HH", len(row), 0) + row.astype(">f4").tobytes()
-
-
-def split_address(url: str) -> tuple[str, str]:
-    """The address without the table, and the table."""
-    parts = urlsplit(url)
-    options = parse_qsl(parts.query, keep_blank_values=True)
-    table = dict(options).get("table", "nearer")
-    if not TABLE.match(table):
-        raise ParameterError(f"`table` must be small letters, digits and '_' (at most 51), got {table!r}.")
-    rest = urlencode([(key, value) for key, value in options if key != "table"], safe="/")
-    return urlunsplit(parts._replace(query=rest)), table
-
-
-def connect(address: str, table: str) -> Any:
-    """A connection that knows vectors; the address, which may hold a password, stays out of the error."""
-    psycopg = load_psycopg()
-    try:
-        connection = psycopg.connect(address, autocommit=True, connect_timeout=10)
-    except psycopg.ProgrammingError as error:
-        raise ParameterError("The address must be postgresql://user@host/base?table=name.") from error
-    except psycopg.OperationalError as error:
-        raise lost("PostgreSQL", table, error) from error
-    found = connection.execute("SELECT oid FROM pg_type WHERE typname = 'vector'").fetchone()
-    if found is None:
-        try:
-            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-        except psycopg.Error as error:
-            connection.close()
-            raise MissingDataError(
-                f"PostgreSQL must have the extension pgvector, 0.8 or newer: {error.diag.message_primary}. "
-                f"Install it."
-            ) from error
-        found = connection.execute("SELECT oid FROM pg_type WHERE typname = 'vector'").fetchone()
-    try:
-        _check_version(connection)
-    except BaseException:
-        connection.close()
-        raise
-    _register(psycopg, connection, found[0])
-    # Filtered scans go on until they have enough.
-    for setting in ("hnsw.iterative_scan = strict_order", "hnsw.max_scan_tuples = 2147483647"):
-        connection.execute(f"SET {setting}")
-    return connection
-
-
-def _register(psycopg: Any, connection: Any, oid: int) -> None:
-    class Read(psycopg.adapt.Loader):  # type: ignore[misc]
-        format = psycopg.pq.Format.BINARY
-
-        def load(self, data: Any) -> Any:
-            return np.frombuffer(data, dtype=">f4", offset=4)
-
-    class Write(psycopg.adapt.Dumper):  # type: ignore[misc]
-        format = psycopg.pq.Format.BINARY
-
-        def dump(self, value: Vector) -> bytes:
-            return value.data
-
-    Write.oid = oid
-    connection.adapters.register_loader(oid, Read)
-    connection.adapters.register_dumper(Vector, Write)
+    def _moved(self) -> MissingDataError:
+        return MissingDataError(
+            f"The index {self.name!r} must be the one that was opened, and another has its name now, or none. "
+            f"Nothing was changed: open it again (a server: nearer's /reload)."
+        )
 
 
 def switch_tables(where: str, fresh: str) -> None:
     """Exchange the names of two tables in one transaction."""
-    (address, one), (_, other) = split_address(where), split_address(fresh)
+    (address, one), (beside, other) = split_address(where), split_address(fresh)
+    if address != beside:
+        raise ParameterError(
+            "`where` and `fresh` must be tables of one base, with the same address before `table`."
+        )
+    if one == other:
+        raise ParameterError(f"`fresh` must be another table than `where`, both are {one!r}.")
     connection = connect(address, one)
     try:
-        with _told(one), connection.transaction():
-            for name in (one, other):
+        with told(one), connection.transaction():
+            alone(connection)
+            # The row first, then the table, as writers do: neither can wait for the other.
+            for name in sorted((one, other)):
                 if _about(connection, name) is None:
                     raise MissingDataError(f"The table {name!r} must hold an index, there is none.")
-            if one == other:
-                raise ParameterError(f"`fresh` must be another table than `where`, both are {one!r}.")
-            for old, new in ((one, "nearer_switching"), (other, one), ("nearer_switching", other)):
-                connection.execute(f"ALTER TABLE {old} RENAME TO {new}")
+                connection.execute("SELECT name FROM nearer_indexes WHERE name = %s FOR UPDATE", [name])
+            for old, new in ((one, SWITCHING), (other, one), (SWITCHING, other)):
+                connection.execute(f'ALTER TABLE "{old}" RENAME TO "{new}"')
                 connection.execute("UPDATE nearer_indexes SET name = %s WHERE name = %s", [new, old])
     finally:
         connection.close()
 
 
-def _check_version(connection: Any) -> None:
-    found = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()[0]
-    if tuple(int(part) for part in re.findall(r"\d+", found)[:2]) < MINIMUM:
-        raise MissingDataError(
-            f"pgvector must be {'.'.join(map(str, MINIMUM))} or newer, got {found}: older ones return fewer than k "
-            f"items from a filtered search. Update it (ALTER EXTENSION vector UPDATE)."
-        )
-
-
 def _about(connection: Any, table: str) -> dict[str, Any] | None:
-    if connection.execute("SELECT to_regclass('nearer_indexes')").fetchone()[0] is None:
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS nearer_indexes (name text PRIMARY KEY, about jsonb NOT NULL)"
-        )
-    found = connection.execute("SELECT about FROM nearer_indexes WHERE name = %s", [table]).fetchone()
-    there = connection.execute("SELECT to_regclass(%s)", [table]).fetchone()[0] is not None
+    found = None
+    if connection.execute("SELECT to_regclass('nearer_indexes')").fetchone()[0] is not None:
+        found = connection.execute("SELECT about FROM nearer_indexes WHERE name = %s", [table]).fetchone()
+    there = connection.execute("SELECT to_regclass(%s)", [f'"{table}"']).fetchone()[0] is not None
     if found is None:
         if there:
             raise CorruptFileError(f"The table {table!r} is not one that nearer made. Choose another name.")
         return None
     if not there:
         raise CorruptFileError(f"The table {table!r} of the index has gone. Take it from a backup.")
-    return dict(found[0])
+    return _checked(found[0], table)
+
+
+def _checked(about: Any, table: str) -> dict[str, Any]:
+    found = checked_about(about, table)
+    if not _key(found) or found.get("ids") not in (None, "text", "numbers"):
+        raise CorruptFileError(
+            f"What the engine has noted about the index {table!r} was changed: `key` and `ids` are not as nearer "
+            f"wrote them. Take it from a backup."
+        )
+    return found
+
+
+def _key(about: Any) -> str | None:
+    key = about.get("key") if isinstance(about, dict) else None
+    return key if isinstance(key, str) else None
 
 
 def _create(
@@ -428,6 +385,7 @@ def _create(
     if not isinstance(chosen, Exact | HNSW):
         raise ParameterError(f"`kind` must be Exact() or HNSW(...) for PostgreSQL, got {chosen!r}.")
     about = {
+        "key": uuid.uuid4().hex,
         "dimension": size,
         "similarity": similarity,
         "fingerprint": fingerprint,
@@ -436,20 +394,20 @@ def _create(
         "ids": None,
         "next_id": 0,
     }
-    with connection.transaction():
+    connection.execute("CREATE TABLE IF NOT EXISTS nearer_indexes (name text PRIMARY KEY, about jsonb NOT NULL)")
+    connection.execute(
+        f'CREATE TABLE "{table}" (id text COLLATE "C" PRIMARY KEY, '
+        f"position bigint GENERATED BY DEFAULT AS IDENTITY, "
+        f"metadata jsonb NOT NULL, embedding vector({size}) NOT NULL)"
+    )
+    connection.execute(f'CREATE INDEX ON "{table}" USING gin (metadata jsonb_path_ops)')
+    if isinstance(chosen, HNSW):
+        width = min(1000, max(chosen.build_width, 2 * chosen.neighbors))
         connection.execute(
-            f'CREATE TABLE {table} (id text COLLATE "C" PRIMARY KEY, '
-            f"position bigint GENERATED BY DEFAULT AS IDENTITY, "
-            f"metadata jsonb NOT NULL, embedding vector({size}) NOT NULL)"
+            f'CREATE INDEX ON "{table}" USING hnsw (embedding {OPERATORS[similarity][1]}) '
+            f"WITH (m = {min(100, chosen.neighbors)}, ef_construction = {width})"
         )
-        connection.execute(f"CREATE INDEX ON {table} USING gin (metadata jsonb_path_ops)")
-        if isinstance(chosen, HNSW):
-            width = min(1000, max(chosen.build_width, 2 * chosen.neighbors))
-            connection.execute(
-                f"CREATE INDEX ON {table} USING hnsw (embedding {OPERATORS[similarity][1]}) "
-                f"WITH (m = {min(100, chosen.neighbors)}, ef_construction = {width})"
-            )
-        connection.execute("INSERT INTO nearer_indexes (name, about) VALUES (%s, %s)", [table, json.dumps(about)])
+    connection.execute("INSERT INTO nearer_indexes (name, about) VALUES (%s, %s)", [table, json.dumps(about)])
     return about
 
 
@@ -489,44 +447,3 @@ def _as_sql(where: Condition) -> tuple[str, list[Any]]:
         return text, [where.field, where.field, value]
     text = f"(jsonb_typeof(metadata -> %s::text) = 'number' AND metadata -> %s::text {sign} %s::jsonb)"
     return text, [where.field, where.field, json.dumps(value)]
-
-
-def _copy_rows(change: Change, *, numbered: bool) -> Iterator[bytes]:
-    """The items in PostgreSQL's binary COPY format."""
-    yield START
-    size = change.rows.shape[1]
-    head = struct.pack(">h", 4 if numbered else 3)
-    vector_head = struct.pack(">iHH", 4 + 4 * size, size, 0)
-    numbers = change.rows.astype(">f4")
-    pieces: list[bytes] = []
-    for number, (one, note) in enumerate(zip(change.ids, change.notes.texts, strict=True)):
-        name = str(one).encode()
-        text = b"\x01" + (note or "{}").encode()
-        pieces += [head, struct.pack(">iq", 8, number)] if numbered else [head]
-        pieces += [struct.pack(">i", len(name)), name, struct.pack(">i", len(text)), text]
-        pieces += [vector_head, numbers[number].tobytes()]
-        if number % 1000 == 999:
-            yield b"".join(pieces)
-            pieces = []
-    yield b"".join(pieces) + struct.pack(">h", -1)
-
-
-@contextmanager
-def _told(table: str) -> Iterator[None]:
-    """What the engine refuses, in our words."""
-    psycopg = load_psycopg()
-    try:
-        yield
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise lost("PostgreSQL", table, error) from error
-    except psycopg.errors.UniqueViolation:
-        raise
-    except psycopg.errors.InsufficientPrivilege as error:
-        raise ParameterError(
-            f"The user must be allowed to change {table!r}: {error.diag.message_primary}. Ask for it."
-        ) from error
-    except psycopg.DataError as error:
-        raise ParameterError(
-            f"PostgreSQL does not take this: {error.diag.message_primary or error}. Ids and metadata must not hold "
-            f"the character 0."
-        ) from error

@@ -230,8 +230,8 @@ def checked_about(about: Any, name: str) -> dict[str, Any]:
         about.setdefault("fields", {})
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptFileError(
-            f"What the engine has noted about the index {name!r} was changed: {str(error).rstrip('.')}. Take it from "
-            f"a backup, or build the index again under another name."
+            f"What the engine has noted about the index {name!r} was changed: {str(error).rstrip('.')}. Take it "
+            f"from a backup, or build the index again under another name."
         ) from error
     return about
 
@@ -246,6 +246,7 @@ def lost(engine: str, name: str, error: BaseException) -> LostWorkerError:
     """The error for an engine that does not answer; it may be asked again."""
     reason = " ".join(str(error).split())[:200].rstrip(". ")
     return LostWorkerError(
-        f"{engine} must answer for the index {name!r}, and does not: {reason}. What was confirmed is there; look "
-        f"whether the engine runs, and repeat the call (an upsert can be repeated)."
+        f"{engine} must answer for the index {name!r}, and does not: {reason}. What was confirmed is there; "
+        f"this call may have been done. See whether the engine runs, and repeat the call (an upsert can be "
+        f"repeated; look before you repeat an add)."
     )

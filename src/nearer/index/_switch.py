@@ -21,8 +21,9 @@ def switch_index(where: str | os.PathLike[str], fresh: str | os.PathLike[str]) -
         where: the address that readers use: a folder, or postgresql://...?table=name.
         fresh: the index that was built beside it, of the same kind of address.
 
-    Whoever has the old index open goes on with it; whoever opens `where` afterwards gets the new one, and nobody
-    sees anything between them. Both must be closed for writing. Call it again to go back.
+    Whoever opens `where` afterwards gets the new one, and nobody sees anything between them. Whoever has the old
+    folder open goes on with it; folders must be closed for writing. Whoever has the old table of PostgreSQL open
+    gets a `MissingDataError` from the next call, which changes nothing. Call it again to go back.
 
     >>> import tempfile
     >>> from nearer.index import open_index
