@@ -65,6 +65,8 @@ def scripted(monkeypatch) -> Iterator[Callable[..., Scripted]]:
 
 
 BUSY = (429, {"error": {"code": "busy", "message": "full", "request": "1"}}, {"retry-after": "1"})
+STOPPING = (503, {"error": {"code": "stopping", "message": "being stopped", "request": "1"}})
+ENGINE = (503, {"error": {"code": "engine_unavailable", "message": "does not answer", "request": "1"}})
 UNKNOWN = (404, {"error": {"code": "unknown_id", "message": "There is no item 7.", "request": "1"}})
 FOUND = (200, {"results": [[{"id": 1, "distance": 0.5, "similarity": -0.5, "metadata": {}}]]})
 
@@ -83,9 +85,19 @@ def test_an_add_that_may_have_arrived_is_not_repeated(scripted) -> None:
         client.add([[1.0]])
     assert lost.value.status == 0
     assert len(server.seen) == 1
-    busy = scripted(BUSY, (201, {"ids": [1], "count": 1}))
-    with Client(busy.address) as client:
-        assert client.add([[1.0]]) == [1]
+    for answer in (BUSY, STOPPING):
+        busy = scripted(answer, (201, {"ids": [1], "count": 1}))
+        with Client(busy.address) as client:
+            assert client.add([[1.0]]) == [1]
+    for answer in (ENGINE, (503, b"a proxy that has lost its server")):
+        server = scripted(answer)
+        with Client(server.address) as client, pytest.raises(ServerError, match="It may have been done") as lost:
+            client.add([[1.0]], ids=["a"])
+        assert lost.value.status == 503
+        assert len(server.seen) == 1
+        server = scripted(answer, (201, {"ids": ["a"], "count": 1}))
+        with Client(server.address) as client:
+            assert client.upsert([[1.0]], ids=["a"]) == ["a"]
 
 
 def test_upsert_and_remove_are_repeated(scripted) -> None:

@@ -26,6 +26,8 @@ Id = int | str
 BINARY = "application/octet-stream"
 JSON = "application/json"
 LONGEST_WAIT = 30.0
+# Reasons of a 503 that a server gives before it has begun anything.
+NOT_BEGUN = ("locked", "stopping")
 
 
 class ServerError(NearerError):
@@ -61,8 +63,9 @@ class Client:
     """A server of `nearer serve`, as Python functions.
 
     A request that did not reach the server, or that it was too busy for (429, 503), is sent again after a growing
-    pause, and after what Retry-After says. A write that may have reached it is repeated only where that changes
-    nothing: `upsert` and `remove`; `add` then raises, and the caller decides. Not for several threads at once: give
+    pause, and after what Retry-After says. A write that may have been made, because the connection or the engine
+    behind the server was lost, is repeated only where that changes nothing: `upsert` and `remove`; `add` then raises,
+    and the caller decides. Not for several threads at once: give
     each its own client.
 
     Args:
@@ -220,6 +223,10 @@ class Client:
             except ServerError as error:
                 error.repeated = attempt > 0  # type: ignore[attr-defined]
                 if error.status not in (429, 503) or attempt == self._retries:
+                    raise
+                if not again and error.status == 503 and error.code not in NOT_BEGUN:
+                    # The engine may have lost its answer, not the change: a second try could make it twice.
+                    error.args = (f"{error} It may have been done; look before you repeat it.",)
                     raise
                 pause = float((error.answer or {}).get("retry_after", 0))
             except (OSError, http.client.HTTPException) as error:

@@ -74,5 +74,10 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, _REFUSED):
         return Problem(422, "refused", str(error))
     if isinstance(error, NearerError | ConnectionError | TimeoutError):
-        return Problem(503, "engine_unavailable", "The engine behind the index does not answer.", retry_after=5)
+        return Problem(
+            503,
+            "engine_unavailable",
+            "The engine behind the index does not answer; a change may have been made. Look before you repeat an add.",
+            retry_after=5,
+        )
     return Problem(500, "defect", "An unexpected error; the log of the server has it under this request.")
