@@ -64,9 +64,8 @@ class Client:
 
     A request that did not reach the server, or that it was too busy for (429, 503), is sent again after a growing
     pause, and after what Retry-After says. A write that may have been made, because the connection or the engine
-    behind the server was lost, is repeated only where that changes nothing: `upsert` and `remove`; `add` then raises,
-    and the caller decides. Not for several threads at once: give
-    each its own client.
+    behind the server was lost, is repeated only where that changes nothing: `upsert` and `remove`; `add` then
+    raises, and the caller decides. Not for several threads at once: give each its own client.
 
     Args:
         url: such as "http://127.0.0.1:8080".

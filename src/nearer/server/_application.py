@@ -31,7 +31,7 @@ FLUSH_SECONDS = 0.25
 ERRORS: dict[int, str] = {
     400: "The body is no JSON, or broke off.",
     401: "The token is missing or unknown.",
-    403: "The token may only read.",
+    403: "The token may only read, or a page of another site asks for a change.",
     408: "The request took too long to arrive.",
     413: "The body or the number of rows is above the limit.",
     421: "The host is not this machine.",
@@ -146,7 +146,8 @@ def _routes(service: Service) -> FastAPI:
         return await told(request, service.items(call_of(request)))
 
     @app.delete("/items/{id:path}", **_about(messages.RemovedAnswer, more={
-        404: "There is no such item.", 507: "The disk is full: nothing was changed."}))  # fmt: skip
+        404: "There is no such item.", 415: "The body must be JSON.",
+        507: "The disk is full: nothing was changed."}))  # fmt: skip
     async def remove(request: Request, id: Id) -> Response:
         """Remove an item. That is on disk when the answer comes."""
         return await told(request, service.remove(id))
@@ -164,7 +165,8 @@ def _routes(service: Service) -> FastAPI:
         """Whether two items are the same, by the calibration of the model."""
         return await told(request, service.same(call_of(request)))
 
-    @app.post("/reload", **_about(messages.ReloadAnswer, more={409: "What is there now does not fit."}))
+    @app.post("/reload", **_about(messages.ReloadAnswer, more={
+        409: "What is there now does not fit.", 415: "The body must be JSON."}))  # fmt: skip
     async def reload(request: Request) -> Response:
         """Open the model and the index at their places again, without dropping a request."""
         return await told(request, service.reload())

@@ -25,6 +25,12 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 OPEN = frozenset(("/", "/health", "/ready", "/docs", "/openapi.json"))
 ROUTES = OPEN | {"/embed", "/search", "/items", "/same", "/metrics", "/status", "/reload"}
 READING = frozenset(("/embed", "/search", "/same"))
+SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+BODIES = READING | {"/items", "/reload"}
+# Of two, a proxy in front may have looked at the other one.
+SINGLE = frozenset((b"host", b"authorization", b"origin", b"content-type", b"content-length"))
+# What a form of any page can send without asking first.
+FORMS = frozenset((b"application/x-www-form-urlencoded", b"multipart/form-data", b"text/plain"))
 LOCAL = frozenset((b"localhost", b"127.0.0.1", b"[::1]"))
 PLAIN = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 
@@ -48,11 +54,20 @@ class Gate:
         headers = dict(scope["headers"])
         body, status, who = b"", 500, "-"
         try:
+            if len(headers) < len(scope["headers"]):
+                _check_single(scope["headers"])
             who = self._admit(method, path, headers)
-            body = await self._body(headers, receive)
+            content = headers.get(b"content-type", b"").split(b";", 1)[0].strip().lower()
+            if method not in SAFE and path not in READING:
+                _check_site(headers, content)
+            if method == "POST" and path in BODIES:
+                body = await self._body(headers, receive)
+            else:
+                # Whoever sends a body where none belongs is answered without it, and let go.
+                scope["nearer.unread"] = _has_body(headers)
             call = Call(
                 body,
-                headers.get(b"content-type", b"").split(b";", 1)[0].strip().lower().decode("latin-1"),
+                content.decode("latin-1"),
                 scope["query_string"],
                 headers.get(b"accept", b"").decode("latin-1"),
             )
@@ -138,6 +153,8 @@ class Gate:
                 status[0] = message["status"]
                 message["headers"] = [*message.get("headers", ()), *PLAIN,
                                       (b"x-request-id", scope["nearer.request"].encode())]  # fmt: skip
+                if scope.get("nearer.unread"):
+                    message["headers"].append((b"connection", b"close"))
             await send(message)
 
         await self.inner(scope, receive, noted)
@@ -149,6 +166,31 @@ class Gate:
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1000})
+
+
+def _check_single(headers: list[tuple[bytes, bytes]]) -> None:
+    """Refuse two headers where one decides who asks, where, and for what."""
+    seen = set()
+    for name, _ in headers:
+        if name in SINGLE and name in seen:
+            raise Problem(400, "two_headers", f"There must be one {name.decode('latin-1')} header, got two.")
+        seen.add(name)
+
+
+def _check_site(headers: dict[bytes, bytes], content: bytes) -> None:
+    """Refuse a change that a page of another site lets a browser send: the user did not ask for it."""
+    host = headers.get(b"host", b"").lower()
+    origin = headers.get(b"origin")
+    if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin") or (
+        origin is not None and origin.lower() not in (b"http://" + host, b"https://" + host)
+    ):
+        raise Problem(403, "cross_site", "A page of another site may change nothing here.")
+    if content in FORMS:
+        raise Problem(415, "media_type", "The body must be application/json.")
+
+
+def _has_body(headers: dict[bytes, bytes]) -> bool:
+    return b"transfer-encoding" in headers or bool(headers.get(b"content-length", b"").strip(b"0 "))
 
 
 def _route(path: str) -> str:
@@ -181,7 +223,7 @@ async def send_problem(send: Send, problem: Problem, number: str, *, close: bool
         headers.append((b"retry-after", str(problem.retry_after).encode()))
     if problem.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
-    if close and problem.status in (401, 403, 408, 413, 421):
+    if close and problem.status in (400, 401, 403, 408, 413, 415, 421):
         # What is left of the body is not read.
         headers.append((b"connection", b"close"))
     await _send(send, problem.status, problem.body(number), "application/json", number, headers)

@@ -77,7 +77,7 @@ def problem_of(error: BaseException) -> Problem:
         return Problem(
             503,
             "engine_unavailable",
-            "The engine behind the index does not answer; a change may have been made. Look before you repeat an add.",
+            "The engine behind the index does not answer. A change may have been made: look before you add again.",
             retry_after=5,
         )
     return Problem(500, "defect", "An unexpected error; the log of the server has it under this request.")

@@ -26,10 +26,12 @@ __all__ = ["serve"]
 # A request line and its headers are a few hundred bytes.
 LONGEST_HEAD = 64 << 10
 LINGER = 0.5
+# Bytes that a client must take of its answer in half of the time that it has to send a request.
+TAKEN = 16 << 10
 
 
 class Guarded(HttpToolsProtocol):
-    """uvicorn's own protocol, with a limit to the time and to the bytes until the headers are complete."""
+    """uvicorn's own protocol, with limits to the time and the bytes of headers, and to waiting for a reader."""
 
     head_timeout = 30.0
     most = 1024
@@ -38,6 +40,8 @@ class Guarded(HttpToolsProtocol):
         super().connection_made(transport)
         self._head, self._refused = 0, False
         self._alarm: asyncio.TimerHandle | None = None
+        self._asked = 0
+        self._pulse = self.loop.call_later(self.head_timeout / 2, self._look, 0, 0)
         if len(self.connections) > self.most:
             transport.close()
             return
@@ -58,6 +62,15 @@ class Guarded(HttpToolsProtocol):
         if not self.transport.is_closing():
             self.transport.close()
 
+    def _look(self, left: int, asked: int) -> None:
+        """Let a client go that takes nothing of what it asked for: `left` bytes waited for it the last time."""
+        now = self.transport.get_write_buffer_size()
+        if now and left - now < TAKEN and left and asked == self._asked:
+            # Closing would wait for the client, who does not read.
+            self.transport.abort()
+        elif now or not self.transport.is_closing():
+            self._pulse = self.loop.call_later(self.head_timeout / 2, self._look, now, self._asked)
+
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
@@ -75,9 +88,15 @@ class Guarded(HttpToolsProtocol):
         super().data_received(data)
 
     def on_message_begin(self) -> None:
+        self._asked += 1
         if self._alarm is None:
             self._watch()
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # What comes after the body is no header: a token there has been seen by nobody on the way.
+        if self._alarm is not None:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._unwatch()
@@ -85,6 +104,7 @@ class Guarded(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unwatch()
+        self._pulse.cancel()
         super().connection_lost(exc)
 
 

@@ -26,7 +26,7 @@ from nearer.server._messages import BINARY, JSON, binary, decode, matrix
 from nearer.server._problems import Problem
 from nearer.server._settings import Settings
 from nearer.server._state import Place, Served
-from nearer.server._work import Ask, Change, answer, write
+from nearer.server._work import Ask, Change, answer, condition_of, write
 
 __all__ = ["Answer", "Call", "Service"]
 
@@ -84,9 +84,9 @@ class Service:
         threads = functools.partial(_compute_with, settings.threads)
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="nearer-read", initializer=threads)
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="nearer-write", initializer=threads)
-        limits = {"room": settings.queue, "most": settings.batch}
-        self.reads: Batcher[Ask] = Batcher(self._answer, self._reading, **limits)
-        self.writes: Batcher[Change] = Batcher(self._write, self._writing, **limits)
+        room, most = settings.queue, settings.batch
+        self.reads: Batcher[Ask] = Batcher(self._answer, self._reading, room=room, most=most, costly=condition_of)
+        self.writes: Batcher[Change] = Batcher(self._write, self._writing, room=room, most=most)
         self._switching = asyncio.Lock()
 
     def _answer(self, asks: Sequence[Ask]) -> list[Any]:

@@ -15,7 +15,7 @@ from nearer.server._embedding import features_of, features_of_image, through
 from nearer.server._problems import Problem
 from nearer.server._state import Served
 
-__all__ = ["Ask", "Change", "answer", "write"]
+__all__ = ["Ask", "Change", "answer", "condition_of", "write"]
 
 Floats = NDArray[np.float32]
 encode = msgspec.json.Encoder().encode
@@ -45,6 +45,15 @@ class Change:
     metadata: list[dict[str, Any]] | None = None
 
 
+def condition_of(ask: Ask) -> bytes | None:
+    """The condition of a filtered search, None without one: equal conditions are looked up once.
+
+    >>> condition_of(Ask("search", where={"b": 1, "a": 2})), condition_of(Ask("search", where={}))
+    (b'{"a":2,"b":1}', None)
+    """
+    return msgspec.json.encode(ask.where, order="deterministic") if ask.where else None
+
+
 def answer(served: Served, asks: Sequence[Ask]) -> list[Any]:
     """One result or exception for each question; the model and the index see all of them at once."""
     results: list[Any] = [None] * len(asks)
@@ -67,7 +76,7 @@ def answer(served: Served, asks: Sequence[Ask]) -> list[Any]:
         rows,
         results,
     )  # fmt: skip
-    groups: dict[tuple[int, bytes], list[int]] = {}
+    groups: dict[tuple[int, bytes | None], list[int]] = {}
     for place, ask in enumerate(asks):
         if results[place] is not None:
             continue
@@ -76,8 +85,7 @@ def answer(served: Served, asks: Sequence[Ask]) -> list[Any]:
         elif ask.want == "same":
             results[place] = _distance(rows[place])
         else:
-            key = b"" if ask.where is None else msgspec.json.encode(ask.where, order="deterministic")
-            groups.setdefault((ask.k + (ask.want == "similar"), key), []).append(place)
+            groups.setdefault((ask.k + (ask.want == "similar"), condition_of(ask)), []).append(place)
     for (k, _), places in groups.items():
         _together(places, lambda some, k=k: _searched(served, asks, rows, some, k), results, results)  # type: ignore[misc]
     return results
