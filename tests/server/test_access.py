@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from nearer.cli import app
 from nearer.client import Client, ServerError
 from nearer.exceptions import MissingDataError, ParameterError
+from nearer.index import open_index
 from nearer.server import Settings
 from nearer.server._tokens import Tokens
 from running_server import ROWS, make_index, make_model, running
@@ -183,3 +184,22 @@ def test_what_cannot_be_served_is_said_at_the_start(tmp_path) -> None:
     assert "index" in told
     assert "must be given to listen" in refused(place, str(tmp_path / "index"), "--host", "0.0.0.0")
     assert "nothing" in refused(str(tmp_path / "nothing"), str(tmp_path / "index"))
+
+
+def test_an_index_that_is_not_there_is_made_only_when_asked_for(tmp_path) -> None:
+    model = make_model(tmp_path / "model")
+    told = refused(str(tmp_path / "model"), str(tmp_path / "nowhere"))
+    assert "there is none" in told
+    assert "--create makes an empty index" in " ".join(told.split())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"], "nothing was made"
+    with running(tmp_path / "model", tmp_path / "nowhere", "--create") as server:
+        assert server.ask("GET", "/status")[1]["nearer_index_items"] == 0
+        assert server.ask("POST", "/items", {"vectors": ROWS[:2].tolist()})[0] == 201
+        shutil.move(tmp_path / "nowhere", tmp_path / "away")
+        status, answer, _ = server.ask("POST", "/reload")
+        assert (status, answer["error"]["code"]) == (409, "not_reloaded")
+        assert not (tmp_path / "nowhere").exists(), "what has gone is not made again"
+        shutil.move(tmp_path / "away", tmp_path / "nowhere")
+        assert server.ask("POST", "/reload")[0] == 200
+    with open_index(tmp_path / "nowhere", fingerprint=model.fingerprint, read_only=True) as index:
+        assert len(index) == 2

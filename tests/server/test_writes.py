@@ -6,11 +6,16 @@ import http.client
 import json
 import os
 import random
+import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -225,3 +230,52 @@ def test_a_full_disk_is_a_507_and_the_item_is_not_there(tmp_path: Path, monkeypa
         await service.stop()
 
     asyncio.run(run())
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A disk of four megabytes: a tmpfs, which only the system's administrator may mount."""
+    place = Path(tempfile.mkdtemp(prefix="nearer-disk-"))
+    mount = shutil.which("mount")
+    command = [str(mount), "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)]
+    if mount is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        place.rmdir()
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+        place.rmdir()
+
+
+def test_507_means_that_nothing_was_changed(small_disk, tmp_path) -> None:
+    """Items go in until the disk is full: what was answered with 201 is there, and nothing of what got 507."""
+    model = make_model(tmp_path / "model")
+    make_index(small_disk / "index", model, ROWS[:1], ids=["first"])
+    confirmed, refused = {"first"}, []
+
+    def add(server: Running, batch: int) -> int:
+        ids = [f"{batch} {row}" for row in range(50)]
+        asked = {"vectors": ROWS.tolist(), "ids": ids, "metadata": [{"note": "x" * 2000}] * 50}
+        status, answer, _ = server.ask("POST", "/items", asked)
+        if status == 201:
+            confirmed.update(ids)
+        else:
+            assert (status, answer["error"]["code"]) == (507, "not_written"), answer
+            refused.extend(ids)
+        return status
+
+    with running(tmp_path / "model", small_disk / "index") as server:
+        batch = 0
+        while add(server, batch) == 201:
+            batch += 1
+        assert add(server, batch + 1) == 507
+        assert server.ask("GET", "/status")[1]["nearer_index_items"] == len(confirmed)
+        for one in refused[::20]:
+            assert server.ask("GET", f"/similar/{quote(one)}")[0] == 404
+        assert server.ask("POST", "/search", {"vectors": ROWS[:1].tolist(), "k": 1})[0] == 200
+        subprocess.run(["mount", "-o", "remount,size=32m", str(small_disk)], check=True)
+        assert add(server, batch + 2) == 201, "with room it goes on"
+        server.stop(signal.SIGKILL)
+    with open_index(small_disk / "index", fingerprint=model.fingerprint, read_only=True) as index:
+        assert set(index.ids) == confirmed

@@ -212,6 +212,7 @@ def serve(
         str, typer.Option(help="Where to listen; beyond this machine tokens are needed.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
+    create: Annotated[bool, typer.Option("--create", help="Make an empty index if there is none.")] = False,
     tokens: Annotated[
         Path | None, typer.Option(help="A file with lines 'read TOKEN' or 'write TOKEN'. [$NEARER_TOKENS]")
     ] = None,
@@ -243,6 +244,7 @@ def serve(
         run_serve(
             model,
             index,
+            create=create,
             host=host,
             port=port,
             tokens=tokens,

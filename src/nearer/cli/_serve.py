@@ -13,6 +13,7 @@ def run_serve(
     model: Path,
     index: str,
     *,
+    create: bool,
     host: str,
     port: int,
     tokens: Path | None,
@@ -48,4 +49,4 @@ def run_serve(
         timeout=timeout,
         log=log,
     )
-    serve(model, index, settings=settings, tokens_file=tokens)
+    serve(model, index, settings=settings, create=create, tokens_file=tokens)

@@ -44,7 +44,11 @@ Id = Annotated[str, Path(min_length=1, max_length=1000, description="The id of a
 
 
 def create_app(
-    model: str | os.PathLike[str], index: str | os.PathLike[str], *, settings: Settings | None = None
+    model: str | os.PathLike[str],
+    index: str | os.PathLike[str],
+    *,
+    settings: Settings | None = None,
+    create: bool = False,
 ) -> Gate:
     """An ASGI application that serves a model and an index, for any ASGI server; `serve` runs it with uvicorn.
 
@@ -57,11 +61,12 @@ def create_app(
         model: a folder that `nearer fit` or `Model.save` wrote.
         index: a folder, or a URL that `nearer.index.open_index` takes; made by this model.
         settings: limits and tokens.
+        create: make an empty index if there is none.
     """
     settings = settings or Settings()
     if not str(index):
         raise ParameterError("`index` must be a folder or a URL, got nothing.")
-    service = Service(Place(os.fspath(model), os.fspath(index)), settings, Log(settings.log))
+    service = Service(Place(os.fspath(model), os.fspath(index), create), settings, Log(settings.log))
     return Gate(service, _routes(service))
 
 

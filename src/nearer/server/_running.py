@@ -124,6 +124,7 @@ def serve(
     index: str | os.PathLike[str],
     *,
     settings: Settings | None = None,
+    create: bool = False,
     tokens_file: Path | None = None,
     announce: bool = True,
 ) -> None:
@@ -135,11 +136,12 @@ def serve(
         model: a folder that `nearer fit` or `Model.save` wrote.
         index: a folder, or a URL that `nearer.index.open_index` takes; made by this model.
         settings: where to listen, tokens, limits.
+        create: make an empty index if there is none.
         tokens_file: read again on SIGHUP.
         announce: print the address on standard output when requests are taken.
     """
     settings = settings or Settings()
-    gate = create_app(model, index, settings=settings)
+    gate = create_app(model, index, settings=settings, create=create)
     protocol = type("Protocol", (Guarded,), {"head_timeout": settings.timeout, "most": settings.connections})
     config = uvicorn.Config(
         gate,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nearer.exceptions import ParameterError
+from nearer.exceptions import MissingDataError, ParameterError
 from nearer.index import open_index
 from nearer.models import Model, load
 from nearer.server._embedding import through
@@ -29,10 +29,11 @@ class Served:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the model and the index are: a folder and a folder or URL."""
+    """Where the model and the index are; `create` makes an index if there is none."""
 
     model: str
     index: str
+    create: bool = False
 
     def open(self, *, before: Served | None = None) -> Served:
         """Load the model, and the index unless it is the one that is open already."""
@@ -47,7 +48,15 @@ class Place:
                     "index. Build an index with the new model, put both in their places, and reload."
                 )
             return Served(model, before.index, dimension, fingerprint, identity)
-        index = open_index(self.index, dimension=dimension, fingerprint=fingerprint)
+        # A mistyped path must not be an empty index, and what has gone must not be one after a reload.
+        make = dimension if self.create and before is None else None
+        try:
+            index = open_index(self.index, dimension=make, fingerprint=fingerprint)
+        except MissingDataError as error:
+            told, missing, _ = str(error).partition(" Pass `dimension`")
+            if not missing:
+                raise
+            raise MissingDataError(f"{told} Check the address; --create makes an empty index.") from error
         if index.dimension != dimension:
             found = index.dimension
             index.close()
@@ -57,7 +66,8 @@ class Place:
         if index.count():
             # The first search loads libraries and touches the rows; no client should wait for that.
             index.search(np.ones((1, dimension), np.float32), k=1)
-        return Served(model, index, dimension, fingerprint, identity)
+        # Asked for again: a new index had none before.
+        return Served(model, index, dimension, fingerprint, self._identity())
 
     def _identity(self) -> object:
         """What tells one index from another at the same place; None for engines, which are always opened again."""

@@ -186,7 +186,11 @@ def write(served: Served, changes: Sequence[Change]) -> list[Any]:
             results.append(error)
     sync = getattr(served.index, "sync", None)
     if sync is not None and not all(isinstance(result, Exception) for result in results):
-        sync()
+        try:
+            sync()
+        except Exception as error:
+            # None of them is made; those that were refused before keep their own reason.
+            return [result if isinstance(result, Exception) else error for result in results]
     return results
 
 
