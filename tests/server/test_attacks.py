@@ -226,7 +226,7 @@ def test_a_plain_search_waits_for_one_filtered_one_at_most(tmp_path) -> None:
             order.append(where and where["row"])
             begun.set()
             go.wait(PATIENCE)
-            return search(queries, k=k, where=where)
+            return search(queries, k=k)
 
         service.served.index.search = slow
 

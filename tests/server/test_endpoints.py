@@ -121,7 +121,9 @@ def test_same_decides_with_the_calibration_of_the_model(folder, tmp_path) -> Non
         ({"items": ["a text"]}, 422, "takes no texts"),
         ({"items": [{"a": 1}]}, 422, ""),
         ({"items": [[1, 2, 3, 4], "mixed"]}, 422, "one kind"),
-        ({"vectors": [[1, 2, 3, 4]], "where": {"a": {"b": [1]}}}, 200, ""),
+        ({"vectors": [[1, 2, 3, 4]], "where": {"a": {"b": [1]}}}, 422, "'a' is none of them: even"),
+        ({"vectors": [[1, 2, 3, 4]], "where": {"even": 1}}, 422, "kind that the field has"),
+        ({"vectors": [[1, 2, 3, 4]], "where": {"even": {"$in": [True, False]}}}, 200, ""),
     ],
 )
 def test_a_bad_search_is_refused_with_the_reason(server, body, status, words) -> None:

@@ -192,8 +192,7 @@ class Database:
 
     def size(self) -> int:
         """The bytes of the file and of its log."""
-        files = (self.place / FILE, self.place / f"{FILE}-wal")
-        return sum(file.stat().st_size for file in files if file.exists())
+        return _size(self.place / FILE) + _size(self.place / f"{FILE}-wal")
 
     def check(self) -> None:
         """SQLite's own check of every page."""
@@ -256,7 +255,14 @@ class Database:
 
 def has_database(place: Path) -> bool:
     """Whether a folder has the file of an index."""
-    return (place / FILE).is_file() and (place / FILE).stat().st_size > 0
+    return _size(place / FILE) > 0
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 # One writer
@@ -307,11 +313,14 @@ def check_plain(place: Path) -> None:
                 f"`{place / name}` must be a plain file, it is a link, pipe or folder. Delete it."
             )
     journal = place / f"{FILE}-journal"
-    if journal.exists():
+    try:
         with open(journal, "rb") as file:
-            file.seek(max(0, journal.stat().st_size - 8))
-            if file.read(8) == SUPER_JOURNAL:
-                raise CorruptFileError(f"`{journal}` names another file, which nearer never writes. Remove it.")
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 8))
+            end = file.read(8)
+    except OSError:
+        return  # a writer has just finished with it, or SQLite will say what is wrong
+    if end == SUPER_JOURNAL:
+        raise CorruptFileError(f"`{journal}` names another file, which nearer never writes. Remove it.")
 
 
 # Checksums

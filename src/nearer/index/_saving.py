@@ -219,10 +219,9 @@ def check_free(place: Path) -> None:
     if place.exists() and not place.is_dir():
         raise ParameterError(f"`{place}` must be a folder, it is a file. Choose another name.")
     if place.exists() and not (place / FILE).exists() and not is_older(place):
-        others = sorted(file.name for file in place.iterdir() if file.name not in COMPANIONS)
-        if others:
+        if any(file.name not in COMPANIONS for file in place.iterdir()):
             raise CorruptFileError(
-                f"`{place}` must be free or the folder of an index, it holds {others[0]!r}. Choose another."
+                f"`{place}` must be free or the folder of an index, it is neither. Choose another."
             )
 
 
