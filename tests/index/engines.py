@@ -53,6 +53,7 @@ def opener(engine: str, folder: Path, address: Callable[[], str]) -> Callable[..
             where = f"{address()}&table=t{number}"
         else:
             where = str(folder / "index")
+        start.where = where  # type: ignore[attr-defined]
         return open_index(where, dimension=dimension, **options)
 
     return start

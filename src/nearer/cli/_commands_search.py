@@ -97,10 +97,15 @@ def neighbors(
 
 
 def index(
-    data: Data,
-    model: ModelFolder,
+    data: Annotated[
+        str, typer.Argument(help="A table or a folder; without --model an index, or a Parquet file of one.")
+    ],
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="A model folder; without it an index is copied.")
+    ] = None,
     out: Annotated[
-        str, typer.Option("--out", "-o", help="The index folder to write, or a URL such as postgresql://...")
+        str,
+        typer.Option("--out", "-o", help="An index folder, a URL such as postgresql://..., a .parquet file."),
     ] = "index",
     label: Label = None,
     kind: Annotated[
@@ -112,19 +117,26 @@ def index(
 ) -> None:
     """Embed a data set into an index to search or to serve, part by part.
 
-    After a kill the same command goes on where it was, and puts no row in twice.
+    After a kill the same command goes on where it was, and puts no row in twice. Without a model it copies an index
+    as it is: from a folder or engine to another, to a Parquet file, or from one.
 
     \b
     Examples:
       nearer index data.csv --model model --label class
       nearer index tables/ -m model -o "postgresql://user@database/items?table=rows"
       nearer index photos/ -m photo-model -o photo-index --kind hnsw
+      nearer index photo-index -o items.parquet
     """
     with failures_reported(as_json):
+        if model is None:
+            from nearer.cli._use import run_copy
+
+            run_copy(data, out=out, kind=kind, as_json=as_json)
+            return
         from nearer.cli._use import run_index
 
         run_index(
-            data,
+            Path(data),
             model=model,
             out=out,
             label=label or [],
@@ -138,8 +150,13 @@ def index(
 def search(
     index: Annotated[str, typer.Argument(help="An index folder that `nearer index` wrote, or a URL.")],
     queries: Annotated[Path, typer.Argument(help="A table, a folder of images, or one image.")],
-    model: ModelFolder,
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="A model folder; by default the one that made the index.")
+    ] = None,
     k: K = 5,
+    where: Annotated[
+        str | None, typer.Option(help="Only items with these metadata: NAME=VALUE, or JSON with $in, $gte, $or ...")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the hits to a .csv, .jsonl or .html file.")
     ] = None,
@@ -150,8 +167,9 @@ def search(
 
     \b
     Examples:
-      nearer search index queries.csv --model model --out hits.csv
-      nearer search photo-index cat.png -m photo-model -k 3 --json
+      nearer search index queries.csv --out hits.csv
+      nearer search photo-index cat.png -k 3 --json
+      nearer search index queries.csv --where '{"year": {"$gte": 2000}}' --model model
     """
     with failures_reported(as_json):
         if out is not None:
@@ -160,7 +178,7 @@ def search(
             check_new(out)
         from nearer.cli._use import run_search
 
-        run_search(index, queries, model=model, k=k, out=out, limit=limit, as_json=as_json)
+        run_search(index, queries, model=model, k=k, where=where, out=out, limit=limit, as_json=as_json)
 
 
 def calibrate(
@@ -206,8 +224,8 @@ def calibrate(
 
 
 def serve(
-    model: Annotated[Path, typer.Argument(help="A model folder that `nearer fit` wrote.")],
-    index: Annotated[str, typer.Argument(help="An index folder, or a URL such as postgresql://...")],
+    model: Annotated[str, typer.Argument(help="A model folder; or only the index, which remembers its model.")],
+    index: Annotated[str | None, typer.Argument(help="An index folder, or a URL such as postgresql://...")] = None,
     host: Annotated[
         str, typer.Option(help="Where to listen; beyond this machine tokens are needed.")
     ] = "127.0.0.1",
@@ -234,6 +252,7 @@ def serve(
 
     \b
     Examples:
+      nearer serve index
       nearer serve model index
       nearer serve model index --host 0.0.0.0 --tokens tokens.txt --tls-certificate cert.pem --tls-key key.pem
       nearer serve model postgresql://user@database/items?table=photos --port 9000

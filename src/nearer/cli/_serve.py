@@ -10,8 +10,8 @@ __all__ = ["run_serve"]
 
 
 def run_serve(
-    model: Path,
-    index: str,
+    model: str,
+    index: str | None,
     *,
     create: bool,
     host: str,
@@ -35,6 +35,13 @@ def run_serve(
         raise NearerError(
             f"Serving needs {error.name}, which is not installed. Run: pip install 'nearer[serve]'"
         ) from error
+    if index is None:
+        from nearer.index import open_index
+        from nearer.index._open import model_of
+
+        index = model
+        with open_index(index, read_only="://" not in index) as found:
+            model = str(model_of(found, index))
     settings = Settings(
         host=host,
         port=port,

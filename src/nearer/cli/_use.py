@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nearer._checks import check_choice, check_int
+from nearer._limits import parse_json
 from nearer._storage import write_file
 from nearer.cli._fit import comparison_table
 from nearer.cli._loading import load_for, paired, told_as_flags
@@ -23,7 +24,8 @@ from nearer.cli._output import check_new, print_json
 from nearer.cli._pages import evaluation_page, search_page
 from nearer.datasets._image_files import load_image
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
+from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, copy_index, open_index
+from nearer.index._open import check_fits, model_of
 from nearer.models import Model, embed_stream, export_onnx, export_state, load
 from nearer.models._bulk import Embedded, work_folder
 from nearer.models._door import evaluate_dataset
@@ -32,6 +34,7 @@ from nearer.models._sinks import FILES
 
 __all__ = ["run_embed", "run_evaluate", "run_export", "run_index", "run_neighbors", "run_search"]
 
+KINDS: dict[str, Any] = {"auto": None, "exact": Exact(), "hnsw": HNSW(), "ivf": IVF(), "ivfpq": IVFPQ()}
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 
 
@@ -147,14 +150,13 @@ def run_index(
         and any(place.iterdir() if place.is_dir() else [place])
     ):
         raise ParameterError(f"`--out` must be free or an empty folder, `{out}` is not.")
-    kinds: dict[str, Any] = {"auto": None, "exact": Exact(), "hnsw": HNSW(), "ivf": IVF(), "ivfpq": IVFPQ()}
-    check_choice(kind, "kind", kinds)
+    check_choice(kind, "kind", list(KINDS))
     machine = load(model)
     if data.suffix.lower() == ".npz":
         given = load_for(machine, data, label=label)
         embeddings = machine.embed(given, side="database")
         with open_index(
-            out, dimension=embeddings.shape[1], kind=kinds[kind], fingerprint=machine.fingerprint
+            out, dimension=embeddings.shape[1], kind=KINDS[kind], fingerprint=machine.fingerprint, remember=model
         ) as fresh:
             fresh.add(embeddings, metadata=item_metadata(given))
     else:
@@ -164,7 +166,7 @@ def run_index(
                 data,
                 out,
                 batch_size=batch_size,
-                kind=kinds[kind],
+                kind=KINDS[kind],
                 labels=list(label) or None,
                 progress=_shown(quiet, as_json),
             )
@@ -175,28 +177,48 @@ def run_index(
         print_json({"items": items, "kind": kind, "out": out, "recall": None if recall is None else recall.value})
     else:
         told = "" if recall is None else f"; measured recall {recall.value:.3f}"
-        typer.echo(
-            f"{items:,} items in {out} ({kind}{told}). Search it: nearer search {out} QUERIES --model {model}"
-        )
+        typer.echo(f"{items:,} items in {out} ({kind}{told}). Search it: nearer search {out} QUERIES")
 
 
-def _opened(index: str, machine: Model) -> Any:
-    """An index to search in: a folder, or an engine."""
-    return open_index(index, fingerprint=machine.fingerprint, read_only="://" not in index)
+def run_copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
+    """Copy an index as it is."""
+    if "://" not in source and Path(source).is_file() and Path(source).suffix.lower() != ".parquet":
+        raise ParameterError(f"`--model` must be given: `{source}` is data, which a model must embed.")
+    items = copy_index(source, out, kind=KINDS[check_choice(kind, "kind", list(KINDS))])
+    if as_json:
+        print_json({"items": items, "out": out})
+    else:
+        typer.echo(f"{items:,} items in {out}.")
+
+
+def opened_with_model(index: str, model: Path | None) -> tuple[Any, Model]:
+    """An index to search in, and the model that was named or that it remembers."""
+    found = open_index(index, read_only="://" not in index)
+    machine = load(model_of(found, index) if model is None else model)
+    check_fits(found, index, None, None, machine.fingerprint)
+    return found, machine
 
 
 def run_search(
-    index: str, queries: Path, *, model: Path, k: int, out: Path | None, limit: int, as_json: bool
+    index: str,
+    queries: Path,
+    *,
+    model: Path | None,
+    k: int,
+    where: str | None,
+    out: Path | None,
+    limit: int,
+    as_json: bool,
 ) -> None:
     """The nearest items of an index for every row of a file, or for one image."""
-    machine = load(model)
-    found = _opened(index, machine)
-    k = check_int(k, "k", maximum=found.count())
+    found, machine = opened_with_model(index, model)
+    condition = None if where is None else as_where(where)
+    k = min(check_int(k, "k"), max(1, found.count(condition)))
     if queries.suffix.lower() in IMAGES:
         rows = machine.transform(_image(queries, machine))
     else:
         rows = machine.embed(load_for(machine, queries))
-    results = list(found.search(rows, k=k))
+    results = list(found.search(rows, k=k, where=condition))
     if out is not None:
         if out.suffix == ".html":
             search_page(results, out, index=Path(index).name, queries=queries.name)
@@ -208,6 +230,27 @@ def run_search(
     _print_hits(shown, as_json=as_json)
     if len(shown) < len(results):
         typer.echo(f"... and {len(results) - len(shown):,} more queries. --limit shows more, --out writes all.")
+
+
+def as_where(text: str) -> dict[str, Any]:
+    """A condition from the command line: JSON, or NAME=VALUE, where 2000 is a number and true a truth value.
+
+    >>> as_where("year=2000"), as_where('{"year": {"$gte": 2000}}')
+    ({'year': 2000}, {'year': {'$gte': 2000}})
+    """
+    if text.lstrip().startswith("{"):
+        try:
+            found = parse_json(text.encode(), "`--where`")
+        except ValueError as error:
+            raise ParameterError(f"`--where` must be JSON or NAME=VALUE: {error}.") from error
+        return dict(found)
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ParameterError(f"`--where` must be JSON or NAME=VALUE, got {text!r}.")
+    try:
+        return {name: parse_json(value.encode(), "`--where`")}
+    except ValueError:
+        return {name: value}
 
 
 def run_export(model: Path, *, out: Path, as_json: bool) -> None:

@@ -1,4 +1,5 @@
 from ._bits import BitIndex as BitIndex
+from ._copy import copy_index as copy_index
 from ._duplicates import find_duplicates as find_duplicates
 from ._index import Index as Index
 from ._index import SearchResult as SearchResult
@@ -19,6 +20,7 @@ __all__ = [
     "Index",
     "SearchResult",
     "VectorIndex",
+    "copy_index",
     "find_duplicates",
     "open_index",
     "switch_index",

@@ -26,6 +26,7 @@ from nearer.index._fields import note_of
 from nearer.index._filters import as_condition
 from nearer.index._index import SearchResult
 from nearer.index._items import Id, Items
+from nearer.index._notes import Metadata
 
 __all__ = ["BitIndex"]
 
@@ -162,6 +163,10 @@ class BitIndex:
     def embeddings(self, ids: Any) -> Tensor:
         """The ±1 of some ids: (n, dimension)."""
         return torch.from_numpy(self._signs(np.array(self._items.find(ids), dtype=np.int64)))
+
+    def metadata(self, ids: Any) -> list[Metadata]:
+        """The metadata of some ids, a dictionary for each."""
+        return [note_of(self._items.texts[place]) for place in self._items.find(ids)]
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a folder that `BitIndex.load` reads; the whole of it or nothing."""

@@ -101,7 +101,7 @@ class Index:
         # The recall that a build reaches by itself with more probes; None leaves the settings as they are.
         self._target: float | None = None
         self.fingerprint: str | None = None
-        self.model: dict[str, Any] | None = None
+        self.made_by: dict[str, Any] | None = None
 
     def _set(self, dimension: int, similarity: Similarity, kind: Kind | None) -> None:
         """Begin empty."""
@@ -283,6 +283,10 @@ class Index:
     def embeddings(self, ids: Any) -> Tensor:
         """The stored vectors of some ids, in single precision and for "cosine" of length one: (n, dimension)."""
         return torch.from_numpy(self._buffer[self._items.find(ids)] + self._offset)
+
+    def metadata(self, ids: Any) -> list[Metadata]:
+        """The metadata of some ids, a dictionary for each."""
+        return [note_of(self._items.texts[place]) for place in self._items.find(ids)]
 
     def recall_estimate(self, queries: Any, *, k: int = 10) -> Recall:
         """The share of the true k nearest that this index finds for given queries; 1 for an exact index.

@@ -14,6 +14,7 @@ from nearer.exceptions import ParameterError
 from nearer.index._exact import Similarity
 from nearer.index._index import SearchResult
 from nearer.index._items import Id
+from nearer.index._notes import Metadata
 
 __all__ = ["MappedIndex", "fingerprint_of", "maps_of"]
 
@@ -32,6 +33,7 @@ class MappedIndex:
         self.dimension: int = index.dimension
         self.similarity: Similarity = index.similarity
         self.fingerprint: str | None = index.fingerprint
+        self.made_by: dict[str, Any] | None = index.made_by
 
     def __repr__(self) -> str:
         return f"{type(self.model).__name__} in front of {self.index!r}"
@@ -63,6 +65,10 @@ class MappedIndex:
         """The stored rows, after the database map."""
         rows: Tensor = self.index.embeddings(ids)
         return rows
+
+    def metadata(self, ids: Any) -> list[Metadata]:
+        """As `Index.metadata`."""
+        return list(self.index.metadata(ids))
 
     @property
     def ids(self) -> list[Id]:

@@ -57,6 +57,7 @@ class MilvusIndex(RemoteIndex):
             collection, about["dimension"], about["similarity"], kind_from(about), about["fingerprint"]
         )
         self._client = client
+        self.made_by = about.get("model")
         self._closed = False
 
     @classmethod
@@ -240,6 +241,13 @@ class MilvusIndex(RemoteIndex):
             )
         return answers
 
+    def remember(self, model: dict[str, Any]) -> None:
+        """Note which model makes the embeddings."""
+        with self._asking() as client:
+            about = _about(client, self.name) | {"model": model}
+            client.alter_collection_properties(self.name, {"nearer": json.dumps(about)})
+        self.made_by = model
+
     def _fields(self) -> Kinds:
         with self._asking() as client:
             return {name: set(found) for name, found in _about(client, self.name).get("fields", {}).items()}
@@ -249,6 +257,9 @@ class MilvusIndex(RemoteIndex):
 
     def _rows_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
         return {one: row["embedding"] for one, row in self._get(ids, ["whole", "embedding"]).items()}
+
+    def _notes_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
+        return {one: row["metadata"] for one, row in self._get(ids, ["whole", "metadata"]).items()}
 
     def _get(self, ids: Sequence[Id], fields: list[str]) -> dict[Id, Any]:
         found: dict[Id, Any] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -21,13 +22,14 @@ from nearer.index._remote import RemoteIndex
 from nearer.index._saving import check_free
 from nearer.index._sqlite import SQLiteIndex
 
-__all__ = ["VectorIndex", "open_index"]
+__all__ = ["VectorIndex", "model_of", "open_index"]
 
 
 class VectorIndex(Protocol):
     """What every index can do, wherever it lives: the same ids, similarities and order from each.
 
-    `similarity`, `dimension` and `fingerprint` (of the model that made the embeddings, or None) say what is in it.
+    `similarity`, `dimension`, `fingerprint` (of the model that made the embeddings, or None) and `made_by` (the
+    name of that model and where it lies, or None) say what is in it.
 
     >>> from nearer.index import Index
     >>> index: VectorIndex = Index(2)
@@ -38,6 +40,7 @@ class VectorIndex(Protocol):
     dimension: int
     similarity: Similarity
     fingerprint: str | None
+    made_by: dict[str, Any] | None
 
     def add(self, embeddings: Any, ids: Any = None, metadata: Any = None) -> list[Id]:
         """Add new items: all of them, or on an error none."""
@@ -56,6 +59,9 @@ class VectorIndex(Protocol):
 
     def embeddings(self, ids: Any) -> Tensor:
         """The stored rows of known items."""
+
+    def metadata(self, ids: Any) -> list[dict[str, Any]]:
+        """The metadata of known items."""
 
     @property
     def ids(self) -> list[Id]:
@@ -81,6 +87,7 @@ def open_index(
     kind: Kind | None = None,
     fingerprint: str | None = None,
     model: Any = None,
+    remember: str | os.PathLike[str] | None = None,
     read_only: bool = False,
 ) -> VectorIndex:
     """Open the index at `where`, or with `dimension` make one if there is none.
@@ -95,6 +102,8 @@ def open_index(
         fingerprint: names the model that makes the embeddings; an index of another model is refused.
         model: is put in front: `add` takes items and maps them with `transform_database` or `transform`, `search`
             with `transform_queries` or `transform`. It gives its own fingerprint.
+        remember: the folder of the model that makes the embeddings. An index that knows of none notes it, relative
+            to itself, and `nearer search` and `nearer serve` then need only the index.
         read_only: a folder only: the version that is there now, beside a process that writes.
 
     A change to a folder is on the disk when the call returns; a killed process loses nothing that it was told is
@@ -116,6 +125,7 @@ def open_index(
             similarity=similarity,
             kind=kind,
             fingerprint=fingerprint_of(model) if fingerprint is None else fingerprint,
+            remember=getattr(model, "place", None) if remember is None else remember,
             read_only=read_only,
         )
         return MappedIndex(index, model)
@@ -134,7 +144,7 @@ def open_index(
         remote = _open_remote(
             str(where), dimension=dimension, similarity=similarity, kind=kind, fingerprint=fingerprint
         )
-        return _fitting(remote, remote.name, dimension, similarity, fingerprint)
+        return _remembering(_fitting(remote, remote.name, dimension, similarity, fingerprint), None, remember)
     place = _resolved(where)
     if read_only and is_older(place) and not has_database(place):
         return _fitting(Index.load(place), str(place), dimension, similarity, fingerprint)
@@ -155,7 +165,34 @@ def open_index(
             kind=kind,
             fingerprint=fingerprint,
         )
-    return _fitting(stored, str(place), dimension, similarity, fingerprint)
+    found = _fitting(stored, str(place), dimension, similarity, fingerprint)
+    return found if read_only else _remembering(found, place, remember)
+
+
+def _remembering(index: Any, place: Path | None, model: str | os.PathLike[str] | None) -> VectorIndex:
+    """Note where the model lies: beside the index or not, a folder moves with its neighbors."""
+    if model is not None and index.made_by is None:
+        there = Path(model).expanduser().resolve()
+        path = str(there) if place is None else Path(os.path.relpath(there, place)).as_posix()
+        try:
+            index.remember({"name": there.name, "path": path, "fingerprint": index.fingerprint})
+        except BaseException:
+            index.close()
+            raise
+    opened: VectorIndex = index
+    return opened
+
+
+def model_of(index: VectorIndex, where: str | os.PathLike[str]) -> Path:
+    """The folder of the model that made the index at `where`."""
+    noted = index.made_by
+    path = noted.get("path") if isinstance(noted, dict) else None
+    if not isinstance(path, str):
+        raise MissingDataError(f"`{where}` does not say which model made it. Name the model (--model).")
+    there = Path(path) if "://" in str(where) else Path(os.path.normpath(_resolved(where) / path))
+    if not there.exists():
+        raise MissingDataError(f"`{where}` was made by the model `{there}`, which is not there. Name it (--model).")
+    return there
 
 
 def _open_remote(where: str, **wanted: Any) -> RemoteIndex:

@@ -48,6 +48,7 @@ class PostgresIndex(RemoteIndex):
         super().__init__(table, about["dimension"], about["similarity"], kind_from(about), about["fingerprint"])
         self._address = address
         self._key = about["key"]
+        self.made_by = about.get("model")
         # Between quotes a reserved word is a name.
         self._table = f'"{table}"'
         self._connection = connection
@@ -242,6 +243,14 @@ class PostgresIndex(RemoteIndex):
                 connection.execute(f"SET hnsw.ef_search = {width}")
                 self._width = width
 
+    def remember(self, model: dict[str, Any]) -> None:
+        """Note which model makes the embeddings."""
+        command = (
+            "UPDATE nearer_indexes SET about = about || jsonb_build_object('model', %s::jsonb) WHERE name = %s"
+        )
+        self._run(lambda connection: connection.execute(command, [json.dumps(model), self.name]))
+        self.made_by = model
+
     def _fields(self) -> Kinds:
         about = self._run(lambda connection: _about(connection, self.name)) or {}
         return {name: set(found) for name, found in about.get("fields", {}).items()}
@@ -256,14 +265,20 @@ class PostgresIndex(RemoteIndex):
         return self._run(work) if connection is None else work(connection)
 
     def _rows_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
+        return self._column("embedding", ids)
+
+    def _notes_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
+        return self._column("metadata", ids)
+
+    def _column(self, name: str, ids: Sequence[Id]) -> dict[Id, Any]:
         def work(connection: Any) -> dict[Id, Any]:
-            cursor = connection.cursor(binary=True)
-            rows = cursor.execute(
-                f"SELECT id, embedding FROM {self._table} WHERE id = ANY(%s)", [[str(one) for one in ids]]
-            ).fetchall()
-            return dict(
-                zip(self._as_ids([row[0] for row in rows], connection), [row[1] for row in rows], strict=True)
+            rows = (
+                connection.cursor(binary=True)
+                .execute(f"SELECT id, {name} FROM {self._table} WHERE id = ANY(%s)", [[str(one) for one in ids]])
+                .fetchall()
             )
+            names = self._as_ids([row[0] for row in rows], connection)
+            return dict(zip(names, [row[1] for row in rows], strict=True))
 
         return self._run(work)
 

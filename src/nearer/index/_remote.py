@@ -56,7 +56,7 @@ class RemoteIndex(ABC):
         self.similarity: Similarity = similarity
         self.kind = kind
         self.fingerprint = fingerprint
-        self.model: dict[str, Any] | None = None
+        self.made_by: dict[str, Any] | None = None
         self._kinds: Kinds = {}  # of the fields, as far as they were seen
         self._one_at_a_time = threading.RLock()
 
@@ -113,6 +113,14 @@ class RemoteIndex(ABC):
         _check_known(wanted, found)
         rows = np.array([found[one] for one in wanted], dtype=np.float32).reshape(len(wanted), self.dimension)
         return torch.from_numpy(rows)
+
+    def metadata(self, ids: Any) -> list[Metadata]:
+        """The metadata of known items, a dictionary for each."""
+        wanted = as_ids(ids, "ids")
+        with self._one_at_a_time:
+            found = self._notes_of(wanted)
+        _check_known(wanted, found)
+        return [found[one] for one in wanted]
 
     def _condition(self, where: Mapping[str, Any] | None) -> Condition | None:
         """A condition whose fields the index has; where they are not known yet, the engine is asked."""
@@ -198,12 +206,20 @@ class RemoteIndex(ABC):
         """About `fetch` nearest items of each query, or all that there are."""
 
     @abstractmethod
+    def remember(self, model: dict[str, Any]) -> None:
+        """Note which model makes the embeddings."""
+
+    @abstractmethod
     def _fields(self) -> Kinds:
         """The fields of the metadata that were ever put in, and the kinds of their values."""
 
     @abstractmethod
     def _known(self, ids: Sequence[Id]) -> set[Id]:
         """Which of these ids are there."""
+
+    @abstractmethod
+    def _notes_of(self, ids: Sequence[Id]) -> dict[Id, Metadata]:
+        """The metadata of these ids, as far as they are there."""
 
     @abstractmethod
     def _rows_of(self, ids: Sequence[Id]) -> dict[Id, Any]:

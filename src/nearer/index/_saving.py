@@ -63,7 +63,7 @@ def settings_of(index: Index) -> dict[str, Any]:
         "similarity": index.similarity,
         "kind": None if index._auto else kind_to(index.kind),
         "fingerprint": index.fingerprint,
-        "model": index.model,
+        "model": index.made_by,
         "offset": numbers_text(index._offset),
         "next_id": index._items.next_id,
         "fields": {name: sorted(found) for name, found in index._items.fields.kinds.items()},
@@ -117,7 +117,7 @@ def fill(index: Index, database: Database, about: dict[str, Any]) -> None:
     offset = _numbers(about["offset"], dimension)
     index._set(dimension, about["similarity"], kind)
     index.fingerprint = None if about["fingerprint"] is None else str(about["fingerprint"])
-    index.model = about["model"]
+    index.made_by = about["model"]
     index._auto = kind is None
     index._target = RECALL if index._auto else None
     index._items, index._buffer, index._alive, index._offset = items, room, alive, offset
@@ -218,11 +218,9 @@ def check_free(place: Path) -> None:
     """Refuse a place that holds anything else than an index."""
     if place.exists() and not place.is_dir():
         raise ParameterError(f"`{place}` must be a folder, it is a file. Choose another name.")
-    if place.exists() and not (place / FILE).exists() and not is_older(place):
-        if any(file.name not in COMPANIONS for file in place.iterdir()):
-            raise CorruptFileError(
-                f"`{place}` must be free or the folder of an index, it is neither. Choose another."
-            )
+    free = (place / FILE).exists() or is_older(place) or not place.exists()
+    if not free and any(file.name not in COMPANIONS for file in place.iterdir()):
+        raise CorruptFileError(f"`{place}` must be free or the folder of an index, it is neither. Choose another.")
 
 
 def make_folder(place: Path) -> bool:

@@ -28,6 +28,7 @@ from nearer.index._fields import merged, note_of
 from nearer.index._index import Index, SearchResult
 from nearer.index._items import Id
 from nearer.index._kinds import IVF, Exact, Kind
+from nearer.index._notes import Metadata
 from nearer.index._older import is_older, remove_older
 from nearer.index._saving import convert, fill, fitting, make_folder, numbers_text, restore_structure, settings_of
 from nearer.index._structure_file import save_structure
@@ -186,6 +187,14 @@ class SQLiteIndex(Index):
         """As `Index.rebuild`."""
         with self._changing():
             self._finish(self._close_gaps, changed=False, sync=True)
+
+    def remember(self, model: dict[str, Any]) -> None:
+        """Note which model makes the embeddings."""
+        with self._writing:
+            self.sync()
+            with self._open.transaction():
+                self._open.note(model=model)
+            self.made_by = model
 
     def sync(self) -> None:
         """Return when every change that was made before is on the disk: one flush for many of them."""
@@ -390,6 +399,11 @@ class SQLiteIndex(Index):
         """As `Index.embeddings`."""
         with self._looking():
             return super().embeddings(ids)
+
+    def metadata(self, ids: Any) -> list[Metadata]:
+        """As `Index.metadata`."""
+        with self._looking():
+            return super().metadata(ids)
 
     def count(self, where: Mapping[str, Any] | None = None) -> int:
         """As `Index.count`."""

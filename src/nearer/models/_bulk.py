@@ -132,7 +132,13 @@ def _without_secret(target: str) -> str:
 def _open(model: Model, target: str, kind: Any, *, fresh: bool) -> Any:
     from nearer.index import open_index
 
-    index = open_index(target, dimension=dimension_of(model), kind=kind, fingerprint=model.fingerprint)
+    index = open_index(
+        target,
+        dimension=dimension_of(model),
+        kind=kind,
+        fingerprint=model.fingerprint,
+        remember=model.place,
+    )
     if fresh and index.count():
         index.close()
         raise ParameterError(f"`{_without_secret(target)}` must be a new index, it has items already.")

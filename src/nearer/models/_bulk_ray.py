@@ -85,7 +85,9 @@ def embed_with_ray(
         return Embedded(_written(embedded, target), 0, dimension_of(machine), target)
     from nearer.index import open_index
 
-    with open_index(target, dimension=dimension_of(machine), fingerprint=machine.fingerprint) as index:
+    with open_index(
+        target, dimension=dimension_of(machine), fingerprint=machine.fingerprint, remember=machine.place
+    ) as index:
         for batch in embedded.iter_batches(batch_size=batch_size or PART, batch_format="pyarrow"):
             vectors = batch["embedding"].combine_chunks()
             names = [name for name in batch.column_names if name not in ("id", "embedding")]

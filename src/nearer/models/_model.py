@@ -91,6 +91,8 @@ class Model:
     """The data of the fit, while the model is in memory; it is not saved."""
     fitted: Any = field(default=None, repr=False)
     """How the fit went (`Fitted`), while the model is in memory: what the model card is made of."""
+    place: Path | None = field(default=None, repr=False, compare=False)
+    """The folder that it was saved in or loaded from; an index that it makes remembers it."""
 
     def __repr__(self) -> str:
         size = "×".join(map(str, self.inputs.size))
@@ -345,7 +347,7 @@ class Model:
             "command": self.command,
             "calibration": None if self.calibration is None else self.calibration.to_dict(),
         }
-        return write_folder(
+        self.place = write_folder(
             path,
             format=FORMAT,
             version=VERSION,
@@ -357,6 +359,7 @@ class Model:
             metadata=metadata,
             pages=pages,
         )
+        return self.place
 
 
 def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
@@ -416,6 +419,7 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
             raise ParameterError("`encoder` must be left out: the model takes features or images as they are.")
         given = FrozenEncoder.from_dict(front.to_dict(), encoder)
         model.inputs = replace(model.inputs, encoder=given)
+    model.place = Path(path)
     return model
 
 

@@ -1,0 +1,218 @@
+"""An index from one place to another: a folder, an engine, or a Parquet file that other programs read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearer._storage._disk import flush_folder
+from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError, WriteError
+from nearer.index._exact import Floats
+from nearer.index._items import Id
+from nearer.index._kinds import Exact, Kind, kind_from, kind_to
+from nearer.index._open import VectorIndex, open_index
+
+__all__ = ["copy_index"]
+
+PART = 10_000
+# What a Parquet file says of the index that it was; without it, it is a table of embeddings.
+ABOUT = b"nearer.index"
+
+
+class Part(NamedTuple):
+    """Some items."""
+
+    ids: list[Id]
+    rows: Floats
+    metadata: list[dict[str, Any]]
+
+
+def copy_index(source: str | os.PathLike[str], target: str | os.PathLike[str], *, kind: Kind | None = None) -> int:
+    """Copy all items of an index, in their order, and return how many; the target must be new.
+
+    A Parquet file has the columns id, embedding and metadata (a JSON text). One that `nearer embed` wrote, where
+    metadata are columns, can be copied into an index as well.
+
+    >>> import tempfile
+    >>> place = tempfile.mkdtemp()
+    >>> with open_index(f"{place}/index", dimension=2) as index:
+    ...     _ = index.add([[0, 1]], ids=["a"], metadata=[{"year": 2000}])
+    >>> copy_index(f"{place}/index", f"{place}/items.parquet")
+    1
+    >>> copy_index(f"{place}/items.parquet", f"{place}/again")
+    1
+    >>> open_index(f"{place}/again", read_only=True).count({"year": 2000})
+    1
+
+    Args:
+        source: the folder of an index, a URL that `open_index` takes, or a .parquet file.
+        target: the same, for what is to be made.
+        kind: of the new index; None takes that of the source.
+    """
+    with _read(source) as (about, parts):
+        if about["made_by"] is not None:
+            about["made_by"] = _moved(about["made_by"], source, target)
+        if _is_parquet(target):
+            return _write_parquet(Path(target), about, parts)
+        return _write(target, about, parts, about["kind"] if kind is None else kind)
+
+
+def _write(target: str | os.PathLike[str], about: dict[str, Any], parts: Iterator[Part], kind: Kind | None) -> int:
+    part = next(parts, None)
+    dimension = about.get("dimension") if part is None else part.rows.shape[1]
+    if dimension is None:
+        raise ShapeError("`source` must hold an item or say its dimension, it is empty.")
+    index: Any = open_index(
+        target,
+        dimension=dimension,
+        similarity=about["similarity"],
+        kind=kind,
+        fingerprint=about["fingerprint"],
+    )
+    with index:
+        if len(index):
+            raise ParameterError(f"`target` must be a new index, `{os.fspath(target)}` has items already.")
+        # A folder takes all of it in one transaction; an engine part by part.
+        later = {"sync": False} if hasattr(index, "sync") else {}
+        copied = 0
+        while part is not None:
+            index.add(part.rows, part.ids, part.metadata, **later)
+            copied += len(part.ids)
+            part = next(parts, None)
+        if about["made_by"] is not None and index.made_by is None:
+            index.remember(about["made_by"])
+        if later:
+            index.sync()
+    return copied
+
+
+def _is_parquet(place: str | os.PathLike[str]) -> bool:
+    return "://" not in str(place) and Path(place).suffix.lower() == ".parquet"
+
+
+def _moved(model: dict[str, Any], source: Any, target: Any) -> dict[str, Any]:
+    """Where the model lies, seen from another place."""
+    path = str(model.get("path", ""))
+    if "://" not in str(source):
+        path = os.path.normpath(os.path.join(os.path.abspath(_folder(source)), path))
+    if "://" not in str(target):
+        path = Path(os.path.relpath(path, os.path.abspath(_folder(target)))).as_posix()
+    return model | {"path": path}
+
+
+def _folder(place: Any) -> str:
+    return str(Path(place).parent if _is_parquet(place) else place)
+
+
+@contextmanager
+def _read(source: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], Iterator[Part]]]:
+    if _is_parquet(source):
+        yield _read_parquet(Path(source))
+        return
+    index: Any = open_index(source, read_only="://" not in str(source))
+    about = {
+        "dimension": index.dimension,
+        "similarity": index.similarity,
+        "kind": None if getattr(index, "_auto", False) or isinstance(index.kind, Exact) else index.kind,
+        "fingerprint": index.fingerprint,
+        "made_by": index.made_by,
+    }
+    with index:
+        yield about, _parts(index)
+
+
+def _parts(index: VectorIndex) -> Iterator[Part]:
+    ids = index.ids
+    for start in range(0, len(ids), PART):
+        part = ids[start : start + PART]
+        yield Part(part, index.embeddings(part).numpy(), index.metadata(part))
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingDataError(
+            "Parquet files are read and written with pyarrow, which is missing. Run: pip install 'nearer[tables]'"
+        ) from error
+    return pyarrow, parquet
+
+
+def _write_parquet(file: Path, about: dict[str, Any], parts: Iterator[Part]) -> int:
+    pa, parquet = _arrow()
+    if file.exists():
+        raise ParameterError(f"`{file}` must not exist yet. Choose another name, or delete it.")
+    noted = about | {"kind": None if about["kind"] is None else kind_to(about["kind"])}
+    fresh, copied, writer = file.with_name(f"{file.name}.partial"), 0, None
+    try:
+        for part in parts:
+            columns = {
+                "id": pa.array(part.ids),
+                "embedding": pa.FixedSizeListArray.from_arrays(pa.array(part.rows.reshape(-1)), part.rows.shape[1]),
+                "metadata": pa.array([json.dumps(note, ensure_ascii=False) for note in part.metadata]),
+            }
+            table = pa.table(columns)
+            if writer is None:
+                writer = parquet.ParquetWriter(fresh, table.schema.with_metadata({ABOUT: json.dumps(noted)}))
+            writer.write_table(table.replace_schema_metadata({ABOUT: json.dumps(noted)}))
+            copied += len(part.ids)
+        if writer is None:
+            raise ShapeError("An index must hold an item to be written as Parquet, it is empty.")
+        writer.close()
+        os.replace(fresh, file)
+        flush_folder(file.resolve().parent)
+    except OSError as error:
+        if isinstance(error, WriteError):
+            raise
+        failure = WriteError(f"`{file}` could not be written: {error.strerror or error}. Make room.")
+        failure.errno = error.errno
+        raise failure from error
+    finally:
+        fresh.unlink(missing_ok=True)
+    return copied
+
+
+def _read_parquet(file: Path) -> tuple[dict[str, Any], Iterator[Part]]:
+    pa, parquet = _arrow()
+    if not file.is_file():
+        raise MissingDataError(f"`{file}` must be a Parquet file, there is none. Check the path.")
+    try:
+        opened = parquet.ParquetFile(file)
+        schema = opened.schema_arrow
+        noted = (schema.metadata or {}).get(ABOUT)
+        about: dict[str, Any] = {"similarity": "euclidean", "kind": None, "fingerprint": None, "made_by": None}
+        if noted is not None:
+            about |= json.loads(noted)
+            about["kind"] = None if about["kind"] is None else kind_from(about["kind"])
+        kind = schema.field("embedding").type
+        if not (pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind)) or "id" not in schema.names:
+            raise ValueError("it has no columns id and embedding (a list of numbers)")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+        raise CorruptFileError(f"`{file}` must hold the items of an index: {error}.") from error
+    return about, _parquet_parts(opened, file, whole=noted is not None)
+
+
+def _parquet_parts(opened: Any, file: Path, *, whole: bool) -> Iterator[Part]:
+    pa, _ = _arrow()
+    try:
+        for batch in opened.iter_batches(batch_size=PART):
+            ids = batch.column("id").to_pylist()
+            rows = np.array(batch.column("embedding").to_pylist(), dtype=np.float32).reshape(len(ids), -1)
+            if whole:
+                metadata = [json.loads(text) if text else {} for text in batch.column("metadata").to_pylist()]
+            else:
+                names = [name for name in batch.schema.names if name not in ("id", "embedding")]
+                notes = batch.select(names).to_pylist()
+                metadata = [{name: value for name, value in note.items() if value is not None} for note in notes]
+            yield Part(ids, rows, metadata)
+    except (OSError, ValueError, TypeError, pa.ArrowException) as error:
+        if isinstance(error, ParameterError):
+            raise
+        raise CorruptFileError(f"`{file}` must hold the items of an index: {error}.") from error

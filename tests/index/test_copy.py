@@ -1,0 +1,90 @@
+"""An index goes from any place to any other with its ids, kinds of values, order and model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
+from nearer.index import HNSW, Index, copy_index, open_index
+from nearer.index._open import model_of
+
+ROWS = np.random.default_rng(0).normal(size=(25, 4)).astype(np.float32)
+NOTES: list[dict[str, Any]] = [{"year": 2000 + n, "name": f"ä'{n}", "list": [n, None]} for n in range(24)] + [{}]
+
+
+@pytest.mark.parametrize("ids", [[f"ä{n}" for n in range(25)], [4_006_381_333_931 + n for n in range(25)]])
+def test_through_a_parquet_file(start: Callable[..., Any], tmp_path: Path, engine: str, ids: list[Any]) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "model").mkdir()
+    with start(4, similarity="cosine", fingerprint="one") as index:
+        index.add(ROWS, ids, NOTES)
+        assert index.metadata(ids[3:5]) == NOTES[3:5]
+        with pytest.raises(ParameterError, match="must be in the index"):
+            index.metadata(["nobody"] if isinstance(ids[0], str) else [7])
+        if engine == "memory":
+            index.save(tmp_path / "index")
+            where = str(tmp_path / "index")
+        else:
+            index.remember({"name": "model", "path": str(tmp_path / "model"), "fingerprint": "one"})
+            where = start.where  # type: ignore[attr-defined]
+    assert copy_index(where, tmp_path / "items.parquet") == 25
+    assert copy_index(tmp_path / "items.parquet", tmp_path / "again", kind=HNSW()) == 25
+    with open_index(tmp_path / "again", read_only=True) as again:
+        assert again.ids == ids
+        assert again.metadata(ids) == NOTES
+        np.testing.assert_allclose(
+            again.embeddings(ids).numpy(), ROWS / np.linalg.norm(ROWS, axis=1)[:, None], 1e-6
+        )
+        assert (again.similarity, again.fingerprint, again.kind) == ("cosine", "one", HNSW())
+        assert again.count({"year": {"$gte": 2020}}) == 4
+        if engine != "memory":
+            assert model_of(again, tmp_path / "again") == tmp_path / "model"
+    with pytest.raises(ParameterError, match="must not exist yet"):
+        copy_index(where, tmp_path / "items.parquet")
+    with pytest.raises(ParameterError, match="must be a new index"):
+        copy_index(where, tmp_path / "again")
+
+
+def test_a_table_of_embeddings_and_other_files(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pa.table({"id": [1, 2], "embedding": [[1.0, 2.0], [3.0, 4.0]], "year": [2000, None]})
+    parquet.write_table(table, tmp_path / "table.parquet")
+    assert copy_index(tmp_path / "table.parquet", tmp_path / "index") == 2
+    with open_index(tmp_path / "index", read_only=True) as index:
+        assert index.metadata([1, 2]) == [{"year": 2000}, {}]
+        with pytest.raises(MissingDataError, match="does not say which model made it"):
+            model_of(index, tmp_path / "index")
+    parquet.write_table(pa.table({"x": [1]}), tmp_path / "other.parquet")
+    with pytest.raises(CorruptFileError, match="must hold the items of an index"):
+        copy_index(tmp_path / "other.parquet", tmp_path / "new")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(CorruptFileError, match="must hold the items of an index"):
+        copy_index(tmp_path / "broken.parquet", tmp_path / "new")
+    with pytest.raises(MissingDataError, match="there is none"):
+        copy_index(tmp_path / "nowhere.parquet", tmp_path / "new")
+    Index(2).save(tmp_path / "empty")
+    with pytest.raises(ShapeError, match="must hold an item"):
+        copy_index(tmp_path / "empty", tmp_path / "empty.parquet")
+    assert copy_index(tmp_path / "empty", tmp_path / "empty too") == 0
+    assert not (tmp_path / "new").exists()
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_folder_moves_with_its_model(tmp_path: Path) -> None:
+    (tmp_path / "a" / "model").mkdir(parents=True)
+    with open_index(tmp_path / "a" / "index", dimension=2, remember=tmp_path / "a" / "model") as index:
+        index.add([[1, 2]])
+        assert index.made_by == {"name": "model", "path": "../model", "fingerprint": None}
+    (tmp_path / "a").rename(tmp_path / "b")
+    with open_index(tmp_path / "b" / "index", read_only=True) as index:
+        assert model_of(index, tmp_path / "b" / "index") == tmp_path / "b" / "model"
+        (tmp_path / "b" / "model").rmdir()
+        with pytest.raises(MissingDataError, match="which is not there"):
+            model_of(index, tmp_path / "b" / "index")
