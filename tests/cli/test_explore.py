@@ -39,7 +39,12 @@ def test_it_serves_until_it_is_stopped(tmp_path: Path) -> None:
         "--json",
     ]
     with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path)},
     ) as run:
         assert run.stdout is not None
         text = ""

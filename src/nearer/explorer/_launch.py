@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
+import tempfile
 import threading
 import time
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from nearer.exceptions import MissingDataError, ParameterError
+from nearer.explorer._address import keep_address, last_address
 from nearer.explorer._session import Session
 
 __all__ = ["Served", "check_installed", "serve"]
@@ -31,21 +35,28 @@ class Served:
         from nearer.explorer._server import application
 
         self.session = session
-        last = session.project.address()
-        word = str(last.get("token", secrets.token_urlsafe(18)))
-        self._socket = _bound(port, int(last.get("port", 0)))
+        self._at_the_end = contextlib.ExitStack()
+        known = last_address(session.project.path) if session.is_kept else None
+        last, word = known or (0, secrets.token_urlsafe(18))
+        self._socket = _bound(port, last)
         number = self._socket.getsockname()[1]
-        session.project.save_address(number, word)
+        if session.is_kept:
+            keep_address(session.project.path, number, word)
         self.url = f"http://127.0.0.1:{number}/{word}/"
         self._app = application(session, word)
         config = uvicorn.Config(self._app, log_level="warning", lifespan="on", timeout_graceful_shutdown=2)
         self._server = uvicorn.Server(config)
+
+    def show(self) -> None:
+        """Open the page in a browser."""
+        webbrowser.open(self._at_the_end.enter_context(doorway(self.url)))
 
     def run(self) -> None:
         """Serve in this thread until Ctrl-C."""
         try:
             self._server.run(sockets=[self._socket])
         finally:
+            self._at_the_end.close()
             self.session.close()
 
     def start(self) -> Served:
@@ -71,6 +82,7 @@ class Served:
         self._app.state.announcer.close()
         self._server.should_exit = True
         self._thread.join(timeout=10)
+        self._at_the_end.close()
         self.session.close()
 
     def __enter__(self) -> Served:
@@ -126,5 +138,22 @@ def serve(
         say(f"{session.items.n:,} items: {served.url}")
         say(f"What you say is kept in {session.project.path}. Ctrl-C stops.")
     if browser:
-        threading.Timer(0.5, webbrowser.open, [served.url]).start()
+        threading.Timer(0.5, served.show).start()
     served.run()
+
+
+@contextlib.contextmanager
+def doorway(url: str) -> Iterator[str]:
+    """The address of a file that leads to the page: every user of the machine sees the words of a command.
+
+    >>> with doorway("http://127.0.0.1:8000/word/") as door:
+    ...     "word" in door, "word" in Path(door.removeprefix("file://")).read_text()
+    (False, True)
+    """
+    with tempfile.TemporaryDirectory(prefix="nearer-") as folder:  # which only its owner may enter
+        file = Path(folder) / "open.html"
+        file.write_text(
+            f'<!DOCTYPE html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+            f'<meta http-equiv="refresh" content="0;url={url}"><a href="{url}">Open the map</a>\n'
+        )
+        yield file.as_uri()

@@ -4,7 +4,6 @@
 name.explore/
   gestures.json    what was said, what is undone, of which data
   metric/          the metric of the last refit, checksummed
-  address          where its page was, for tabs that are still open
   lock             held while a session runs
 ```
 """
@@ -18,7 +17,9 @@ from typing import Any
 
 import torch
 
+from nearer._limits import check_limit, parse_json
 from nearer._storage import read_folder, remove_folder, write_file, write_folder
+from nearer._storage._disk import open_plain
 from nearer.exceptions import CorruptFileError, NearerError, ParameterError
 from nearer.explorer._gestures import History
 
@@ -32,6 +33,9 @@ class Project:
 
     def __init__(self, path: str | os.PathLike[str], *, fingerprint: str, n: int) -> None:
         self.path, self.fingerprint, self.n = Path(path), fingerprint, n
+        if self.path.is_symlink():
+            # It may have come with the data, and what is said would be written elsewhere.
+            raise ParameterError(f"`project` must be a folder or free, `{self.path}` is a link. Name the folder.")
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = self._locked()
         try:
@@ -49,32 +53,22 @@ class Project:
         """Keep the metric (p, d) of the last refit; None forgets it."""
         place = self.path / "metric"
         if matrix is None:
-            if place.exists():
+            if os.path.lexists(place):
                 remove_folder(place)
             return
+        if place.is_symlink():
+            os.unlink(place)
         tensors = {"metric": {"matrix": torch.as_tensor(matrix).contiguous()}}
         write_folder(place, format=FORMAT, version=VERSION, tensors=tensors, metadata={"data": self.fingerprint})
 
     def metric(self) -> Any | None:
         """The metric of the last refit as an array, None without one."""
         place = self.path / "metric"
-        if not place.exists():
+        if not os.path.lexists(place):
             return None
+        if place.is_symlink():
+            raise CorruptFileError(f"`{place}` must be a folder of this project, and is a link. Move it away.")
         return read_folder(place, format=FORMAT, version=VERSION).tensors["metric"]["matrix"].numpy()
-
-    def address(self) -> dict[str, Any]:
-        """Port and word of the last page, so that an open tab finds a session that was started again."""
-        try:
-            found = json.loads((self.path / "address").read_text())
-            return {"port": int(found["port"]), "token": str(found["token"])}
-        except (OSError, ValueError, KeyError, TypeError):
-            return {}
-
-    def save_address(self, port: int, token: str) -> None:
-        """Keep them, for the owner's eyes only."""
-        handle = os.open(self.path / "address", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w") as file:
-            json.dump({"port": port, "token": token}, file)
 
     def close(self) -> None:
         """Let another session have it."""
@@ -82,10 +76,12 @@ class Project:
 
     def _read(self) -> History:
         file = self.path / "gestures.json"
-        if not file.exists():
+        if not os.path.lexists(file):
             return History()
         try:
-            given = json.loads(file.read_text())
+            with os.fdopen(open_plain(file, os.O_RDONLY), "rb") as opened:
+                check_limit("NEARER_MAX_TEXT", os.fstat(opened.fileno()).st_size, f"`{file}`")
+                given = parse_json(opened.read(), f"`{file}`")
             if given["format"] != FORMAT or given["version"] != VERSION:
                 raise ParameterError(f"format {given['format']} {given['version']}")
             data, items = given["data"], given["items"]
@@ -97,7 +93,9 @@ class Project:
                 f"`{self.path}` must be a project of this data, and it is of other data, {other.items:,} items. "
                 f"Name another project."
             ) from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except OSError as error:
+            raise CorruptFileError(f"`{file}` cannot be opened: {error.strerror}. Move it away.") from error
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CorruptFileError(
                 f"`{file}` must hold the gestures of a session: {error}. Move it away to begin anew."
             ) from error
@@ -105,7 +103,12 @@ class Project:
     def _locked(self) -> int:
         import fcntl
 
-        handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            handle = open_plain(self.path / "lock", os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise CorruptFileError(
+                f"`{self.path / 'lock'}` must be the lock of a session: {error.strerror}. Move it away."
+            ) from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

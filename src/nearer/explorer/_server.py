@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from nearer._checks import check_choice
+from nearer._limits import parse_json
 from nearer.exceptions import NearerError, ParameterError
 from nearer.explorer import _answers
 from nearer.explorer._session import Session
@@ -39,6 +41,8 @@ HEADERS = {
 }
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
 LARGEST_BODY = 20_000_000
+# The longest path has an item number behind the word; the framework fails on numbers of thousands of digits.
+LONGEST_PATH = 200
 KINDS = {"page.js": "text/javascript; charset=utf-8", "page.css": "text/css; charset=utf-8"}
 
 
@@ -134,7 +138,7 @@ def application(session: Session, token: str) -> Starlette:
         return {**_answers.overview(session), "scores": table}
 
     def spread(request: Request, body: Any) -> Any:
-        method = (body or {}).get("method", "tsne")
+        method = check_choice(body.get("method", "tsne"), "method", ["pca", "tsne"])
 
         def work() -> None:
             try:
@@ -186,7 +190,7 @@ def application(session: Session, token: str) -> Starlette:
         "search": lambda request, body: {"items": session.find(request.query_params.get("q", ""))},
     }
     told = {"say": say, "undo": undo, "redo": redo, "refit": refit, "spread": spread,
-            "weights": lambda request, body: session.weights(body or {})}  # fmt: skip
+            "weights": lambda request, body: session.weights(body)}  # fmt: skip
     base = f"/{token}"
     routes = [
         Route(f"{base}/", asset("index.html")),
@@ -221,7 +225,8 @@ class _Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1").rsplit(":", 1)[0]
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        host = hosts[0].decode("latin-1").rsplit(":", 1)[0] if len(hosts) == 1 else ""
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -232,8 +237,9 @@ class _Guard:
                 ]
             await send(message)
 
-        if host not in HOSTS:
-            await guarded({"type": "http.response.start", "status": 403, "headers": [(b"content-length", b"0")]})
+        if host not in HOSTS or len(scope["path"]) > LONGEST_PATH:
+            status = 403 if host not in HOSTS else 414
+            await guarded({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
             await send({"type": "http.response.body", "body": b""})
             return
         await self.app(scope, receive, guarded)
@@ -248,9 +254,16 @@ async def _body(request: Request) -> Any:
         if len(found) > LARGEST_BODY:
             raise ParameterError(f"The body must have at most {LARGEST_BODY:,} bytes.")
     try:
-        return json.loads(bytes(found) or b"null")
-    except ValueError as error:
+        given = parse_json(bytes(found) or b"{}", "The body")
+    except NearerError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise ParameterError(f"The body must be JSON: {error}.") from error
+    if given is None:
+        return {}  # what the page sends where there is nothing to say
+    if not isinstance(given, dict):
+        raise ParameterError(f"The body must be a JSON object, got {type(given).__name__}.")
+    return given
 
 
 def _card(session: Session, item: int) -> dict[str, Any]:

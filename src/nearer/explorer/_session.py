@@ -87,6 +87,7 @@ class Session:
         self._refitting = threading.Lock()
         self._mapping = threading.Lock()
         place = tempfile.mkdtemp(suffix=".explore") if project is None else project
+        self.is_kept = project is not None
         self.project = Project(place, fingerprint=items.fingerprint, n=self.items.n)
         self.history = self.project.history
         raw = self.items.raw

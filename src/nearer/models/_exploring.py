@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import os
 import sys
-import webbrowser
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,7 +108,7 @@ def explore_model(
     served = Served(_session(model, data, y, project=project), port=port).start()
     print(f"{served.session.items.n:,} items: {served.url}", file=sys.stderr)
     if browser:
-        webbrowser.open(served.url)
+        served.show()
     return served
 
 
