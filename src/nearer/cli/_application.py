@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Annotated
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from nearer import __version__
 from nearer.cli import _commands_about, _commands_learn, _commands_look, _commands_search
 from nearer.cli._options import Json
-from nearer.cli._output import print_json
+from nearer.cli._output import plain, print_json, say
 
 __all__ = ["app", "main"]
 
@@ -45,10 +46,10 @@ def nearer(
         if as_json:
             print_json({"nearer": __version__})
         else:
-            typer.echo(f"nearer {__version__}")
+            say(f"nearer {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        say(context.get_help())
         raise typer.Exit(2)
 
 
@@ -59,4 +60,7 @@ for module in (_commands_learn, _commands_search, _commands_look, _commands_abou
 
 def main() -> None:
     """Run the command line."""
+    shown = warnings.formatwarning
+    # Warnings name columns and classes too.
+    warnings.formatwarning = lambda *words, **more: plain(shown(*words, **more))
     app(prog_name="nearer")

@@ -13,7 +13,7 @@ import typer
 
 from nearer._storage import write_file
 from nearer.cli._loading import load_data, load_for
-from nearer.cli._output import print_json
+from nearer.cli._output import plain, print_json, say
 from nearer.datasets import Dataset
 from nearer.exceptions import LabelError, ParameterError
 from nearer.models import load
@@ -50,16 +50,18 @@ def run_ask(
             print_json({"questions": [[answers.name(row) for row in one] for one in found]})
         else:
             for one in found:
-                typer.echo("  |  ".join(answers.shown(row) for row in one))
+                say("  |  ".join(answers.shown(row) for row in one))
         return
-    typer.echo(_GREETING_PAIRS if pairs else _GREETING.format(", ".join(given.class_names[:20]) or "none yet"))
+    say(_GREETING_PAIRS if pairs else _GREETING.format(", ".join(given.class_names[:20]) or "none yet"))
     for one in answers.batches(rows, n):
-        reply = typer.prompt("\n".join(answers.shown(row) for row in one), default="", show_default=False).strip()
+        reply = typer.prompt(
+            plain("\n".join(answers.shown(row) for row in one)), default="", show_default=False
+        ).strip()
         if reply == "q":
             break
         if reply and not answers.take(one, reply):
-            typer.echo("Not understood; the question is left out.")
-    typer.echo(f"{len(answers.said)} answers: {out}")
+            say("Not understood; the question is left out.")
+    say(f"{len(answers.said)} answers: {out}")
 
 
 _GREETING = "Type the class of each item, Enter to leave it out, q to stop. Known classes: {}."

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nearer.cli._options import Json, Label, PairsFile, Quiet
-from nearer.cli._output import check_new, check_writable, failures_reported, print_json
+from nearer.cli._output import check_new, check_writable, failures_reported, print_json, say
 
 __all__ = ["COMMANDS"]
 
@@ -145,7 +145,7 @@ def init(
         if as_json:
             print_json({"config": str(path)})
         else:
-            typer.echo(f"Wrote {path}. Edit it, then: nearer fit --config {path}")
+            say(f"Wrote {path}. Edit it, then: nearer fit --config {path}")
 
 
 COMMANDS = (demo, fit, init)

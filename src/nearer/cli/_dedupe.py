@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
 from nearer._storage import write_file
 from nearer.cli._loading import load_data, load_for
-from nearer.cli._output import print_json
+from nearer.cli._output import print_json, say
 from nearer.datasets import Dataset
 from nearer.exceptions import ParameterError
 from nearer.index import find_duplicates
@@ -74,8 +73,8 @@ def run_dedupe(
             }
         )
         return
-    typer.echo(str(found))
-    typer.echo(f"Table: {out}" + ("" if page is None else f". Pairs to look at: {page}"))
+    say(str(found))
+    say(f"Table: {out}" + ("" if page is None else f". Pairs to look at: {page}"))
 
 
 def raw_rows(given: Dataset) -> NDArray[np.float32]:

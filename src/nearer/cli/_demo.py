@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from nearer.cli._output import print_json
+from nearer.cli._output import print_json, say
+from nearer.cli._screen import screen
 from nearer.recipes.digits._digits import DigitsResult, learn_digits
 
 __all__ = ["run_demo", "score_table"]
@@ -20,7 +20,7 @@ __all__ = ["run_demo", "score_table"]
 
 def run_demo(out: Path, *, seed: int, epochs: int, quiet: bool, as_json: bool) -> None:
     """Learn, print and write the report."""
-    console = Console(stderr=True, quiet=quiet)
+    console = screen(stderr=True, quiet=quiet)
     with _progress_bar(console, epochs) as progress:
         result = learn_digits(seed=seed, epochs=epochs, progress=progress)
     command = f"nearer demo --out {out} --seed {seed}" + (f" --epochs {epochs}" if epochs != 100 else "")
@@ -30,11 +30,11 @@ def run_demo(out: Path, *, seed: int, epochs: int, quiet: bool, as_json: bool) -
         print_json({**result.to_dict(), "report": str(place)})
         return
     if not quiet:
-        typer.echo(_story(result))
-    Console().print(score_table(result))
-    typer.echo(result.verdict)
+        say(_story(result))
+    screen().print(score_table(result))
+    say(result.verdict)
     if not quiet:
-        typer.echo(f"Report with pictures: {out} (open it in a browser)")
+        say(f"Report with pictures: {out} (open it in a browser)")
 
 
 def score_table(result: DigitsResult) -> Table:

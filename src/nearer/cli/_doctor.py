@@ -8,10 +8,8 @@ from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
-import typer
-
 from nearer import __version__
-from nearer.cli._output import print_json
+from nearer.cli._output import print_json, say
 
 __all__ = ["CHECKS", "run_doctor"]
 
@@ -38,11 +36,11 @@ def run_doctor(*, as_json: bool) -> bool:
 
 
 def _print(report: dict[str, Any]) -> None:
-    typer.echo(f"nearer {report['nearer']}, Python {report['python']}")
-    typer.echo(", ".join(f"{name} {version}" for name, version in report["packages"].items()))
+    say(f"nearer {report['nearer']}, Python {report['python']}")
+    say(", ".join(f"{name} {version}" for name, version in report["packages"].items()))
     for name, one in report["checks"].items():
-        typer.echo(f"{'ok    ' if one['ok'] else 'BROKEN'}  {name:<11} {one['detail']}")
-    typer.echo("Everything works." if report["healthy"] else "Something is broken: see the lines above.")
+        say(f"{'ok    ' if one['ok'] else 'BROKEN'}  {name:<11} {one['detail']}")
+    say("Everything works." if report["healthy"] else "Something is broken: see the lines above.")
 
 
 def _versions() -> dict[str, str]:

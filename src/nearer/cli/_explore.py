@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
-
 from nearer._storage import write_file
 from nearer.cli._loading import load_data, load_for, told_as_flags
-from nearer.cli._output import print_json
+from nearer.cli._output import print_json, say
 from nearer.explorer import Session
 from nearer.explorer._launch import check_installed, serve
 from nearer.models import load
@@ -44,18 +42,16 @@ def run_audit(
     if as_json:
         print_json({**found.to_dict(), "skipped": list(given.skipped)})
         return
-    typer.echo(str(found))
+    say(str(found))
     if given.skipped:
-        typer.echo(
-            f"{len(given.skipped)} files could not be read and were left out: {', '.join(given.skipped[:3])}"
-        )
+        say(f"{len(given.skipped)} files could not be read and were left out: {', '.join(given.skipped[:3])}")
     best = found.suggested
     for row in found.suspects[:10].tolist():
         name, other = found.name(int(found.labels[row])), found.name(int(best[row]))
-        typer.echo(f"  row {row}: labelled {name}, looks like {other}")
+        say(f"  row {row}: labelled {name}, looks like {other}")
     for path in (out, html):
         if path is not None:
-            typer.echo(f"Wrote {path}.")
+            say(f"Wrote {path}.")
 
 
 def run_explore(
@@ -88,5 +84,5 @@ def run_explore(
         serve(session, port=port, browser=browser, say=lambda url: print_json({**told, "url": url}), plain=True)
         return
     for note in session.items.notes:
-        typer.echo(note)
-    serve(session, port=port, browser=browser, say=typer.echo)
+        say(note)
+    serve(session, port=port, browser=browser, say=say)

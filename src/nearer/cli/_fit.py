@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -20,7 +19,8 @@ from nearer._checks import check_int
 from nearer.cli._config import DATA_KEYS, parse_yaml, read_config
 from nearer.cli._iterations import IterationBar
 from nearer.cli._loading import load_data, paired
-from nearer.cli._output import check_writable, print_json
+from nearer.cli._output import check_writable, print_json, say
+from nearer.cli._screen import screen
 from nearer.datasets import Dataset
 from nearer.evaluation import Comparison
 from nearer.exceptions import ParameterError
@@ -62,7 +62,7 @@ def run_fit(
         _check_free(out, scratch, resume=resume)
         # Nobody goes on, and writes, before all have looked.
         agree(False)
-        console = Console(stderr=True, quiet=quiet or rank() != 0)
+        console = screen(stderr=True, quiet=quiet or rank() != 0)
         label, features, ignore, keep = (_listed(about[name]) for name in ("label", "features", "ignore", "keep"))
         # Encoding shows a bar of its own, and a terminal has room for one.
         with nullcontext() if about["text"] or Path(about["data"]).is_dir() else _busy(console, "reading the data"):
@@ -192,10 +192,10 @@ def comparison_table(comparison: Comparison, *, title: str) -> Table:
 def _show(fitted: Fitted, out: Path, *, again: str, quiet: bool) -> None:
     counts = fitted.model.data
     title = f"{counts['held out']:,} held-out rows ({counts['split']} split)"
-    Console().print(comparison_table(fitted.comparison, title=title))
-    typer.echo(fitted.verdict)
+    screen().print(comparison_table(fitted.comparison, title=title))
+    say(fitted.verdict)
     if not quiet:
-        typer.echo(f"Model: {out} ({fitted.model.method}, {fitted.seconds:.1f} s). Again: {again}")
+        say(f"Model: {out} ({fitted.model.method}, {fitted.seconds:.1f} s). Again: {again}")
 
 
 def _summary(data: Dataset) -> str:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import difflib
 import inspect
 
-import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from nearer.cli._output import print_json
+from nearer.cli._output import print_json, say
+from nearer.cli._screen import screen
 from nearer.exceptions import ParameterError
 from nearer.models._methods import METHODS
 
@@ -37,8 +35,8 @@ def run_methods(name: str | None, as_json: bool) -> None:
         return
     table = Table("name", "learns from", "what it is", title="nearer fit --method NAME", title_justify="left")
     for one in METHODS:
-        table.add_row(one.name, one.supervision[0], escape(one.about))
-    console = Console()
+        table.add_row(one.name, one.supervision[0], one.about)
+    console = screen()
     console.print(table)
     console.print("n rows, p features. One in full: nearer methods lmnn; any loss: nearer fit --loss SupConLoss.")
     console.print("Losses, miners and estimators by class name: nearer methods SupConLoss, VTHM, LMNN, ...")
@@ -60,9 +58,7 @@ def _show(name: str, as_json: bool) -> None:
     if as_json:
         print_json({"name": name, "class": f"{known[target]}.{target}", "about": text})
         return
-    typer.echo(f"{known[target]}.{target}")
+    say(f"{known[target]}.{target}")
     if method is not None:
-        typer.echo(
-            f"nearer fit --method {method.name}: learns from {', '.join(method.supervision)}, costs {method.cost}"
-        )
-    typer.echo("\n" + text)
+        say(f"nearer fit --method {method.name}: learns from {', '.join(method.supervision)}, costs {method.cost}")
+    say("\n" + text)

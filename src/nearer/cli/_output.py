@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -16,12 +17,31 @@ import typer
 
 from nearer.exceptions import NearerError, ParameterError
 
-__all__ = ["Terminated", "check_new", "check_writable", "failures_reported", "print_json"]
+__all__ = ["Terminated", "check_new", "check_writable", "failures_reported", "plain", "print_json", "say"]
+
+# What a terminal obeys instead of showing it: the controls of ASCII and of Latin-1 but for tab and line feed, and
+# those that turn the direction of writing around. Names of classes, ids, columns and files come from the data.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    r"""A text in which no character is a command to the terminal; such characters are shown by their numbers.
+
+    >>> print(plain("a\x1b[31mred\x07\u202e"))
+    a\x1b[31mred\x07\u202e
+    """
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """A line for people, on stdout or on stderr; every command writes through here or through `screen`."""
+    typer.echo(plain(text), err=err)
 
 
 def print_json(document: Mapping[str, Any]) -> None:
     """One JSON document on stdout."""
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    typer.echo(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 class Terminated(KeyboardInterrupt):
@@ -41,10 +61,10 @@ def failures_reported(as_json: bool) -> Iterator[None]:
     except (NearerError, OSError) as error:
         if as_json:
             print_json({"error": str(error)})
-        typer.echo(f"nearer: {error}", err=True)
+        say(f"nearer: {error}", err=True)
         raise typer.Exit(1) from error
     except KeyboardInterrupt as stop:
-        typer.echo(f"nearer: interrupted. {stop}".rstrip(), err=True)
+        say(f"nearer: interrupted. {stop}".rstrip(), err=True)
         # What shells report of a program that a signal ended: 128 and its number, 2 for Ctrl-C, 15 for SIGTERM.
         number = getattr(stop, "signal", signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
         raise typer.Exit(128 + int(number)) from stop

@@ -6,15 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from nearer import __version__
 from nearer._checks import check_choice, check_int
 from nearer._storage import write_file
-from nearer.cli._output import print_json
+from nearer.cli._output import print_json, say
+from nearer.cli._screen import screen
 from nearer.exceptions import ParameterError
 from nearer.recipes._catalog import RECIPES, recipe_named
 from nearer.recipes._recipe import Request
@@ -74,7 +73,7 @@ def run_reproduce(
 
         settings = _inputs(protocol, recipe.crop, size, colors, mean, spread)
         network = Backbone.named(backbone, weights=weights, **settings)
-    console = Console(stderr=True, quiet=quiet)
+    console = screen(stderr=True, quiet=quiet)
     columns = [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task(name, total=1.0)
@@ -97,7 +96,7 @@ def run_reproduce(
         return
     for section in outcome.sections:
         _show_section(section)
-    typer.echo(f"Numbers: {RESULTS if record else place / 'result.json'}. Page: {page}")
+    say(f"Numbers: {RESULTS if record else place / 'result.json'}. Page: {page}")
 
 
 def _inputs(
@@ -146,7 +145,7 @@ def _show_section(section: Any) -> None:
                 table.add_column(str(column))
             for row in block.rows:
                 table.add_row(*(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row))
-            Console().print(table)
+            screen().print(table)
 
 
 def _list_recipes(as_json: bool) -> None:
@@ -156,5 +155,5 @@ def _list_recipes(as_json: bool) -> None:
     table = Table("name", "what it shows")
     for recipe in RECIPES:
         table.add_row(recipe.name, recipe.about)
-    Console().print(table)
-    typer.echo("Run one: nearer reproduce NAME --quick")
+    screen().print(table)
+    say("Run one: nearer reproduce NAME --quick")

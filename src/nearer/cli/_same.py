@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
 from nearer._checks import check_int
 from nearer.cli._loading import load_for, told_as_flags
-from nearer.cli._output import print_json
+from nearer.cli._output import print_json, say
 from nearer.exceptions import NearerWarning, ParameterError
 from nearer.models import load
 from nearer.reports import Code, Picture, Section, error_curves, html_report
@@ -55,8 +54,8 @@ def run_calibrate(
         record = {key: value for key, value in found.to_dict().items() if key not in ("curve_", "likeness_")}
         print_json({**record, "notes": notes, "model": str(model)})
     else:
-        typer.echo(told)
-        typer.echo(f"Kept in {model}. Ask: nearer same 0 1 --data {data} --model {model}")
+        say(told)
+        say(f"Kept in {model}. Ask: nearer same 0 1 --data {data} --model {model}")
 
 
 def _is_page(file: Path) -> bool:
@@ -77,7 +76,7 @@ def run_same(first: str, second: str, *, model: Path, data: Path | None, as_json
     if as_json:
         print_json({"answer": answer, "distance": distance, "error": machine.calibration.error})
     else:
-        typer.echo(f"{answer} (distance {distance:.4g})")
+        say(f"{answer} (distance {distance:.4g})")
 
 
 def _embedded(word: str, machine: Any, data: Path | None) -> Any:

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
-from rich.console import Console
 from rich.table import Table
 
 from nearer._checks import check_choice, check_int
@@ -20,8 +18,9 @@ from nearer._limits import parse_json
 from nearer._storage import write_file
 from nearer.cli._fit import comparison_table
 from nearer.cli._loading import load_for, paired, told_as_flags
-from nearer.cli._output import check_new, print_json
+from nearer.cli._output import check_new, print_json, say
 from nearer.cli._pages import evaluation_page, search_page
+from nearer.cli._screen import screen
 from nearer.datasets._image_files import load_image
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, copy_index, open_index
@@ -73,7 +72,7 @@ def run_embed(
         print_json({"rows": done.rows, "dimensions": done.dimensions, "out": done.out, "earlier": done.earlier})
     else:
         told = f" ({done.earlier:,} of them by an earlier run)" if done.earlier else ""
-        typer.echo(f"{done.rows:,} embeddings of {done.dimensions} dimensions{told}: {done.out}")
+        say(f"{done.rows:,} embeddings of {done.dimensions} dimensions{told}: {done.out}")
 
 
 def _shown(quiet: bool, as_json: bool) -> bool:
@@ -105,10 +104,10 @@ def run_evaluate(
     if as_json:
         print_json({"rows": rows, **found.to_dict()})
         return
-    Console().print(comparison_table(found, title=f"{rows:,} rows of {data.name}"))
+    screen().print(comparison_table(found, title=f"{rows:,} rows of {data.name}"))
     for note in notes:
-        typer.echo(note)
-    typer.echo(found.verdict)
+        say(note)
+    say(found.verdict)
 
 
 def run_neighbors(query: str, *, model: Path, data: Path, label: Sequence[str], k: int, as_json: bool) -> None:
@@ -177,7 +176,7 @@ def run_index(
         print_json({"items": items, "kind": kind, "out": out, "recall": None if recall is None else recall.value})
     else:
         told = "" if recall is None else f"; measured recall {recall.value:.3f}"
-        typer.echo(f"{items:,} items in {out} ({kind}{told}). Search it: nearer search {out} QUERIES")
+        say(f"{items:,} items in {out} ({kind}{told}). Search it: nearer search {out} QUERIES")
 
 
 def run_copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
@@ -188,7 +187,7 @@ def run_copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
     if as_json:
         print_json({"items": items, "out": out})
     else:
-        typer.echo(f"{items:,} items in {out}.")
+        say(f"{items:,} items in {out}.")
 
 
 def opened_with_model(index: str, model: Path | None) -> tuple[Any, Model]:
@@ -224,12 +223,12 @@ def run_search(
             search_page(results, out, index=Path(index).name, queries=queries.name)
         else:
             write_file(out, _hits_as_text(results, out.suffix))
-        typer.echo(f"{len(results):,} queries, {k} hits each: {out}")
+        say(f"{len(results):,} queries, {k} hits each: {out}")
         return
     shown = results if as_json else results[:limit]
     _print_hits(shown, as_json=as_json)
     if len(shown) < len(results):
-        typer.echo(f"... and {len(results) - len(shown):,} more queries. --limit shows more, --out writes all.")
+        say(f"... and {len(results) - len(shown):,} more queries. --limit shows more, --out writes all.")
 
 
 def as_where(text: str) -> dict[str, Any]:
@@ -262,7 +261,7 @@ def run_export(model: Path, *, out: Path, as_json: bool) -> None:
     if as_json:
         print_json({"out": str(place), "bytes": place.stat().st_size})
     else:
-        typer.echo(f"{place} ({place.stat().st_size:,} bytes)")
+        say(f"{place} ({place.stat().st_size:,} bytes)")
 
 
 def _image(path: Path, machine: Model) -> Any:
@@ -308,7 +307,7 @@ def _print_hits(found: Sequence[Sequence[Any]], *, as_json: bool, queries: Seque
             about = ", ".join(str(value) for value in (hit.metadata or {}).values())
             asked = str(number) if queries is None else queries[number]
             table.add_row(asked, str(place), str(hit.id), f"{-hit.similarity:.4f}", about)
-    Console().print(table)
+    screen().print(table)
 
 
 def _as_npy(rows: Any) -> bytes:
