@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -26,9 +27,13 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
 
+import nearer
+
 __all__ = ["DEVICE", "Moves", "Remote", "here", "pretend", "there"]
 
 DEVICE = torch.device("meta")
+# The packages themselves: the project may have been cloned into a folder called nearer, or below one called torch.
+_NEARER, _TORCH = (Path(str(package.__file__)).parent for package in (nearer, torch))
 _COPIES = {"aten::_to_copy", "aten::copy_", "aten::_copy_from_and_resize"}
 # With indices on the host torch copies them without a word.
 _INDEXING = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
@@ -126,10 +131,10 @@ def _unwrap(value: Any) -> Any:
 
 def _line() -> str:
     """The innermost line of nearer (or of the test) that is running."""
-    stack = [frame for frame in traceback.extract_stack() if "/torch/" not in frame.filename]
-    ours = [frame for frame in stack if "/nearer/" in frame.filename] or stack[:-2]
+    stack = [frame for frame in traceback.extract_stack() if _TORCH not in Path(frame.filename).parents]
+    ours = [frame for frame in stack if _NEARER in Path(frame.filename).parents] or stack[:-2]
     frame = ours[-1]
-    return f"{'/'.join(frame.filename.split('/')[-2:])}: {frame.line}"
+    return f"{'/'.join(Path(frame.filename).parts[-2:])}: {frame.line}"
 
 
 @contextlib.contextmanager

@@ -31,6 +31,7 @@ import nearer.mining
 import nearer.neighbors
 import nearer.questions
 import nearer.training
+import pretend_device
 from every_loss import CASES, ONE_SET_ONLY, batch
 from nearer.alternating import BelievedAngular, DeepAPIT, DeepLRML, NeighborhoodAngular, Plan, alternate
 from nearer.evaluation import evaluate, kmeans, map_at_r, nmi, recall_at_k
@@ -140,6 +141,13 @@ def test_the_device_refuses_what_cuda_refuses() -> None:
         assert isinstance(torch.zeros(2, device=x.device), Remote)
         x.cpu().to(x.device)
         assert [move.split(":")[0] for move in device.moves] == ["to host", "to device"]
+
+
+@pytest.mark.parametrize("folder", ["nearer", "torch"])
+def test_a_clone_in_a_folder_named_like_a_package_is_not_that_package(folder: str) -> None:
+    names: dict[str, Any] = {"line": pretend_device._line}
+    exec(compile("def ask():\n    return line()", f"/clones/{folder}/tests/helper.py", "exec"), names)
+    assert names["ask"]().startswith("tests/test_devices.py")
 
 
 @pytest.mark.parametrize("name", CASES)
