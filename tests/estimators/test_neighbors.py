@@ -159,6 +159,13 @@ def test_a_precomputed_kernel_gives_the_same_distances(data: Any) -> None:
         E.KernelGMML(kernel="precomputed").fit(X, y)
 
 
+@pytest.mark.parametrize("kernel", ["linear", "precomputed"])
+def test_rows_of_float32_get_no_directions_from_their_rounding(kernel: str) -> None:
+    X = np.random.default_rng(0).standard_normal((60, 5)).astype(np.float32)
+    gram = X @ X.T if kernel == "precomputed" else X
+    assert E.KernelGMML(kernel=kernel).fit(gram, np.arange(60) % 3).map_.shape == (60, 5)
+
+
 def test_a_kernel_learner_judges_pairs(data: Any) -> None:
     X, y = data
     learner = E.KernelNCA(E.NCA(max_iter=20), gamma=0.1).fit(X, y)

@@ -144,6 +144,9 @@ def made_features(low: int, high: int, each: int) -> Split:
     return Split(x.astype(np.float32), y.astype(np.int64))
 
 
+# SERAPH's objective is flat where it ends (λ = 0): iterations 200 to 500 gain a thousandth of it, so that rounding
+# decides on which side of the 500th it passes its 1e-9. What is asked here is the table.
+@pytest.mark.filterwarnings("ignore:SERAPH stopped before:nearer.exceptions.StoppedEarlyWarning")
 def test_table_2_on_features_of_classes_never_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = {"train": made_features(0, 6, 14), "test": made_features(6, 10, 8)}
     data = Dataset(MNIST, parts, tuple("abcdefghij"))

@@ -36,12 +36,15 @@ Kernel = Literal["rbf", "poly", "linear", "precomputed"]
 def kernel_map(gram: Array) -> Array:
     """`K^{−½}` on the directions that K (m, m) has, as columns (m, r): `k_m(x) @ map` are coordinates of φ(x).
 
+    Eigenvalues that the rounding of K could have made are dropped: below m·1e-10 (float32: m·eps) of the largest.
+
     >>> kernel_map(np.diag([4.0, 0.0])) + 0.0
     array([[0.5],
            [0. ]])
     """
-    values, vectors = linalg.eigh(symmetric(gram))
-    kept = values > max(float(values[-1]), 0.0) * len(values) * 1e-10
+    values, vectors = linalg.eigh(symmetric(np.asarray(gram, dtype=np.float64)))
+    rounding = max(1e-10, float(np.finfo(gram.dtype).eps))
+    kept = values > max(float(values[-1]), 0.0) * len(values) * rounding
     if not kept.any():
         raise ShapeError(
             "the kernel must tell rows apart, got a kernel matrix of zeros. Change `gamma` or the kernel."
@@ -125,8 +128,9 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
             default = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
             self.gamma_ = default if self.gamma is None else check_number(self.gamma, "gamma", above=0)
             self.landmarks_ = X[rows]
-        gram = X[np.ix_(rows, rows)] if kernel == "precomputed" else self._kernel(X[rows])
-        self.map_ = kernel_map(np.asarray(gram, dtype=np.float64)).astype(X.dtype, copy=False)
+        # In float64 for rows of float32 too: their rounding would add directions that no row has.
+        gram = X[np.ix_(rows, rows)] if kernel == "precomputed" else self._kernel(X[rows].astype(np.float64))
+        self.map_ = kernel_map(gram).astype(X.dtype, copy=False)
         self.learner_ = self._learner().fit(self._embed(X), y)
         if hasattr(self.learner_, "n_iter_"):
             self.n_iter_ = self.learner_.n_iter_
