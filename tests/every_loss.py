@@ -1,4 +1,7 @@
-"""Every pair loss there is, found by walking `nearer.losses`: a new file is under contract without being listed."""
+"""Every pair loss there is, found by walking `nearer.losses`: a new file is under contract without being listed.
+
+The other losses and the miners are made and called in ways of their own: `OTHERS`, `MINERS`.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,17 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import nearer.losses
-from nearer.losses import PairLoss
+import nearer.mining
+from nearer.geometry import BoostedHeads
+from nearer.losses import ContrastiveLoss, NeighborhoodLoss, PairLoss, RAWLoss
 from nearer.losses.pairs._pair_loss import PairLoss as Root
-from nearer.mining import ClassTree
+from nearer.mining import VTHM, ClassTree
 
 for _module in pkgutil.walk_packages(nearer.losses.__path__, "nearer.losses."):
     importlib.import_module(_module.name)
@@ -117,3 +123,107 @@ def value_and_gradient(function: Callable[..., Tensor], embeddings: Tensor, *arg
     value = function(leaf, *args)
     (gradient,) = torch.autograd.grad(value, leaf)
     return value.detach(), gradient
+
+
+def _classes(name: str, **settings: Any) -> Callable[[], Any]:
+    return lambda: getattr(nearer.losses, name)(8, 8, generator=torch.Generator().manual_seed(1), **settings)
+
+
+def plain(loss: Any, x: Tensor, y: Tensor) -> Any:
+    return loss(x, y)
+
+
+class _Tail(nn.Module):
+    """A loss that looks at what went into a layer, with that layer."""
+
+    def __init__(self, make: Callable[[Any], nn.Module], layer: nn.Module | None = None) -> None:
+        super().__init__()
+        self.layer = layer or nn.Linear(8, 6).double()
+        self.loss = make(self.layer)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        value: Tensor = self.loss(self.layer(x), y)
+        return value
+
+
+def drawn() -> torch.Generator:
+    return torch.Generator().manual_seed(1)
+
+
+# Every loss that is not a pair loss: how it is made and how it is called with embeddings (48, 8) and labels.
+OTHERS: dict[str, tuple[Callable[[], Any], Callable[..., Any]]] = {
+    "ABIERLoss": (
+        lambda: _Tail(nearer.losses.ABIERLoss, BoostedHeads(8, (3, 5), generator=drawn())).double(),
+        plain,
+    ),
+    "AMSoftmaxLoss": (_classes("AMSoftmaxLoss"), plain),
+    "ArcFaceLoss": (_classes("ArcFaceLoss"), plain),
+    "BIERLoss": (lambda: nearer.losses.BIERLoss((3, 5)), plain),
+    "BinaryLoss": (lambda: nearer.losses.BinaryLoss(RAWLoss(), steps=3), plain),
+    "CrossBatchMemory": (
+        lambda: nearer.losses.CrossBatchMemory(RAWLoss(), size=60, embedding_dim=8),
+        lambda loss, x, y: loss(x, y) + loss(x.flip(0), y.flip(0)),
+    ),
+    "DatabaseMemory": (
+        lambda: nearer.losses.DatabaseMemory(NeighborhoodLoss(k=3), size=60, embedding_dim=8),
+        lambda loss, x, y: loss(x, 2 * x, y) + loss(x, x.flip(0), y),
+    ),
+    "DeMLLoss": (lambda: nearer.losses.DeMLLoss((2, 3, 3), generator=drawn()).double(), plain),
+    "DynamicSoftMarginLoss": (lambda: nearer.losses.DynamicSoftMarginLoss(), plain),
+    "EnergyConfusionLoss": (
+        lambda: _Tail(lambda layer: nearer.losses.EnergyConfusionLoss(ContrastiveLoss(), layer, generator=drawn())),
+        plain,
+    ),
+    "HDCLoss": (lambda: nearer.losses.HDCLoss(), lambda loss, x, y: loss(torch.cat([x, 2 * x, -x], 1), y)),
+    "HDMLLoss": (
+        lambda: _Tail(
+            lambda layer: nearer.losses.HDMLLoss(layer, 8, 6, 8, epoch_steps=3, generator=drawn()).double()
+        ),
+        plain,
+    ),
+    "IntraClassPenalty": (lambda: nearer.losses.IntraClassPenalty(), plain),
+    "JMMDLoss": (lambda: nearer.losses.JMMDLoss(), lambda loss, x, y: loss([x, x.square()], y)),
+    "JRDLoss": (
+        lambda: nearer.losses.JRDLoss(nearer.losses.AMSoftmaxLoss(8, 8, generator=drawn())).double(),
+        lambda loss, x, y: loss(x, y, pooled=2 * x),
+    ),
+    "JRSLoss": (lambda: nearer.losses.JRSLoss(), lambda loss, x, y: loss([x, x.square()], y)),
+    "ManifoldLoss": (lambda: nearer.losses.ManifoldLoss(8, n_proxies=8, generator=drawn()), plain),
+    "NeighborhoodLoss": (lambda: NeighborhoodLoss(k=3), plain),
+    "NestedLoss": (lambda: nearer.losses.NestedLoss(RAWLoss(), widths=(2, 4, 8)), plain),
+    "NormalizedSoftmaxLoss": (_classes("NormalizedSoftmaxLoss"), plain),
+    "P2SGradLoss": (_classes("P2SGradLoss"), plain),
+    "PDDMLoss": (lambda: nearer.losses.PDDMLoss(8, generator=drawn()).double(), plain),
+    "ProxyAnchorLoss": (_classes("ProxyAnchorLoss"), plain),
+    "ProxyNCALoss": (_classes("ProxyNCALoss"), plain),
+    "SentenceTransformersLoss": (
+        lambda: nearer.losses.SentenceTransformersLoss(_Sentences(), RAWLoss()),
+        lambda loss, x, y: loss([{"x": x}], y),
+    ),
+    "SmartMiningLoss": (lambda: nearer.losses.SmartMiningLoss(), plain),
+    "SoftTripleLoss": (_classes("SoftTripleLoss", centers=2), plain),
+    "SubCenterArcFaceLoss": (_classes("SubCenterArcFaceLoss"), plain),
+    "VICRegLoss": (lambda: nearer.losses.VICRegLoss(), lambda loss, x, y: loss(x, x.flip(0))),
+}
+# Bases, kernels of the layer losses (they run inside them), functions without tensors of their own, and what talks
+# to other processes: its messages are torch.distributed's business.
+LEFT_OUT = {"PairLoss", "RowLoss", "Gaussian", "Laplace", "MomentGenerating", "Polynomial", "ShardedLoss"}
+
+
+class _Sentences(nn.Module):
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"sentence_embedding": features["x"]}
+
+
+MINERS: dict[str, Callable[[], Any]] = {
+    "BatchHard": nearer.mining.BatchHard,
+    "DistanceWeighted": lambda: nearer.mining.DistanceWeighted(generator=drawn()),
+    "HardestFraction": lambda: nearer.mining.HardestFraction(0.3),
+    "LargestErrors": lambda: nearer.mining.LargestErrors(0.4),
+    "RandomPairs": lambda: nearer.mining.RandomPairs(negatives=3, generator=drawn()),
+    "SemiHard": nearer.mining.SemiHard,
+    "SemiHardTriplets": lambda: nearer.mining.SemiHardTriplets(0.3),
+    "SpanningTree": nearer.mining.SpanningTree,
+    "VTHM": VTHM,
+}
+REBUILT = {"ClassTree", "RankRange", "HardnessController"}

@@ -32,11 +32,11 @@ import nearer.neighbors
 import nearer.questions
 import nearer.training
 import pretend_device
-from every_loss import CASES, ONE_SET_ONLY, batch
+from every_loss import CASES, LEFT_OUT, MINERS, ONE_SET_ONLY, OTHERS, REBUILT, batch, drawn, plain
 from nearer.alternating import BelievedAngular, DeepAPIT, DeepLRML, NeighborhoodAngular, Plan, alternate
 from nearer.evaluation import evaluate, kmeans, map_at_r, nmi, recall_at_k
 from nearer.geometry import MLP, AsymmetricMap, BoostedHeads, Mahalanobis, OrthogonalMap, embed
-from nearer.losses import ContrastiveLoss, NeighborhoodLoss, PairLoss, RAWLoss
+from nearer.losses import ContrastiveLoss, PairLoss, RAWLoss
 from nearer.mining import VTHM, ClassTree
 from nearer.relations import LabelDistributions, MultiLabels, Numbers, Pairs, PartialLabels, Soft, Triplets
 from nearer.training import ClassSampler, EncoderStep, RiemannianAdam, TensorBatches, backward_in_chunks
@@ -153,11 +153,11 @@ def test_a_clone_in_a_folder_named_like_a_package_is_not_that_package(folder: st
 @pytest.mark.parametrize("name", CASES)
 def test_a_pair_loss_stays_on_its_device(name: str) -> None:
     make = CASES[name]
-    on_both(make, _plain, X, Y)
+    on_both(make, plain, X, Y)
     if make().mineable:
         on_both(make, lambda loss, x, y: loss.dense(x, y), X, Y)
     if make().rowwise and name.endswith("()"):
-        on_both(make, _plain, MANY, OF_MANY)
+        on_both(make, plain, MANY, OF_MANY)
 
 
 @pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
@@ -179,98 +179,6 @@ def test_databases_tuples_and_weights(make: Callable[[], PairLoss]) -> None:
     on_both(make, lambda one, s, y: one.weights(s, y), unit @ unit.T, Y)
 
 
-def _classes(name: str, **settings: Any) -> Callable[[], Any]:
-    return lambda: getattr(nearer.losses, name)(8, 8, generator=torch.Generator().manual_seed(1), **settings)
-
-
-def _plain(loss: Any, x: Tensor, y: Tensor) -> Any:
-    return loss(x, y)
-
-
-class _Tail(nn.Module):
-    """A loss that looks at what went into a layer, with that layer."""
-
-    def __init__(self, make: Callable[[Any], nn.Module], layer: nn.Module | None = None) -> None:
-        super().__init__()
-        self.layer = layer or nn.Linear(8, 6).double()
-        self.loss = make(self.layer)
-
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        value: Tensor = self.loss(self.layer(x), y)
-        return value
-
-
-def _drawn() -> torch.Generator:
-    return torch.Generator().manual_seed(1)
-
-
-# Every loss that is not a pair loss: how it is made and how it is called with embeddings (48, 8) and labels.
-OTHERS: dict[str, tuple[Callable[[], Any], Callable[..., Any]]] = {
-    "ABIERLoss": (
-        lambda: _Tail(nearer.losses.ABIERLoss, BoostedHeads(8, (3, 5), generator=_drawn())).double(),
-        _plain,
-    ),
-    "AMSoftmaxLoss": (_classes("AMSoftmaxLoss"), _plain),
-    "ArcFaceLoss": (_classes("ArcFaceLoss"), _plain),
-    "BIERLoss": (lambda: nearer.losses.BIERLoss((3, 5)), _plain),
-    "BinaryLoss": (lambda: nearer.losses.BinaryLoss(RAWLoss(), steps=3), _plain),
-    "CrossBatchMemory": (
-        lambda: nearer.losses.CrossBatchMemory(RAWLoss(), size=60, embedding_dim=8),
-        lambda loss, x, y: loss(x, y) + loss(x.flip(0), y.flip(0)),
-    ),
-    "DatabaseMemory": (
-        lambda: nearer.losses.DatabaseMemory(NeighborhoodLoss(k=3), size=60, embedding_dim=8),
-        lambda loss, x, y: loss(x, 2 * x, y) + loss(x, x.flip(0), y),
-    ),
-    "DeMLLoss": (lambda: nearer.losses.DeMLLoss((2, 3, 3), generator=_drawn()).double(), _plain),
-    "DynamicSoftMarginLoss": (lambda: nearer.losses.DynamicSoftMarginLoss(), _plain),
-    "EnergyConfusionLoss": (
-        lambda: _Tail(
-            lambda layer: nearer.losses.EnergyConfusionLoss(ContrastiveLoss(), layer, generator=_drawn())
-        ),
-        _plain,
-    ),
-    "HDCLoss": (lambda: nearer.losses.HDCLoss(), lambda loss, x, y: loss(torch.cat([x, 2 * x, -x], 1), y)),
-    "HDMLLoss": (
-        lambda: _Tail(
-            lambda layer: nearer.losses.HDMLLoss(layer, 8, 6, 8, epoch_steps=3, generator=_drawn()).double()
-        ),
-        _plain,
-    ),
-    "IntraClassPenalty": (lambda: nearer.losses.IntraClassPenalty(), _plain),
-    "JMMDLoss": (lambda: nearer.losses.JMMDLoss(), lambda loss, x, y: loss([x, x.square()], y)),
-    "JRDLoss": (
-        lambda: nearer.losses.JRDLoss(nearer.losses.AMSoftmaxLoss(8, 8, generator=_drawn())).double(),
-        lambda loss, x, y: loss(x, y, pooled=2 * x),
-    ),
-    "JRSLoss": (lambda: nearer.losses.JRSLoss(), lambda loss, x, y: loss([x, x.square()], y)),
-    "ManifoldLoss": (lambda: nearer.losses.ManifoldLoss(8, n_proxies=8, generator=_drawn()), _plain),
-    "NeighborhoodLoss": (lambda: NeighborhoodLoss(k=3), _plain),
-    "NestedLoss": (lambda: nearer.losses.NestedLoss(RAWLoss(), widths=(2, 4, 8)), _plain),
-    "NormalizedSoftmaxLoss": (_classes("NormalizedSoftmaxLoss"), _plain),
-    "P2SGradLoss": (_classes("P2SGradLoss"), _plain),
-    "PDDMLoss": (lambda: nearer.losses.PDDMLoss(8, generator=_drawn()).double(), _plain),
-    "ProxyAnchorLoss": (_classes("ProxyAnchorLoss"), _plain),
-    "ProxyNCALoss": (_classes("ProxyNCALoss"), _plain),
-    "SentenceTransformersLoss": (
-        lambda: nearer.losses.SentenceTransformersLoss(_Sentences(), RAWLoss()),
-        lambda loss, x, y: loss([{"x": x}], y),
-    ),
-    "SmartMiningLoss": (lambda: nearer.losses.SmartMiningLoss(), _plain),
-    "SoftTripleLoss": (_classes("SoftTripleLoss", centers=2), _plain),
-    "SubCenterArcFaceLoss": (_classes("SubCenterArcFaceLoss"), _plain),
-    "VICRegLoss": (lambda: nearer.losses.VICRegLoss(), lambda loss, x, y: loss(x, x.flip(0))),
-}
-# Bases, kernels of the layer losses (they run inside them), functions without tensors of their own, and what talks
-# to other processes: its messages are torch.distributed's business.
-LEFT_OUT = {"PairLoss", "RowLoss", "Gaussian", "Laplace", "MomentGenerating", "Polynomial", "ShardedLoss"}
-
-
-class _Sentences(nn.Module):
-    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {"sentence_embedding": features["x"]}
-
-
 def test_every_exported_loss_is_run() -> None:
     exported = {name for name in nearer.losses.__all__ if inspect.isclass(getattr(nearer.losses, name))}
     pairs = {name for name in exported if issubclass(getattr(nearer.losses, name), PairLoss)}
@@ -287,25 +195,12 @@ def test_other_losses_stay_on_their_device(name: str) -> None:
 # Where labels that came on the host are brought to the embeddings.
 _LABELS = ["relations/_relation.py", '"labels"', "labels.to(", "y.to(x.device)", ".to(self.labels"]
 
-MINERS: dict[str, Callable[[], Any]] = {
-    "BatchHard": nearer.mining.BatchHard,
-    "DistanceWeighted": lambda: nearer.mining.DistanceWeighted(generator=_drawn()),
-    "HardestFraction": lambda: nearer.mining.HardestFraction(0.3),
-    "LargestErrors": lambda: nearer.mining.LargestErrors(0.4),
-    "RandomPairs": lambda: nearer.mining.RandomPairs(negatives=3, generator=_drawn()),
-    "SemiHard": nearer.mining.SemiHard,
-    "SemiHardTriplets": lambda: nearer.mining.SemiHardTriplets(0.3),
-    "SpanningTree": nearer.mining.SpanningTree,
-    "VTHM": VTHM,
-}
-REBUILT = {"ClassTree", "RankRange", "HardnessController"}
-
 
 @pytest.mark.parametrize("name", sorted(set(nearer.mining.__all__) - REBUILT))
 def test_miners_stay_on_their_device(name: str) -> None:
     make = MINERS[name]
     for x, y in ((X, Y), (MANY, OF_MANY)):
-        on_both(lambda: RAWLoss(miner=make()), _plain, x, y)
+        on_both(lambda: RAWLoss(miner=make()), plain, x, y)
     on_both(make, lambda miner, x, y: torch.cat([column[:200] for column in miner(x, y)]), X, Y)
 
 
@@ -355,35 +250,35 @@ COLORS = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 GEOMETRY: dict[str, tuple[Callable[[], Any], Callable[..., Any], Tensor]] = {
     "AsymmetricMap": (lambda: AsymmetricMap(8, 3), lambda m, x: m(x, x.flip(0)), ROWS),
     "AttentionHeads": (
-        lambda: nearer.geometry.AttentionHeads(3, (2, 2), generator=_drawn()),
+        lambda: nearer.geometry.AttentionHeads(3, (2, 2), generator=drawn()),
         lambda m, x: m(x),
         COLORS,
     ),
-    "BoostedHeads": (lambda: BoostedHeads(8, (2, 3), generator=_drawn()), lambda m, x: m(x), ROWS),
+    "BoostedHeads": (lambda: BoostedHeads(8, (2, 3), generator=drawn()), lambda m, x: m(x), ROWS),
     "Chain": (
-        lambda: nearer.geometry.Chain(MLP(8, 4, generator=_drawn()), Mahalanobis(4)),
+        lambda: nearer.geometry.Chain(MLP(8, 4, generator=drawn()), Mahalanobis(4)),
         lambda m, x: m(x),
         ROWS,
     ),
-    "ColorCNN": (lambda: nearer.geometry.ColorCNN(generator=_drawn()), lambda m, x: m(x), COLORS),
+    "ColorCNN": (lambda: nearer.geometry.ColorCNN(generator=drawn()), lambda m, x: m(x), COLORS),
     "DecoupledEncoder": (
-        lambda: nearer.geometry.DecoupledEncoder(nn.Conv2d(3, 4, 3), 4, embedding_dim=18, generator=_drawn()),
+        lambda: nearer.geometry.DecoupledEncoder(nn.Conv2d(3, 4, 3), 4, embedding_dim=18, generator=drawn()),
         lambda m, x: m(x),
         COLORS,
     ),
-    "DigitsCNN": (lambda: nearer.geometry.DigitsCNN(16, generator=_drawn()), lambda m, x: m(x), IMAGES),
-    "MLP": (lambda: MLP(8, 4, generator=_drawn()), lambda m, x: m(x), ROWS),
+    "DigitsCNN": (lambda: nearer.geometry.DigitsCNN(16, generator=drawn()), lambda m, x: m(x), IMAGES),
+    "MLP": (lambda: MLP(8, 4, generator=drawn()), lambda m, x: m(x), ROWS),
     "Mahalanobis": (lambda: Mahalanobis(8, 4), lambda m, x: m(x), ROWS),
-    "OrthogonalMap": (lambda: OrthogonalMap(8, 4, generator=_drawn()), lambda m, x: m(x), ROWS),
+    "OrthogonalMap": (lambda: OrthogonalMap(8, 4, generator=drawn()), lambda m, x: m(x), ROWS),
     "Standardize": (lambda: nearer.geometry.Standardize(8), lambda m, x: m(x), ROWS),
     "TwoEncoders": (
-        lambda: nearer.geometry.TwoEncoders(MLP(8, 4, generator=_drawn()), MLP(8, 4, generator=_drawn())),
+        lambda: nearer.geometry.TwoEncoders(MLP(8, 4, generator=drawn()), MLP(8, 4, generator=drawn())),
         lambda m, x: m(x, x.flip(0)),
         ROWS,
     ),
     "UnitLength": (nearer.geometry.UnitLength, lambda m, x: m(x), ROWS),
     "cosine_similarity": (lambda: None, lambda _, x: nearer.geometry.cosine_similarity(x), ROWS),
-    "embed": (lambda: MLP(8, 4, generator=_drawn()), lambda m, x: embed(m, x, batch_size=20), ROWS),
+    "embed": (lambda: MLP(8, 4, generator=drawn()), lambda m, x: embed(m, x, batch_size=20), ROWS),
     "euclidean_distance": (lambda: None, lambda _, x: nearer.geometry.euclidean_distance(x), ROWS),
     "itq": (lambda: None, lambda _, x: nearer.geometry.itq(x, 4)(x.detach()), ROWS),
     "normalize": (lambda: None, lambda _, x: nearer.geometry.normalize(x), ROWS),
@@ -400,7 +295,7 @@ def test_geometry_stays_on_its_device(name: str) -> None:
 def test_a_step_brings_a_batch_at_a_time_and_moves_the_network() -> None:
     def trained(put: Callable[[Tensor], Tensor], data: Callable[[Tensor], Tensor], **settings: Any) -> list[Tensor]:
         torch.manual_seed(0)
-        encoder = nn.Sequential(MLP(8, 6, generator=_drawn()), OrthogonalMap(6, 3, generator=_drawn()))
+        encoder = nn.Sequential(MLP(8, 6, generator=drawn()), OrthogonalMap(6, 3, generator=drawn()))
         encoder = encoder.to(DEVICE) if put is there else encoder
         adam = torch.optim.Adam(encoder[0].parameters(), lr=0.01)
         step = EncoderStep(encoder, RAWLoss(miner=VTHM()), adam, TensorBatches(data(ROWS), data(Y)), **settings)
@@ -426,8 +321,8 @@ def test_a_step_brings_a_batch_at_a_time_and_moves_the_network() -> None:
 
 
 ALTERNATING: dict[str, Callable[[], Any]] = {
-    "NeighborhoodAngular": lambda: NeighborhoodAngular(6, 3, k=6, generator=_drawn()),
-    "BelievedAngular": lambda: BelievedAngular(6, 3, k=6, generator=_drawn()),
+    "NeighborhoodAngular": lambda: NeighborhoodAngular(6, 3, k=6, generator=drawn()),
+    "BelievedAngular": lambda: BelievedAngular(6, 3, k=6, generator=drawn()),
     "DeepLRML": lambda: DeepLRML(6),
     "DeepAPIT": lambda: DeepAPIT(6),
 }
@@ -442,7 +337,7 @@ def test_the_loop_in_turns_learns_where_the_encoder_is(name: str, monkeypatch: p
 
     def learned(*, device: bool) -> list[Tensor]:
         torch.manual_seed(0)
-        encoder, learner = MLP(8, 6, hidden=(16,), generator=_drawn()), ALTERNATING[name]()
+        encoder, learner = MLP(8, 6, hidden=(16,), generator=drawn()), ALTERNATING[name]()
         encoder = encoder.to(DEVICE) if device else encoder
         alternate(encoder, learner, torch.optim.SGD(encoder.parameters(), lr=0.05), ROWS, labels, plan=plan)
         return [one.detach() for one in (*encoder.parameters(), *learner.module.parameters())]
@@ -463,7 +358,7 @@ def test_the_loop_in_turns_learns_where_the_encoder_is(name: str, monkeypatch: p
 
 @pytest.mark.parametrize("view", [jiggled, exemplar_views])
 def test_views_of_images_stay_on_their_device(view: Callable[..., Tensor]) -> None:
-    on_both(_drawn, lambda generator, x: view(x, generator=generator), COLORS, meant=["training/_views.py"])
+    on_both(drawn, lambda generator, x: view(x, generator=generator), COLORS, meant=["training/_views.py"])
 
 
 def test_chunks_of_a_batch() -> None:
@@ -471,7 +366,7 @@ def test_chunks_of_a_batch() -> None:
         parts = [lambda part=part: part for part in x.detach().split(20)]
         return backward_in_chunks(encoder, parts, lambda z: RAWLoss()(z, y))
 
-    on_both(lambda: MLP(8, 4, generator=_drawn()), in_chunks, ROWS, Y)
+    on_both(lambda: MLP(8, 4, generator=drawn()), in_chunks, ROWS, Y)
 
 
 def test_every_operation_has_a_kernel_for_cuda() -> None:
@@ -483,7 +378,7 @@ def test_every_operation_has_a_kernel_for_cuda() -> None:
         "HistogramLoss()",
         "AngularLoss()",
     ):  # alone, or with all of the above
-        on_both(CASES[name], _plain, X, Y)
+        on_both(CASES[name], plain, X, Y)
     keys: dict[str, str] = {}
     delegates: dict[str, str] = {}
     for entry in yaml.load(table.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):

@@ -12,6 +12,7 @@ from nearer._validation import as_labels
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._neighborhood import NeighborhoodLoss
 from nearer.losses.pairs._pair_loss import PairLoss, check_embeddings
+from nearer.pairwise._precision import full_precision
 from nearer.pairwise._rule import inner_settings
 
 __all__ = ["CrossBatchMemory", "DatabaseMemory"]
@@ -90,6 +91,7 @@ class CrossBatchMemory(_Ring):
         self.weight = weight
         self.warm_up = check_int(warm_up, "warm_up", minimum=0)
 
+    @full_precision
     def forward(self, embeddings: Tensor, labels: Any, indices_tuple: Any = None) -> Tensor:
         """The loss of a batch (n, d) with class labels (n,), which is then remembered.
 
@@ -137,6 +139,7 @@ class DatabaseMemory(_Ring):
         self.loss = loss
         self.register_buffer("ids", torch.full((self.size,), -1))
 
+    @full_precision
     def forward(self, queries: Tensor, database: Tensor, labels: Any, *, ids: Any = None) -> Tensor:
         """The loss of both sides of a batch, (n, d) each, with labels (n,); the database side is remembered."""
         left, right = self._check(queries, "queries"), self._check(database, "database")

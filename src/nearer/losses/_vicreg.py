@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from nearer._checks import check_number
 from nearer.exceptions import ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
+from nearer.pairwise._precision import full_precision
 from nearer.pairwise._rule import inner_settings
 
 __all__ = ["VICRegLoss"]
@@ -48,6 +49,7 @@ class VICRegLoss(nn.Module):
         self.covariance = check_number(covariance, "covariance", minimum=0.0)
         self.epsilon = check_number(epsilon, "epsilon", above=0.0)
 
+    @full_precision
     def forward(self, embeddings: Tensor, ref_emb: Any) -> Tensor:
         """The loss of two views (n, d) whose rows are the same items."""
         first = check_embeddings(embeddings, "embeddings")

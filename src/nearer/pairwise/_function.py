@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from nearer._validation import check_finite
 from nearer.exceptions import ParameterError
+from nearer.pairwise._precision import without_autocast
 from nearer.pairwise._rule import Gradient
 
 __all__ = ["Program", "attach", "check_untransformed", "differentiate", "normalize_rows", "refuse_second"]
@@ -145,8 +145,7 @@ def differentiate(
     needed = [on and one is not None and one.requires_grad for one in inputs]
     kind = queries.device.type
     # Exponents of 25 and more overflow in half precision, so autocast must not reach the products below.
-    cast = torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
-    with torch.no_grad(), cast:
+    with torch.no_grad(), without_autocast(kind):
         q = _widen(queries)
         d = None if database is None else _widen(database)
         if normalize:

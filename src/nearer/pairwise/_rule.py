@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from nearer.pairwise._precision import full_precision
 from nearer.relations import Relation
 from nearer.relations._relation import TableRelation
 
@@ -375,6 +376,7 @@ class Miner:
         """The choice as one threshold per anchor, if it is one: then it works in tiles with every statistic."""
         return None
 
+    @full_precision
     def __call__(
         self, embeddings: Any, labels: Any, ref_emb: Any = None, ref_labels: Any = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:

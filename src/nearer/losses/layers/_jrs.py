@@ -17,6 +17,7 @@ from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.losses.proxies._margin_softmax import AMSoftmaxLoss
 from nearer.pairwise._function import attach, refuse_second
 from nearer.pairwise._joint import joint_similarity
+from nearer.pairwise._precision import full_precision
 from nearer.pairwise._rule import inner_settings
 
 __all__ = ["IntraClassPenalty", "JMMDLoss", "JRDLoss", "JRSLoss", "class_layer"]
@@ -49,6 +50,7 @@ class JRSLoss(nn.Module):
         self.kernels = None if kernels is None else list(kernels)
         self.combine = check_choice(combine, "combine", ["product", "sum", "concatenate"])
 
+    @full_precision
     def forward(self, layers: Sequence[Tensor], labels: Any) -> Tensor:
         """The similarity of `layers`, each (n, d_l), for class labels (n,)."""
         rows, y = checked_layers(layers, labels)
@@ -82,6 +84,7 @@ class JMMDLoss(JRSLoss):
     def __init__(self, *, kernels: Sequence[Any] | None = None, combine: Combine = "product") -> None:
         super().__init__(kernels=kernels, combine=combine)
 
+    @full_precision
     def forward(self, layers: Sequence[Tensor], labels: Any) -> Tensor:
         """Minus the mean discrepancy of `layers`, each (n, d_l), for class labels (n,)."""
         rows, y = checked_layers(layers, labels)
@@ -118,6 +121,7 @@ class IntraClassPenalty(nn.Module):
     -2.0
     """
 
+    @full_precision
     def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
         """The penalty of embeddings (n, d) with class labels (n,)."""
         (x,), y = checked_layers([embeddings], labels)
@@ -155,6 +159,7 @@ class JRDLoss(nn.Module):
         self.alpha = alpha
         self.jrs = jrs or JRSLoss()
 
+    @full_precision
     def forward(self, embeddings: Tensor, labels: Any, *, pooled: Tensor | None = None) -> Tensor:
         """The loss of embeddings (n, d) and, if given, the layer before them (n, p)."""
         x, y = self.softmax.checked(embeddings, labels)

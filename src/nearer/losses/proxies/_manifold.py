@@ -12,6 +12,7 @@ from nearer._validation import as_labels
 from nearer.exceptions import LabelError, ShapeError
 from nearer.geometry import normalize
 from nearer.losses.pairs._pair_loss import check_embeddings
+from nearer.pairwise._precision import full_precision
 from nearer.pairwise._rule import inner_settings
 
 __all__ = ["ManifoldLoss"]
@@ -67,6 +68,7 @@ class ManifoldLoss(nn.Module):
         self.generator = generator
         self.proxies = nn.Parameter(torch.randn(self.n_proxies, self.embedding_dim, generator=generator))
 
+    @full_precision
     def forward(self, embeddings: Tensor, labels: Any = None) -> Tensor:
         """The loss of embeddings (n, d) whose proxies are `labels` (n,), numbers in 0..proxies−1."""
         x = check_embeddings(embeddings, "embeddings")

@@ -12,6 +12,7 @@ from nearer._validation import as_labels
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.geometry import normalize
 from nearer.losses.pairs._pair_loss import check_embeddings
+from nearer.pairwise._precision import full_precision
 from nearer.pairwise._rule import inner_settings
 
 __all__ = ["ProxyLoss", "ShardedProxies"]
@@ -38,6 +39,7 @@ class ProxyLoss(nn.Module):
         start = torch.randn(self.n_classes * self.width, self.embedding_dim, generator=generator)
         self.proxies = nn.Parameter(nn.functional.normalize(start, dim=1))
 
+    @full_precision
     def forward(
         self,
         embeddings: Tensor,
@@ -96,6 +98,7 @@ class ShardedProxies(nn.Module):
         super().__init__()
         self.loss = loss
 
+    @full_precision
     def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
         """The loss of the joint batch; `embeddings` (n, d) and `labels` are this process's share."""
         return self.loss.compute(*self.loss.checked(embeddings, labels), sharded=True)

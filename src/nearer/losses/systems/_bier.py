@@ -25,6 +25,7 @@ from nearer.losses.layers._parts import check_widths, split_parts
 from nearer.losses.systems._reversal import reverse_gradient
 from nearer.pairwise._masked import softplus
 from nearer.pairwise._panels import panel_rows
+from nearer.pairwise._precision import full_precision
 from nearer.pairwise._rule import inner_settings
 from nearer.relations import Relation
 from nearer.relations._relate import relate
@@ -75,6 +76,7 @@ class BIERLoss(nn.Module):
         self.shrinkage = check_number(shrinkage, "shrinkage", minimum=0.0)
         self.boosting = check_choice(boosting, "boosting", ["shrinkage", "running"])
 
+    @full_precision
     def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
         """The loss of embeddings (n, Σ widths) with class labels (n,) or any relation."""
         parts = [normalize(part) for part in split_parts(embeddings, self.widths)]

@@ -20,6 +20,7 @@ from nearer.geometry._similarity import normalize
 from nearer.losses.layers._parts import check_widths, split_parts
 from nearer.losses.pairs._binomial import BinomialDevianceLoss
 from nearer.losses.systems._reversal import reverse_gradient
+from nearer.pairwise._precision import full_precision
 from nearer.pairwise._rule import inner_settings
 
 __all__ = ["DeMLLoss", "activation_product", "branch_separation"]
@@ -111,6 +112,7 @@ class DeMLLoss(nn.Module):
         )
         start_linear(self.adversaries, generator)
 
+    @full_precision
     def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
         """The loss of the parts' embeddings (n, Σ widths) with class labels (n,) or any relation."""
         parts = split_parts(embeddings, self.widths)

@@ -21,6 +21,7 @@ from nearer.exceptions import LabelError
 from nearer.geometry._linear_start import start_linear
 from nearer.losses.layers._layer_input import LayerInput
 from nearer.losses.pairs._pair_loss import check_embeddings
+from nearer.pairwise._precision import full_precision
 from nearer.pairwise._rule import inner_settings
 
 __all__ = ["HDMLLoss", "harder_negatives"]
@@ -125,6 +126,7 @@ class HDMLLoss(nn.Module):
         """1 − e^{−β/J_gen}: what part of J_metric is synthetic."""
         return 1 - _decay(self.beta, float(self.means[1]))
 
+    @full_precision
     def forward(self, embeddings: Tensor, labels: Any) -> Tensor:
         """The loss of what the head has just given, (n, embedding_dim), with class labels (n,)."""
         z = check_embeddings(embeddings, "embeddings")
