@@ -33,7 +33,9 @@ def test_unlabelled_images_teach_the_network() -> None:
     assert model.method == "deep-semi-supervised"
     fresh, truth = (one[300:] for one in large_digits(600))
     found = nearer.evaluate(model, fresh, truth)
-    assert found.gains["map@r"] > 0.1, found
+    # One epoch of a network ends elsewhere on every processor (gains of 0.07 to 0.16 were seen); that there is one
+    # must hold with 95 % confidence on all of them.
+    assert found.intervals["map@r"][0] > 0, found
     np.testing.assert_array_equal(model.transform(fresh[:3]), model.transform(fresh[:3]))
 
 

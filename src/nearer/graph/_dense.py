@@ -28,7 +28,8 @@ def dense_walk(walk: Transition, gamma: float) -> torch.Tensor:
     system.scatter_(1, walk.indices, -gamma / walk.k)
     system.diagonal().add_(1)
     inverse: torch.Tensor = torch.linalg.inv(system)
-    return inverse.mul_(1 - gamma)
+    # A sum of powers of Q, which has nothing negative; the inverse may round a zero to −1e-19.
+    return inverse.mul_(1 - gamma).clamp_min_(0)
 
 
 def dense_entries(walk: Transition, gamma: float) -> Entries:
