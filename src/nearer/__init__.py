@@ -6,8 +6,8 @@ The folders stand in the order that data flows: `relations`, `datasets`, `geomet
 `nearer` loads none of them; each is loaded when it is first used.
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

@@ -5,6 +5,6 @@
 `nearer.estimators.SemiSupervisedMetric` is the same behind a scikit-learn face.
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

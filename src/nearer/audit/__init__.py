@@ -5,6 +5,6 @@ everything else.
 cross-fitted classifier find wrong labels better than the neighbors under a metric that learned from those labels.
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

@@ -5,6 +5,6 @@ Every loader returns a `Dataset`: named parts (`train` and `test` where a split 
 `~/.cache/nearer`; their SHA-256 is checked, and nothing is ever unpickled. docs/datasets.md lists what there is.
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

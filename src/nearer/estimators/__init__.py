@@ -7,6 +7,6 @@ than labels also have `fit_pairs`, `fit_triplets`, `fit_quadruplets` or `fit_chu
 the database, and predicts with them.
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

@@ -10,6 +10,6 @@ tile, `first_hit` counts what comes before the first right item and `nearest` ke
 queries × database is ever made.
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

@@ -5,6 +5,6 @@ every item belongs to which class, `believe_labels` the class itself, `find_mode
 of items × items is made above 15,000 items.
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

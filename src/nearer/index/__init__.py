@@ -4,6 +4,6 @@
 measures and reports how much they find. An index is saved as a folder of safetensors and JSON.
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

@@ -5,6 +5,6 @@ computes itself in tiles, has a `dense` twin by the printed formula, takes a min
 relation, and (in `ShardedLoss`) the joint batch of many processes.
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

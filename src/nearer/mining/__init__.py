@@ -4,6 +4,6 @@ A miner is prepared once per batch and then chooses in every row panel; its choi
 cut. The row-wise rules are also plain functions from masks to masks (`mine_*`).
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

@@ -5,6 +5,6 @@ held-out rows; `save_fitted` writes the model folder with its card; `load` bring
 `plain` hand it to programs without nearer. The command line is a thin layer over these.
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

@@ -5,6 +5,6 @@ the number of the row, whatever the method. `vote` is what the classes of those 
 library that needs a list of neighbors calls these two; only the evaluation, which needs none, sweeps by itself.
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

@@ -6,6 +6,6 @@ of the positives, a `Statistic` says so, with a head that sees `Far` and `Near`,
 Everything else, from sorting to the gradient (G + Gᵀ) Z, belongs to the engine.
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

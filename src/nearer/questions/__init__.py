@@ -1,5 +1,5 @@
 """What to ask next: the items or pairs whose answer would teach the metric most."""
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

@@ -7,6 +7,6 @@ everything in the library; `relation_of` makes the relation of that kind, and `S
 loss.
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

@@ -5,6 +5,6 @@ Pictures are matplotlib figures that no window knows about, in one house style f
 `html_report` puts them, tables and text into one self-contained file.
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

@@ -4,6 +4,6 @@ Requests are gathered into small batches, writes are on disk before they are ans
 are those of a service that may face a network. Needs the extra `serve` (FastAPI, uvicorn, msgspec).
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)

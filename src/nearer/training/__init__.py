@@ -4,6 +4,6 @@
 step: encode, take the loss, move the parameters. Everything can be killed and resumed to the same last bit.
 """
 
-import lazy_loader as _lazy
+from nearer._border import attach as _attach
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach(__name__, __file__)
