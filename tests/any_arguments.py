@@ -176,10 +176,11 @@ def methods(thing: Any) -> list[str]:
         for name, value in vars(one).items()
         if not name.startswith("_") and inspect.isfunction(value)
     }
-    # Written by whoever adds a loss or a miner, called by nearer with panels and pairings of its own.
+    # Written by whoever adds a loss, a miner or a relation, called by nearer with panels and rows of its own.
     inside = {
         "program", "dense_weights", "value", "weigh", "statistic", "prepare", "edges", "formula", "compute", "checked",
         "anchor_values", "tile", "gradient", "distances", "target", "extra_repr", "head",
+        "masks", "degrees", "between", "fitted",
     }  # fmt: skip
     module = isinstance(thing, torch.nn.Module)
     called = ["__call__"] if callable(thing) and (not module or kind.forward is not torch.nn.Module.forward) else []
@@ -243,7 +244,7 @@ def call(number: int) -> tuple[str, Callable[[], Any]]:
     return f"{name}(…).method", on_instance
 
 
-SKLEARN = Path(sklearn.__file__).parent
+NEARER, SKLEARN = Path(str(nearer.__file__)).parent, Path(sklearn.__file__).parent
 
 
 def judged(error: BaseException) -> str | None:
@@ -252,11 +253,12 @@ def judged(error: BaseException) -> str | None:
         return None
     frames = traceback.extract_tb(error.__traceback__)
     last = Path(frames[-1].filename)
-    if isinstance(error, ValueError | TypeError) and SKLEARN in last.parents:
-        return None
+    ours = [one for one in frames if NEARER in Path(one.filename).parents]
+    below = frames[frames.index(ours[-1]) + 1 :] if ours else frames
+    if isinstance(error, ValueError | TypeError) and any(SKLEARN in Path(one.filename).parents for one in below):
+        return None  # raised in a check of scikit-learn, or in what it asked of the value
     if isinstance(error, TypeError) and last == Path(__file__):
         return None  # the signature itself
-    ours = [one for one in frames if Path(nearer.__file__).parent in Path(one.filename).parents]
     place = f"{ours[-1].filename.split('nearer/')[-1]}:{ours[-1].lineno}" if ours else f"{last.name}:{frames[-1].lineno}"
     return f"{type(error).__name__} at {place}: {str(error)[:120]}"
 

@@ -97,7 +97,7 @@ def _careful(function: types.FunctionType) -> Any:
 
 def _explain(function: Any, given: tuple[Any, ...], named: dict[str, Any], error: Exception) -> None:
     """Raise a `ParameterError` for the first argument that does not fit its annotation, if there is one."""
-    if isinstance(error, NearerError | NotImplementedError):
+    if isinstance(error, NearerError):
         return
     try:
         bound = inspect.signature(function).bind(*given, **named).arguments
@@ -118,13 +118,13 @@ def _state(self: Any) -> dict[str, Any]:
 
 def _hold(function: Any, values: dict[str, Any], owner: str, error: Exception) -> None:
     """Raise for the first of the values that does not fit its annotation."""
-    parameters = inspect.signature(function).parameters
+    parameters, known = inspect.signature(function).parameters, inspect.unwrap(function).__globals__
     for name, value in values.items():
         text, kind = function.__annotations__.get(name), parameters[name].kind
         if text is None or kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
             continue
         try:
-            hint = eval(text, function.__globals__) if isinstance(text, str) else text
+            hint = eval(text, known) if isinstance(text, str) else text
         except Exception:  # a name that only type checkers import
             continue
         if not _fits(value, hint):
@@ -136,6 +136,8 @@ def _fits(value: Any, hint: Any) -> bool:
     import numpy as np
 
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return True
     if origin is typing.Union or isinstance(hint, types.UnionType):
         return any(_fits(value, one) for one in inner)
     if origin is typing.Literal:
@@ -155,25 +157,31 @@ def _fits(value: Any, hint: Any) -> bool:
         return True
     if kind in (collections.abc.Sequence, collections.abc.Iterable, list, tuple):
         return _lists(value, kind, inner)
-    try:
-        fits = isinstance(value, kind)
-    except TypeError:  # a protocol that cannot be asked
-        return True
+    if getattr(kind, "_is_protocol", False):
+        return all(hasattr(value, name) for name in _asked(kind))
+    if kind.__name__ == "Tensor" and isinstance(value, kind):
+        return value.ndim > 0 and str(value.layout) == "torch.strided" and not value.is_complex()
+    fits = isinstance(value, kind)
     if fits and issubclass(kind, collections.abc.Mapping) and len(inner) == 2:
         return all(_fits(key, inner[0]) and _fits(one, inner[1]) for key, one in value.items())
     return fits
+
+
+def _asked(protocol: type) -> set[str]:
+    """The names that a protocol asks for."""
+    own = [one for one in protocol.__mro__ if getattr(one, "_is_protocol", False)]
+    names = {name for one in own for name in (*vars(one), *vars(one).get("__annotations__", ()))}
+    return {name for name in names if not name.startswith("_") or name in ("__call__", "__len__", "__iter__")}
 
 
 def _lists(value: Any, kind: type, inner: tuple[Any, ...]) -> bool:
     """Lists, tuples and arrays stand for each other; a string is no list of strings."""
     if isinstance(value, str | bytes) or (hasattr(value, "ndim") and value.ndim == 0):
         return False
-    if kind is collections.abc.Iterable and not isinstance(value, list | tuple):
-        return isinstance(value, collections.abc.Iterable)
     if hasattr(value, "ndim"):
-        return value.ndim == 1 or not inner or inner[0] is Any
+        value = value.tolist() if value.ndim == 1 else list(value)
     if not isinstance(value, collections.abc.Sequence):
-        return False
+        return kind is collections.abc.Iterable and isinstance(value, collections.abc.Iterable)
     if kind is tuple and inner and Ellipsis not in inner:
         return len(value) == len(inner) and all(map(_fits, value, inner))
     return all(_fits(one, inner[0]) for one in value[:1000]) if inner else True
@@ -201,7 +209,7 @@ def _said(hint: Any) -> str:
     if inspect.isclass(origin) and issubclass(origin, collections.abc.Mapping):
         return "a dictionary" + (f" of which each value is {_said(inner[1])}" if len(inner) == 2 else "")
     name = getattr(origin if inspect.isclass(origin) else hint, "__name__", str(hint))
-    return {"PathLike": "a path", "Tensor": "a torch.Tensor", "ndarray": "an array"}.get(name, f"of the kind {name}")
+    return {"PathLike": "a path", "Tensor": "a dense torch.Tensor of real numbers with rows", "ndarray": "an array"}.get(name, f"of the kind {name}")
 
 
 def _shown(value: Any) -> str:

@@ -42,7 +42,10 @@ def check_number(
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ParameterError(f"`{name}` must be a number, got {value!r}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
     if not np.isfinite(number):
         raise ParameterError(f"`{name}` must be finite, got {number}.")
     if above is not None and not number > above:
@@ -61,7 +64,7 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
     'mean'
     """
     options = list(choices)
-    if value in options:
+    if isinstance(value, str) and value in options:
         return str(value)
     close = difflib.get_close_matches(str(value), options, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""

@@ -45,10 +45,7 @@ def as_tensor(value: Any, name: str) -> Tensor:
             f"`{name}` must be dense, got a sparse {type(value).__name__}. Pass `{name}.toarray()`, or use an "
             f"estimator that takes sparse input."
         )
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ShapeError(f"`{name}` must be a rectangular array: {error}.") from error
+    array = as_array(value, name)
     if array.dtype.kind not in "biuf":
         raise ShapeError(f"`{name}` must hold numbers, got {array.dtype}. Convert or drop what is not numeric.")
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
@@ -108,7 +105,7 @@ def as_labels(value: Any, name: str, *, n: int | None = None) -> Tensor:
     tensor([ 7,  7, -1])
     """
     if not isinstance(value, Tensor):
-        array = np.asarray(value)
+        array = as_array(value, name)
         if array.dtype.kind in "OUS":
             raise LabelError(f"`{name}` must be integers, got {array.dtype}. Use encode_labels(...) for names.")
     tensor = as_tensor(value, name)
@@ -127,13 +124,20 @@ def as_labels(value: Any, name: str, *, n: int | None = None) -> Tensor:
     return tensor.to(torch.int64)
 
 
-def as_array(value: Any) -> np.ndarray[Any, Any]:
+def as_array(value: Any, name: str = "values") -> np.ndarray[Any, Any]:
     """Anything as an array; a tensor of another device is copied to the host.
 
     >>> as_array(torch.tensor([1, 2]))
     array([1, 2])
     """
-    return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+    if isinstance(value, Tensor):
+        if value.layout != torch.strided:
+            raise ShapeError(f"`{name}` must be dense, got a {value.layout} tensor. Pass `{name}.to_dense()`.")
+        return value.detach().cpu().numpy()
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ShapeError(f"`{name}` must be a rectangular array: {error}.") from error
 
 
 def encode_labels(value: Any, name: str, *, n: int | None = None) -> tuple[Tensor, np.ndarray[Any, Any]]:
@@ -143,7 +147,7 @@ def encode_labels(value: Any, name: str, *, n: int | None = None) -> tuple[Tenso
     >>> codes.tolist(), classes.tolist()
     ([0, 1, 0], ['cat', 'dog'])
     """
-    array = as_array(value)
+    array = as_array(value, name)
     if array.ndim != 1:
         raise ShapeError(f"`{name}` must have shape (n,), got {array.shape}.")
     if n is not None and array.shape[0] != n:

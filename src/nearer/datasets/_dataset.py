@@ -75,7 +75,9 @@ class Split:
         >>> Split(np.eye(3), np.array([5, 6, 7])).take([2, 0]).y
         array([7, 5])
         """
-        index = np.asarray(rows)
+        from nearer._validation import as_array  # late: it loads PyTorch
+
+        index = as_array(rows, "rows")
         if index.dtype == bool:
             if index.shape != (len(self),):
                 raise ShapeError(f"`rows` as a mask must have shape ({len(self)},), got {index.shape}.")

@@ -66,8 +66,17 @@ def tfidf(counts: Any, *, reference: Any = None) -> Any:
     """
     from scipy import sparse
 
-    matrix = sparse.csr_matrix(counts, dtype=np.float64 if _is_double(counts) else np.float32)
-    known = matrix if reference is None else sparse.csr_matrix(reference)
+    def rows(value: Any, name: str, dtype: Any = None) -> Any:
+        try:
+            found = sparse.csr_matrix(value, dtype=dtype)
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+            raise ShapeError(f"`{name}` must be a table of counts (n, terms): {error}.") from error
+        if found.dtype.kind not in "biuf":
+            raise ShapeError(f"`{name}` must hold counts, got {found.dtype}.")
+        return found
+
+    matrix = rows(counts, "counts", np.float64 if _is_double(counts) else np.float32)
+    known = matrix if reference is None else rows(reference, "reference")
     if known.shape[1] != matrix.shape[1]:
         raise ShapeError(f"`reference` must have the {matrix.shape[1]} columns of `counts`, got {known.shape[1]}.")
     documents = np.bincount(known.indices[known.data != 0], minlength=known.shape[1])

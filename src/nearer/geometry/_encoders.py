@@ -253,6 +253,12 @@ def embed(encoder: nn.Module, items: Any, *, batch_size: int = 512) -> Tensor:
     try:
         # A batch at a time, so that a table on the host may be larger than the memory of a GPU.
         return torch.cat([encoder(batch.to(where)) for batch in torch.split(rows, size)])
+    except (RuntimeError, TypeError, IndexError) as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
+        raise ShapeError(
+            f"`items` must be what `encoder` takes, got {rows.dtype} of shape {tuple(rows.shape)}: {error}."
+        ) from error
     finally:
         encoder.train(training)
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nearer._validation import as_tensor
 from nearer.exceptions import ParameterError
 from nearer.geometry._encoders import MLP, Chain, ColorCNN, DigitsCNN
 from nearer.geometry._mahalanobis import Mahalanobis
@@ -37,7 +38,7 @@ class UnitLength(nn.Module):
         self.settings: dict[str, Any] = {}
 
     def forward(self, rows: Any) -> Tensor:
-        return nn.functional.normalize(torch.as_tensor(rows), dim=-1)
+        return nn.functional.normalize(as_tensor(rows, "rows"), dim=-1)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a folder that `nearer.geometry.load` reads."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nearer._validation import as_matrix
-from nearer.exceptions import ShapeError
+from nearer.exceptions import ParameterError, ShapeError
 from nearer.neighbors import search
 
 __all__ = ["Spread", "embedded", "pick", "spread", "walk"]
@@ -32,7 +32,12 @@ DAMPING, REACH = 0.9, 3
 
 def embedded(metric: Any, X: Any) -> Array:
     """Rows where they are compared: under a model, an estimator, a function, or as they are (None)."""
-    rows = X if metric is None else getattr(metric, "transform", metric)(X)
+    apply = getattr(metric, "transform", metric)
+    if metric is not None and (not callable(apply) or isinstance(metric, type)):
+        raise ParameterError(
+            f"`metric` must be a model, an estimator, a function of rows or None, got a {type(metric).__name__}."
+        )
+    rows = X if metric is None else apply(X)
     found: Array = as_matrix(rows, "X", minimum_rows=2).detach().cpu().numpy().astype(np.float32)
     return found
 

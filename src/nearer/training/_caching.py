@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
+from nearer.exceptions import ShapeError
+
 __all__ = ["backward_in_chunks"]
 
 
@@ -54,6 +56,8 @@ def backward_in_chunks(
     with torch.no_grad():
         for name, buffer in encoder.named_buffers():
             buffer.copy_(buffers[name])
+    if not parts:
+        raise ShapeError("`chunks` must have one chunk or more, got none.")
     embeddings = torch.cat(parts).requires_grad_()
     value = loss(embeddings)
     value.backward()  # type: ignore[no-untyped-call]

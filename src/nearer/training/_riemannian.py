@@ -129,7 +129,10 @@ class _Orthonormal(Optimizer):
     def __init__(self, parameters: Iterable[Any], defaults: dict[str, Any]) -> None:
         check_number(defaults["lr"], "lr", above=0.0)
         check_choice(defaults["retraction"], "retraction", RETRACTIONS)
-        super().__init__(parameters, defaults)
+        try:
+            super().__init__(parameters, defaults)
+        except (TypeError, ValueError, KeyError) as error:
+            raise ParameterError(f"`parameters` must be tensors or groups of them: {error}.") from error
         for group in self.param_groups:
             for point in group["params"]:
                 if point.ndim != 2 or point.shape[1] > point.shape[0]:

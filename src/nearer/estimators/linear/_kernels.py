@@ -173,7 +173,8 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def transform(self, X: Any) -> Array:
         """Coordinates in which Euclidean distance is the learned one, (n, p) -> (n, d)."""
-        return np.asarray(self.learner_.transform(self._embed(self._checked(X))))
+        rows = self._embed(self._checked(X))
+        return np.asarray(self.learner_.transform(rows))
 
     def pair_distance(self, left: Any, right: Any) -> Array:
         """The learned distance of row i of `left` to row i of `right`, (m,)."""

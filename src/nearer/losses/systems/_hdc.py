@@ -119,7 +119,7 @@ class HDCLoss(nn.Module):
         selection: str = "cascade",
     ) -> None:
         super().__init__()
-        if not fractions:
+        if len(fractions) == 0:
             raise ParameterError("`fractions` must have one number for each head, got none.")
         self.fractions = tuple(check_number(one, "fractions", above=0.0, maximum=1.0) for one in fractions)
         self.selection = check_choice(selection, "selection", ["cascade", "independent"])
