@@ -39,7 +39,16 @@ PACKAGES = [
 # What a loss, a miner, a relation or an index of your own is written in: called by nearer, with nearer's data.
 BASES = {"PairLoss", "RowLoss", "Relation", "VectorIndex", "MetricLearner", "AlternatingLearner", "Miner"}
 # They listen on a port, ask other machines, or start processes; their own tests have them.
-OUTSIDE = {"serve", "create_app", "Client", "process_group", "MLflowLog", "WandbLog", "TensorBoardLog", "joint_loss"}
+OUTSIDE = {
+    "serve",
+    "create_app",
+    "Client",
+    "process_group",
+    "MLflowLog",
+    "WandbLog",
+    "TensorBoardLog",
+    "joint_loss",
+}
 SECONDS = 20
 
 
@@ -88,7 +97,7 @@ _WRONG: list[Callable[[], Any]] = [
     lambda: object(),
     lambda: int,
     lambda: len,
-    lambda: (lambda *given: None),
+    lambda: lambda *given: None,
     lambda: iter([1, 2]),
     lambda: np.array(3.0),
     lambda: np.zeros((0, 3)),
@@ -137,7 +146,8 @@ MEANING: dict[str, Callable[[random.Random], Any]] = {
          "n_landmarks", "networks", "batch_size", "chunk", "centers", "bits", "width", "seed", "random_state"],
         _SMALL,
     ),
-    **dict.fromkeys(["margin", "weight", "alpha", "beta", "gamma", "lr", "temperature", "fraction", "scale"], _FRACTION),
+    **dict.fromkeys(["margin", "weight", "alpha", "beta", "gamma", "lr", "temperature", "scale"], _FRACTION),
+    "fraction": _FRACTION,
     **dict.fromkeys(["path", "folder", "file", "out", "name", "title"], _PATH),
     **dict.fromkeys(["gram", "distances", "degrees"], _SQUARE),
     **dict.fromkeys(["positive", "negative", "triplets", "links"], _INDICES),
@@ -161,7 +171,11 @@ def public() -> dict[str, Any]:
         module = importlib.import_module(package)
         for name in module.__all__:
             thing = getattr(module, name)
-            if (inspect.isclass(thing) or inspect.isfunction(thing)) and name not in BASES | OUTSIDE and not inspect.isabstract(thing):
+            if (
+                (inspect.isclass(thing) or inspect.isfunction(thing))
+                and name not in BASES | OUTSIDE
+                and not inspect.isabstract(thing)
+            ):
                 found[f"{package}.{name}"] = thing
     return found
 
@@ -178,9 +192,9 @@ def methods(thing: Any) -> list[str]:
     }
     # Written by whoever adds a loss, a miner or a relation, called by nearer with panels and rows of its own.
     inside = {
-        "program", "dense_weights", "value", "weigh", "statistic", "prepare", "edges", "formula", "compute", "checked",
-        "anchor_values", "tile", "gradient", "distances", "target", "extra_repr", "head",
-        "masks", "degrees", "between", "fitted",
+        "program", "dense_weights", "value", "weigh", "statistic", "prepare", "edges", "formula", "compute",
+        "checked", "anchor_values", "tile", "gradient", "distances", "target", "extra_repr", "head",
+        "masks", "degrees", "between", "fitted", "batch", "refine", "load_state_dict",
     }  # fmt: skip
     module = isinstance(thing, torch.nn.Module)
     called = ["__call__"] if callable(thing) and (not module or kind.forward is not torch.nn.Module.forward) else []
@@ -257,9 +271,13 @@ def judged(error: BaseException) -> str | None:
     below = frames[frames.index(ours[-1]) + 1 :] if ours else frames
     if isinstance(error, ValueError | TypeError) and any(SKLEARN in Path(one.filename).parents for one in below):
         return None  # raised in a check of scikit-learn, or in what it asked of the value
-    if isinstance(error, TypeError) and last == Path(__file__):
+    if isinstance(error, TypeError) and last in (Path(__file__), NEARER / "_border.py"):
         return None  # the signature itself
-    place = f"{ours[-1].filename.split('nearer/')[-1]}:{ours[-1].lineno}" if ours else f"{last.name}:{frames[-1].lineno}"
+    place = (
+        f"{ours[-1].filename.split('nearer/')[-1]}:{ours[-1].lineno}"
+        if ours
+        else f"{last.name}:{frames[-1].lineno}"
+    )
     return f"{type(error).__name__} at {place}: {str(error)[:120]}"
 
 

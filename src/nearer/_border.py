@@ -14,7 +14,6 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable
 from typing import Any
 
 import lazy_loader
@@ -209,7 +208,11 @@ def _said(hint: Any) -> str:
     if inspect.isclass(origin) and issubclass(origin, collections.abc.Mapping):
         return "a dictionary" + (f" of which each value is {_said(inner[1])}" if len(inner) == 2 else "")
     name = getattr(origin if inspect.isclass(origin) else hint, "__name__", str(hint))
-    return {"PathLike": "a path", "Tensor": "a dense torch.Tensor of real numbers with rows", "ndarray": "an array"}.get(name, f"of the kind {name}")
+    return {
+        "PathLike": "a path",
+        "Tensor": "a dense torch.Tensor of real numbers with rows",
+        "ndarray": "an array",
+    }.get(name, f"of the kind {name}")
 
 
 def _shown(value: Any) -> str:

@@ -38,7 +38,8 @@ class UnitLength(nn.Module):
         self.settings: dict[str, Any] = {}
 
     def forward(self, rows: Any) -> Tensor:
-        return nn.functional.normalize(as_tensor(rows, "rows"), dim=-1)
+        x = as_tensor(rows, "rows")
+        return nn.functional.normalize(x if x.is_floating_point() else x.float(), dim=-1)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a folder that `nearer.geometry.load` reads."""

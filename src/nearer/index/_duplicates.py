@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from nearer._checks import check_choice, check_int, check_number
-from nearer._validation import as_matrix
+from nearer._validation import as_matrix, as_tensor
 from nearer.exceptions import ShapeError
 from nearer.index._exact import Floats, Positions, exact_search
 from nearer.neighbors._cells import _partition, _search
@@ -87,7 +87,7 @@ def find_duplicates(
     rows = np.ascontiguousarray(as_matrix(embeddings, "embeddings").detach().cpu().numpy(), dtype=np.float32)
     n = len(rows)
     near = check_int(k, "k")
-    best = None if scores is None else np.asarray(scores, dtype=np.float64)
+    best = None if scores is None else as_tensor(scores, "scores").detach().cpu().double().numpy()
     if best is not None and best.shape != (n,):
         raise ShapeError(f"`scores` must have one number for each of the {n} rows, got shape {best.shape}.")
     # Equal rows first: they need no search, and would fill each other's lists of neighbors.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nearer._validation import as_array
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.index._fields import Fields, merged
 from nearer.index._filters import Condition, check_condition, matching
@@ -107,7 +108,7 @@ def as_ids(value: Any, name: str) -> list[Id]:
     """A list of ids from any sequence: whole numbers of 64 bits, or text."""
     if isinstance(value, str | bytes) or not (hasattr(value, "__iter__") or isinstance(value, Tensor)):
         raise ParameterError(f"`{name}` must be a list of ids, got {value!r}. Write [{value!r}].")
-    values = value.tolist() if isinstance(value, Tensor | np.ndarray) else list(value)
+    values = as_array(value, name).ravel().tolist() if isinstance(value, Tensor | np.ndarray) else list(value)
     kinds = set(map(type, values))
     # A million ids of one plain type are looked at together.
     if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:

@@ -202,7 +202,10 @@ class RankRange(Rebuilt):
         """Build the index of embeddings (n, d) and look up the negatives of all of them, labels (n,)."""
         x = as_matrix(embeddings, "embeddings").detach()
         low, high = self.ranks
-        self.table = mine_rank_range(self.build(x), x, labels, low=low, high=high)
+        search = self.build(x)
+        if not callable(search):
+            raise ParameterError(f"`build` must return a function of rows and k, got a {type(search).__name__}.")
+        self.table = mine_rank_range(search, x, labels, low=low, high=high)
         if self.controller is not None:
             self.controller.applied()
 

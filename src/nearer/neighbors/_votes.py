@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearer.exceptions import ShapeError
+
 __all__ = ["vote"]
 
 
@@ -22,6 +24,8 @@ def vote(classes: NDArray[Any]) -> NDArray[Any]:
     Args:
         classes: classes of the neighbors, (m, k), nearest first.
     """
+    if classes.ndim != 2 or classes.dtype.kind not in "iu":
+        raise ShapeError(f"`classes` must be whole numbers (m, k), got {classes.dtype} of shape {classes.shape}.")
     if classes.shape[1] == 0:
         return np.full(len(classes), -1, dtype=np.int64)
     # How often each entry's class occurs in its row: k columns compared one after the other, no (m, k, c) array.

@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from nearer.exceptions import LabelError, ShapeError
+from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.relations._difference import Difference
 
 __all__ = ["Relation"]
@@ -50,6 +50,12 @@ class Relation(ABC):
     def to(self, device: torch.device | str) -> Self:
         """The same relation with its tables on a device; itself if they are there already."""
         seen: dict[int, Any] = {}
+        try:
+            device = torch.device(device)
+        except (RuntimeError, TypeError) as error:
+            raise ParameterError(
+                f"`device` must be a device of torch, such as 'cpu' or 'cuda:0': {error}."
+            ) from error
 
         def move(value: Any) -> Any:
             if id(value) in seen:  # a table that stands for both sides stays one

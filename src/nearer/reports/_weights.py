@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError
 from nearer.losses import (
     BinomialDevianceLoss,
@@ -134,7 +135,7 @@ def weight_matrix(loss: PairLoss, embeddings: Any, labels: Any, *, title: str = 
         labels: classes or a relation.
         title: of the figure.
     """
-    z = normalize_rows(torch.as_tensor(embeddings).detach().double())[0]
+    z = normalize_rows(as_matrix(embeddings, "embeddings").detach().double())[0]
     relation = ClassLabels(labels)
     if len(z) > 1000:
         raise ParameterError(f"`embeddings` must have at most 1000 rows to be drawn, got {len(z)}. Pass a sample.")

@@ -1,0 +1,106 @@
+"""Arguments of any kind for every public name: an answer or an error of ours, and no other end.
+
+The calls and what counts as raw are in tests/any_arguments.py. The long form (`make fuzz`) makes them in processes
+of their own, so that a crash or a hang is seen and named.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import any_arguments
+import nearer
+from nearer._border import explained
+from nearer.estimators import KISSME
+from nearer.exceptions import NearerError, ParameterError
+from random_cases import LONG, OUTCOMES, TOTAL
+
+SHORT, CHUNK = 250, 500
+
+
+def test_every_package_is_called() -> None:
+    packages = {path.parent.name for path in Path(nearer.__file__).parent.glob("*/__init__.py")}
+    # The commands and the folder format have tests of their own; recipes export nothing; losses are written in
+    # what pairwise exports.
+    left_out = {"_storage", "cli", "recipes", "pairwise"}
+    assert packages - left_out == {name.partition(".")[2] for name in any_arguments.PACKAGES} - {""}
+    assert len(any_arguments.NAMES) > 200
+
+
+@pytest.mark.skipif(LONG, reason="the long form runs instead")
+def test_arguments_of_any_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    raw = {}
+    for number in range(SHORT):
+        kind, what, name = any_arguments.outcome(number)
+        if kind == "raw":
+            raw[number] = f"{name}: {what}"
+    assert raw == {}
+
+
+@pytest.mark.skipif(not LONG, reason="minutes: NEARER_FUZZ=100000, `make fuzz`")
+def test_arguments_of_any_kind_in_processes_of_their_own() -> None:
+    raw, place = [], 0
+    while place < TOTAL:
+        last = min(TOTAL, place + CHUNK)
+        command = [sys.executable, any_arguments.__file__, str(place), str(last)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=CHUNK * any_arguments.SECONDS)
+            output, code = done.stdout, done.returncode
+        except subprocess.TimeoutExpired as error:
+            output, code = bytes(error.stdout or b"").decode(), -9
+        lines = [json.loads(line) for line in output.splitlines()]
+        raw += [line for line in lines if "raw" in line]
+        for line in lines:
+            for kind, count in line.get("counts", {}).items():
+                OUTCOMES["arguments", kind] += count
+        begun = max((line["begun"] for line in lines if "begun" in line), default=place)
+        if code:
+            raw.append({"number": begun, "raw": f"the process ended with {code}"})
+        place = begun + 1 if code else last
+    assert raw == []
+
+
+def test_a_raw_exception_is_seen() -> None:
+    """The judge itself: numpy's words are raw, ours and those of scikit-learn's checks are not."""
+
+    def judged(call: object) -> str | None:
+        with pytest.raises(Exception) as caught:
+            call()  # type: ignore[operator]
+        return any_arguments.judged(caught.value)
+
+    assert "ZeroDivisionError" in str(judged(lambda: 1 // 0))
+    assert "RuntimeError" in str(judged(lambda: torch.ones(2) @ torch.ones(3)))
+    assert judged(lambda: KISSME().fit("a", "b")) is None
+    assert judged(lambda: nearer.evaluate("a", "b")) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: nearer.load({}), "`path` must be a string or a path, got a dict: {}"),
+        (lambda: nearer.losses.ABIERLoss(3), "`heads` must be of the kind BoostedHeads, got a int: 3"),
+        (lambda: nearer.graph.find_modes("a"), "`neighbors` must be of the kind Neighbors, got a str: 'a'"),
+        (lambda: nearer.training.milestones(3), "must be a list of which each is an integer, got a int: 3"),
+        (lambda: nearer.losses.NestedLoss(3, widths=[2])([[1.0, 2.0]], [1]), "`loss` must be of the kind Module"),
+    ],
+)
+def test_the_argument_of_a_wrong_kind_is_named(call: object, words: str) -> None:
+    with pytest.raises(ParameterError, match=words.replace("{", r"\{").replace("}", r"\}")) as caught:
+        call()  # type: ignore[operator]
+    assert not isinstance(caught.value.__cause__, NearerError)
+
+
+def test_a_fault_of_ours_stays_as_it_is() -> None:
+    def broken(x: int) -> int:
+        return x // 0
+
+    broken.__module__ = "nearer.example"
+    with pytest.raises(ZeroDivisionError):
+        explained(broken)(3)
