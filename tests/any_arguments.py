@@ -141,8 +141,8 @@ MEANING: dict[str, Callable[[random.Random], Any]] = {
         _labels,
     ),
     **dict.fromkeys(
-        ["k", "n", "n_neighbors", "n_classes", "per_class", "batches", "pairs", "steps", "epochs", "max_iter", "size",
-         "count", "classes", "n_components", "embedding_dim", "in_features", "dimension", "dim", "hidden",
+        ["k", "n", "n_neighbors", "n_classes", "per_class", "batches", "pairs", "steps", "epochs", "max_iter",
+         "size", "count", "classes", "n_components", "embedding_dim", "in_features", "dimension", "dim", "hidden",
          "n_landmarks", "networks", "batch_size", "chunk", "centers", "bits", "width", "seed", "random_state"],
         _SMALL,
     ),
@@ -194,7 +194,7 @@ def methods(thing: Any) -> list[str]:
     inside = {
         "program", "dense_weights", "value", "weigh", "statistic", "prepare", "edges", "formula", "compute",
         "checked", "anchor_values", "tile", "gradient", "distances", "target", "extra_repr", "head",
-        "masks", "degrees", "between", "fitted", "batch", "refine", "load_state_dict",
+        "masks", "degrees", "between", "fitted", "batch", "refine", "loss", "load_state_dict",
     }  # fmt: skip
     module = isinstance(thing, torch.nn.Module)
     called = ["__call__"] if callable(thing) and (not module or kind.forward is not torch.nn.Module.forward) else []

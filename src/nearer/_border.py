@@ -1,9 +1,9 @@
-"""The last line of the border: a call that fails on a wrong kind of argument says which argument, and what it must be.
+"""The last line of the border: a call that fails on a wrong kind of argument names it and says what it must be.
 
-Values are checked by `_checks` and `_validation`, where a function knows what they mean. What is left are objects of
-a wrong kind (a number for a network, a string for a function), and those the annotations know. When a public call ends in
-an exception that is not nearer's, its arguments are held against them; the first that does not fit is named. If
-all fit, the exception is a fault of ours and goes on as it is. A call that works costs nothing.
+Values are checked by `_checks` and `_validation`, where a function knows what they mean. What is left are objects
+of a wrong kind (a number for a network, a string for a function), and those the annotations know. When a public
+call ends in an exception that is not nearer's, its arguments are held against them; the first that does not fit
+is named. If all fit, the exception is a fault of ours and goes on as it is. A call that works costs nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import types
 import typing
 from typing import Any
 
-import lazy_loader
+import lazy_loader  # type: ignore[import-untyped]
 
 from nearer.exceptions import NearerError, ParameterError
 
@@ -39,7 +39,7 @@ def attach(package: str, file: str) -> Any:
 
 
 def explained(thing: Any) -> Any:
-    """A function of nearer, or a class with its constructor and public methods, that names an argument of a wrong kind.
+    """A function of nearer, or a class with its methods, that names an argument of a wrong kind when it fails.
 
     >>> def double(x: int) -> int:
     ...     return x.bit_length() * 2
@@ -53,7 +53,7 @@ def explained(thing: Any) -> Any:
             return thing
         made = _careful(thing)
         home = sys.modules.get(thing.__module__)
-        if getattr(home, thing.__name__, None) is thing:
+        if home is not None and getattr(home, str(thing.__name__), None) is thing:
             setattr(home, thing.__name__, made)  # one object under both names, as pickle asks for
         return made
     if inspect.isclass(thing):
@@ -158,9 +158,10 @@ def _fits(value: Any, hint: Any) -> bool:
         return _lists(value, kind, inner)
     if getattr(kind, "_is_protocol", False):
         return all(hasattr(value, name) for name in _asked(kind))
-    if kind.__name__ == "Tensor" and isinstance(value, kind):
-        return value.ndim > 0 and str(value.layout) == "torch.strided" and not value.is_complex()
     fits = isinstance(value, kind)
+    if fits and kind.__name__ == "Tensor":
+        tensor: Any = value
+        return tensor.ndim > 0 and str(tensor.layout) == "torch.strided" and not tensor.is_complex()
     if fits and issubclass(kind, collections.abc.Mapping) and len(inner) == 2:
         return all(_fits(key, inner[0]) and _fits(one, inner[1]) for key, one in value.items())
     return fits

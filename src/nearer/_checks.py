@@ -21,6 +21,8 @@ def check_int(value: Any, name: str, *, minimum: int = 1, maximum: int | None = 
     """
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise ParameterError(f"`{name}` must be an integer, got {value!r}.")
+    if not -(2**63) <= value < 2**63:
+        raise ParameterError(f"`{name}` must be an integer of 64 bits, got one of {len(str(abs(value)))} digits.")
     if value < minimum or (maximum is not None and value > maximum):
         bounds = f"at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
         raise ParameterError(f"`{name}` must be {bounds}, got {value}.")

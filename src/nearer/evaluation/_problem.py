@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearer._checks import check_choice
-from nearer._validation import as_labels, as_matrix, encode_labels
+from nearer._validation import as_array, as_labels, as_matrix, encode_labels
 from nearer.exceptions import LabelError, NotFiniteError, ShapeError
 
 __all__ = ["Problem", "Similarity", "Ties", "Unlabeled", "class_codes", "prepare", "unit_rows"]
@@ -132,7 +132,7 @@ def class_codes(
     """
     arrays: list[Array] = []
     for value, name, size in zip(labels, names, sizes, strict=True):
-        raw = value.detach().cpu() if isinstance(value, Tensor) else np.asarray(value)
+        raw = value.detach().cpu() if isinstance(value, Tensor) else as_array(value, name)
         if not isinstance(raw, Tensor) and raw.dtype.kind in "OUS":
             codes, classes = encode_labels(raw, name, n=size)
             text = np.asarray(classes)

@@ -63,7 +63,7 @@ class Items:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        n = len(self.raw)
+        n = len(self.raw) if self.raw.ndim else 0
         if self.raw.ndim != 2 or not n:
             raise ShapeError(f"`raw` must be features of shape (n, p) with n > 0, got {self.raw.shape}.")
         labels = np.full(n, -1, dtype=np.int64) if self.labels is None else np.asarray(self.labels)

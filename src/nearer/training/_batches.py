@@ -36,6 +36,9 @@ class TensorBatches:
     def __init__(self, items: Any, labels: Any, *, transform: Transform | None = None) -> None:
         self._items = as_tensor(items, "items")
         self._labels = as_tensor(labels, "labels")
+        for name, one in (("items", self._items), ("labels", self._labels)):
+            if one.ndim == 0:
+                raise ShapeError(f"`{name}` must have one entry for each item, got a single number.")
         if len(self._items) != len(self._labels):
             raise ShapeError(
                 f"`labels` must have one entry for each of the {len(self._items)} items, got {len(self._labels)}."
