@@ -52,9 +52,9 @@ def explained(thing: Any) -> Any:
         if hasattr(thing, "__explained__"):
             return thing
         made = _careful(thing)
-        home = sys.modules.get(thing.__module__)
-        if home is not None and getattr(home, str(thing.__name__), None) is thing:
-            setattr(home, thing.__name__, made)  # one object under both names, as pickle asks for
+        home = vars(sys.modules[thing.__module__]) if thing.__module__ in sys.modules else {}
+        if home.get(str(thing.__name__)) is thing:
+            home[thing.__name__] = made  # one object under both names, as pickle asks for
         return made
     if inspect.isclass(thing):
         for one in thing.__mro__:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from nearer.exceptions import ParameterError
+from nearer.exceptions import ParameterError, ShapeError
 
-__all__ = ["check_choice", "check_int", "check_number"]
+__all__ = ["check_choice", "check_int", "check_number", "check_rectangle"]
 
 
 def check_int(value: Any, name: str, *, minimum: int = 1, maximum: int | None = None) -> int:
@@ -57,6 +57,18 @@ def check_number(
     if maximum is not None and number > maximum:
         raise ParameterError(f"`{name}` must be at most {maximum}, got {number}.")
     return number
+
+
+def check_rectangle(value: Any, name: str) -> np.ndarray[Any, Any]:
+    """Anything as an array, if it is a rectangle.
+
+    >>> check_rectangle([[1, 2], [3, 4]], "x").shape
+    (2, 2)
+    """
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ShapeError(f"`{name}` must be a rectangular array: {error}.") from error
 
 
 def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nearer._checks import check_rectangle
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 
 __all__ = [
@@ -134,10 +135,7 @@ def as_array(value: Any, name: str = "values") -> np.ndarray[Any, Any]:
         if value.layout != torch.strided:
             raise ShapeError(f"`{name}` must be dense, got a {value.layout} tensor. Pass `{name}.to_dense()`.")
         return value.detach().cpu().numpy()
-    try:
-        return np.asarray(value)
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise ShapeError(f"`{name}` must be a rectangular array: {error}.") from error
+    return check_rectangle(value, name)
 
 
 def encode_labels(value: Any, name: str, *, n: int | None = None) -> tuple[Tensor, np.ndarray[Any, Any]]:

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from nearer._checks import check_rectangle
 from nearer.datasets._image_files import crop_image, load_image
 from nearer.datasets._source import Source
 from nearer.exceptions import ParameterError, ShapeError
@@ -75,9 +76,7 @@ class Split:
         >>> Split(np.eye(3), np.array([5, 6, 7])).take([2, 0]).y
         array([7, 5])
         """
-        from nearer._validation import as_array  # late: it loads PyTorch
-
-        index = as_array(rows, "rows")
+        index = check_rectangle(rows, "rows")
         if index.dtype == bool:
             if index.shape != (len(self),):
                 raise ShapeError(f"`rows` as a mask must have shape ({len(self)},), got {index.shape}.")

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from nearer._validation import as_array
+from nearer._checks import check_rectangle
 from nearer.estimators._matrices import Array
 from nearer.estimators._thresholds import Strategy, best_threshold
 from nearer.exceptions import LabelError, ParameterError, ShapeError
@@ -27,7 +27,7 @@ def as_similar(similar: Any, m: int) -> Array:
     >>> as_similar([1, -1], 2)
     array([ True, False])
     """
-    array = as_array(similar, "similar")
+    array = check_rectangle(similar, "similar")
     if array.shape != (m,):
         raise ShapeError(f"`similar` must have one entry for each of the {m} pairs, got shape {array.shape}.")
     if array.dtype.kind not in "biuf" or not np.isin(array, [-1, 0, 1]).all():

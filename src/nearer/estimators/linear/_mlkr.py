@@ -11,8 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from nearer._checks import check_int, check_number
-from nearer._validation import as_array
+from nearer._checks import check_int, check_number, check_rectangle
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import minimize, warn_stopped_early
@@ -131,7 +130,7 @@ class MLKR(MetricLearner):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X (n, p) and their numbers y (n,)."""
-        if as_array(y, "y").dtype.kind in "US":
+        if check_rectangle(y, "y").dtype.kind in "US":
             raise LabelError(
                 f"`y` must hold numbers, got text such as {str(np.ravel(y)[0])!r}. MLKR predicts numbers: convert "
                 f"them, or use NCA for classes."

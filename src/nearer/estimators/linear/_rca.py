@@ -7,8 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from nearer._checks import check_number
-from nearer._validation import as_array
+from nearer._checks import check_number, check_rectangle
 from nearer.estimators._matrices import Array
 from nearer.estimators._scatter import class_scatter, total_scatter
 from nearer.estimators._supervision import MatrixLearner
@@ -80,7 +79,7 @@ class RCA(MatrixLearner):
     def fit_chunks(self, X: Any, chunks: Any) -> Self:
         """Learn from `chunks` (n,): the number of the group of similar rows that each row is in, −1 for none."""
         X = self._check_X(X, reset=True, ensure_min_samples=2)
-        array = as_array(chunks, "chunks")
+        array = check_rectangle(chunks, "chunks")
         if array.shape != (X.shape[0],) or array.dtype.kind not in "iu":
             raise ShapeError(
                 f"`chunks` must be one integer for each of the {X.shape[0]} rows, got {array.dtype} {array.shape}."
