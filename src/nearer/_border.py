@@ -52,9 +52,9 @@ def explained(thing: Any) -> Any:
         if hasattr(thing, "__explained__"):
             return thing
         made = _careful(thing)
-        home = vars(sys.modules[thing.__module__]) if thing.__module__ in sys.modules else {}
-        if home.get(str(thing.__name__)) is thing:
-            home[thing.__name__] = made  # one object under both names, as pickle asks for
+        home, name = vars(sys.modules.get(thing.__module__, types)), thing.__name__
+        if home.get(name) is thing:
+            home[name] = made  # one object under both names, as pickle asks for
         return made
     if inspect.isclass(thing):
         for one in thing.__mro__:

@@ -313,3 +313,19 @@ def test_the_contract_is_run_on_every_public_loss() -> None:
     # Bases and wrappers have no formula of their own.
     assert pair_losses - listed <= {"PairLoss", "RowLoss"}
     assert len(listed) >= 30
+
+
+@every_loss
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+def test_rows_of_extreme_size_give_finite_numbers_or_a_clear_error(make: Make, size: float) -> None:
+    x, y = batch(24, 6, seed=2)
+    leaf = (x.float() * size).requires_grad_()
+    if size > 1 and not make().normalize:
+        with pytest.raises(NotFiniteError, match="Pass normalize=True, or scale them"):
+            make()(leaf, y)
+        return
+    value = make()(leaf, y)
+    value.backward()
+    assert leaf.grad is not None
+    assert bool(value.isfinite())
+    assert bool(leaf.grad.isfinite().all())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nearer._validation import check_finite
-from nearer.exceptions import ParameterError
+from nearer.exceptions import NotFiniteError, ParameterError
 from nearer.pairwise._precision import without_autocast
 from nearer.pairwise._rule import Gradient
 
@@ -131,6 +132,20 @@ def attach(value: Tensor, inputs: Sequence[Tensor | None], gradients: Sequence[T
     return result
 
 
+def _check_squares(rows: Tensor | None) -> None:
+    """Refuse rows whose squared distances do not fit their precision: NaN and zeros would come of them."""
+    if rows is None or not rows.numel():
+        return
+    most = math.sqrt(torch.finfo(rows.dtype).max / (4 * rows.shape[1]))
+    largest = float(rows.abs().max())
+    if not largest < most:
+        raise NotFiniteError(
+            f"embeddings of a loss that does not normalise must have entries below {most:.2g}, so that squared "
+            f"distances fit {str(rows.dtype).removeprefix('torch.')}, got {largest:.2g}. Pass normalize=True, or "
+            f"scale them."
+        )
+
+
 def differentiate(
     program: Program,
     queries: Tensor,
@@ -151,6 +166,9 @@ def differentiate(
         if normalize:
             q, q_inverse = normalize_rows(q)
             d, d_inverse = (None, None) if d is None else normalize_rows(d, "database")
+        else:
+            for rows in (q, d):
+                _check_squares(rows)
         loss = program(q, d, anchor_values, any(needed))
         if not any(needed):
             return loss.value
