@@ -106,7 +106,6 @@ BOMBS: dict[str, Callable[[Path], object]] = {
     "npz": lambda p: load_files(npz(p / "a.npz")),
     "npy": lambda p: load_files(sparse(p / "a.npy")),
     "parquet": lambda p: load_files(parquet(p / "a.parquet"), label="class"),
-    "csv": lambda p: load_files(wide_label(p / "a.csv"), label="class"),
     "mat": lambda p: read_mat(mat(p / "a.mat"), ["x"]),
     "idx": lambda p: read_idx(
         packed(p / "a.gz", gzip.compress, b"\0\0\x08\x01" + struct.pack(">I", 64 * MEGABYTE))

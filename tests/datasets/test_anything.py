@@ -110,8 +110,8 @@ def test_a_european_file(tmp_path: Path) -> None:
     assert [frame[name].kind for name in ("sold", "happy", "town")] == ["date", "flag", "word"]
     data = as_dataset(file, "town", columns=Columns(ids="customer", keep=("note",)))
     assert data.feature_names == ("price", "size", "sold", "happy")
-    assert data.all.extra["id"].tolist() == ["7", "8", "9"]
-    assert data.all.extra["note"].tolist()[2] == ""
+    assert data.all.extra["id"].tolist() == [7, 8, 9]
+    assert data.all.extra["note"].tolist()[2] == "n/a", "text stays as it was written"
 
 
 def test_a_file_in_english_and_a_broken_one(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_frame_and_a_column(model, tmp_path: Path) -> None:
     assert "1 missing, median 3" in told
     assert "held-out rows" in told
     hits = model.neighbors(iris().iloc[[60]], k=3)[0]
-    assert hits[0].id == "1060"
+    assert hits[0].id == 1060
     assert hits[0].metadata == {"label": "versicolor", "color": "white"}
     loaded = nearer.load(model.save(tmp_path / "model"))
     np.testing.assert_array_equal(loaded.transform(iris()), model.transform(iris()))

@@ -88,17 +88,17 @@ def paired(data: Dataset, path: Path) -> Dataset:
 
     The answer is 1, true, yes or same for near ones, and 0, -1, false, no or different for the others.
     """
-    frame = read_frame(path)
+    frame = read_frame(path, exact=None)
     if len(frame.names) != 3:
         raise ParameterError(
             f"`--pairs` must have three columns, two rows and whether they are near, `{path.name}` has "
             f"{len(frame.names)}: {', '.join(frame.names[:5])}."
         )
-    left, right, answer = ([_cell(value) for value in frame[name].values] for name in frame.names)
+    left, right, answer = (["" if one is None else str(one) for one in frame[name].words()] for name in frame.names)
     ids = data.all.extra.get("id")
     places = {str(number): number for number in range(len(data.all))}
     if ids is not None:
-        places = {_cell(one): place for place, one in enumerate(ids.tolist())}
+        places = {str(one): place for place, one in enumerate(ids.tolist())}
     rows: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
     for line, (a, b, said) in enumerate(zip(left, right, answer, strict=True), start=2):
         unknown = [one for one in (a, b) if one not in places]
@@ -115,8 +115,3 @@ def paired(data: Dataset, path: Path) -> Dataset:
 
 _ANSWERS = dict.fromkeys(("1", "true", "yes", "same", "near"), True)
 _ANSWERS |= dict.fromkeys(("0", "-1", "false", "no", "different", "far"), False)
-
-
-def _cell(value: object) -> str:
-    """A cell as people write it: 3.0 is 3."""
-    return f"{value:.12g}" if isinstance(value, float) else str(value).strip()

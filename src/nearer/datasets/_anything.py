@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeE
 from nearer.relations import Pairs, Relation
 from nearer.relations._kinds import Kind, kind_of
 
-__all__ = ["Columns", "as_dataset", "dataset_from_frame", "read_frame", "with_pairs"]
+__all__ = ["Columns", "as_dataset", "beside", "dataset_from_frame", "label_values", "read_frame", "with_pairs"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class Columns:
     """The column of texts that an encoder reads; the other columns are then no features."""
     most: int | None = None
     """Rows to take of a file, drawn at random; None takes all that fit into half of the memory."""
+
+    @property
+    def exact(self) -> tuple[str, ...]:
+        """The columns that are no features: what was written in them counts."""
+        return (*self.label, *self.keep, *([self.ids] if self.ids else []))
 
 
 def as_dataset(
@@ -181,13 +187,11 @@ def dataset_from_frame(
     labels: Any = y
     if columns.label:
         parts = [frame[one] for one in columns.label]
-        labels = _label_values(parts[0]) if len(parts) == 1 else np.column_stack([one.values for one in parts])
+        labels = label_values(parts[0]) if len(parts) == 1 else np.column_stack([one.values for one in parts])
     codes, names, kind = label_codes(labels, len(x), unlabeled)
     if len(columns.label) > 1:
         names = columns.label
-    extra = {one: _shown(frame[one]) for one in columns.keep}
-    if columns.ids:
-        extra["id"] = _shown(frame[columns.ids])
+    extra = beside(frame, columns.keep, columns.ids)
     parts_ = {"all": Split(x, codes, extra, kind=kind)}
     return Dataset(_source(name), parts_, names, cleaning.outputs, cleaning=cleaning, columns=columns)
 
@@ -236,26 +240,29 @@ def label_codes(labels: Any, n: int, unlabeled: str | int | None = -1) -> tuple[
     return codes["all"], names, "partial" if (codes["all"] < 0).any() else "classes"
 
 
-def _label_values(column: Column) -> Any:
-    """A label column as values: words as they are, whole numbers as class names, fractions as numbers."""
-    return (
-        column.values
-        if column.kind != "flag"
-        else np.array(
-            [None if np.isnan(value) else ("yes" if value else "no") for value in column.values], dtype=object
-        )
-    )
-
-
-def _shown(column: Column) -> Array:
-    """Kept values as text, "" where there is none."""
+def label_values(column: Column) -> Array:
+    """A label column as values: words and codes as they are, whole numbers as class names, fractions as numbers."""
     if column.kind == "word":
-        return np.array(["" if value is None else value for value in column.values], dtype=np.str_)
-    if column.kind == "date":
-        return np.array(
-            ["" if np.isnan(v) else str(np.datetime64(int(v), "s")) for v in column.values], dtype=np.str_
-        )
-    return np.array(["" if np.isnan(value) else f"{value:.12g}" for value in column.values], dtype=np.str_)
+        return column.values
+    return column.values if column.kind == "number" and column.exact is None else column.kept()
+
+
+def beside(frame: Frame, keep: Iterable[str], ids: str | None) -> dict[str, Array]:
+    """What stands beside the features of a table: kept columns with their types, and the ids of the rows.
+
+    >>> beside(Frame({"year": read_cells(["1999", "2000"])}), ["year"], None)["year"].tolist()
+    [1999, 2000]
+    """
+    extra = {name: frame[name].kept() for name in keep}
+    if ids:
+        names = frame[ids].names()
+        empty = [row for row, one in enumerate(names.tolist()) if one is None] if names.dtype == object else []
+        if empty:
+            raise ParameterError(
+                f"The column {ids!r} must have an id in every row, got none in row {empty[0]} (counted from 0)."
+            )
+        extra["id"] = names
+    return extra
 
 
 def _from_path(
@@ -272,7 +279,8 @@ def _from_path(
     if suffix not in (".csv", ".tsv", ".txt", ".parquet", ".pq"):
         label = named if len(named) > 1 else (named[0] if named else None)
         return load_files(path, label=label, unlabeled=unlabeled)
-    frame, note = (read_frame(path), "") if cleaning is not None else _some_of(path, columns.most)
+    exact = columns.exact
+    frame, note = (read_frame(path, exact), "") if cleaning is not None else _some_of(path, columns.most, exact)
     if not columns.label and cleaning is None:
         suspects = [
             one for one in frame.names if one.strip().lower() in ("class", "label", "labels", "target", "y")
@@ -286,35 +294,38 @@ def _from_path(
     return replace(made, note=note) if note else made
 
 
-def _some_of(path: Path, most: int | None) -> tuple[Frame, str]:
+def _some_of(path: Path, most: int | None, exact: Collection[str]) -> tuple[Frame, str]:
     """The table, or as many rows of it as are wanted or fit, and a sentence that says so."""
     share = rows_that_fit(path) if path.is_file() else 1.0
     if most is None and share >= 1:
-        return read_frame(path), ""
+        return read_frame(path, exact), ""
     total = int(open_stream(path).rows or 0)
     wanted = min(total if most is None else most, max(1, int(share * total)))
     if wanted >= total:
-        return read_frame(path), ""
-    frame, total = sample_rows(path, wanted)
+        return read_frame(path, exact), ""
+    frame, total = sample_rows(path, wanted, exact=exact)
     why = "" if most is not None and wanted == most else ", which fit into half of the memory"
     return frame, f"{wanted:,} of its {total:,} rows, drawn at random{why}"
 
 
-def read_frame(path: Path) -> Frame:
-    """A CSV, TSV or Parquet file as it is, with holes, words and dates."""
+def read_frame(path: Path, exact: Collection[str] | None = ()) -> Frame:
+    """A CSV, TSV or Parquet file as it is, with holes, words and dates.
+
+    `exact` are the columns of ids, labels, codes and kept values, of which what was written is kept (None: all).
+    """
     if not path.is_file():
         load_files(path)  # the error that names what is missing
     if path.suffix.lower() in (".parquet", ".pq"):
         from nearer.datasets._parquet_files import open_parquet
 
         return frame_from(open_parquet(path))
-    columns = read_columns(path)
+    columns = read_columns(path, exact)
     comma = path.suffix.lower() != ".tsv" and semicolons(path)
     return Frame(
         {
             name: Column("number", cells)
             if isinstance(cells, np.ndarray)
-            else read_cells(cells, decimal_comma=comma)
+            else read_cells(cells, decimal_comma=comma, exact=exact is None or name in exact)
             for name, cells in columns.items()
         }
     )

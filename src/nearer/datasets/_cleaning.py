@@ -54,7 +54,8 @@ class Cleaned:
     def apply(self, column: Column) -> Array:
         """The cleaned values, (n, number of outputs) float32."""
         if self.rule == "categories":
-            words = column.values if column.kind == "word" else _as_words(column)
+            # Codes such as 1, 2, 3 that one file quotes and another does not come as numbers.
+            words = column.values if column.kind == "word" else column.words()
             table = np.zeros((len(words), len(self.outputs)), dtype=np.float32)
             place = {word: number for number, word in enumerate(self.categories)}
             for row, word in enumerate(words):
@@ -234,11 +235,6 @@ def _categories(name: str, present: Array, holes: str) -> Cleaned:
     words = tuple(str(word) for word in encoder.categories_[0] if word not in gone)
     told = f"{holes}{', '.join(words[:4])}{', ...' if len(words) > 4 else ''}"
     return Cleaned(name, "categories", told + (f" and {len(gone)} rare" if gone else ""), 0.0, words, bool(gone))
-
-
-def _as_words(column: Column) -> list[str | None]:
-    """Numbers where words were learned: codes such as 1, 2, 3 that one file quotes and another does not."""
-    return [None if np.isnan(value) else f"{value:g}" for value in column.values]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ def read_csv(path: Path, columns: Columns) -> Table:
         raise CorruptFileError(
             f"`{path.name}` must have {len(names)} columns as on its first line, got {values.shape[1]}."
         )
-    texts = label_text(labels) if label is not None else np.full(len(values), "", dtype="<U1")
+    texts = label_text(labels) if label is not None else np.full(len(values), "", dtype=object)
     return Table(path, values[:, chosen], texts, tuple(names[place] for place in chosen))
 
 
@@ -76,14 +76,19 @@ def semicolons(path: Path) -> bool:
     return _look(path)[0] == ";"
 
 
-def read_columns(path: Path) -> dict[str, Array | list[str]]:
+def read_columns(path: Path, exact: Collection[str] | None = ()) -> dict[str, Array | list[str]]:
     """The columns of a CSV file by name: arrays where every cell is a number, else the cells as text.
+
+    Those of `exact` (all of them with None) are text in any case: a float may not say what was written.
 
     A nameless column (the row numbers that pandas writes) is left out. numpy's parser reads the numbers, ten times
     as fast and in a tenth of the memory; only a table with holes is taken apart cell by cell.
     """
     delimiter, names, skip, first = table_form(path)
-    texts: dict[int, list[str]] = {place: [] for place, cell in enumerate(first) if not _is_number(cell)}
+    asked = {place for place, name in enumerate(names) if exact is None or name in exact}
+    texts: dict[int, list[str]] = {
+        place: [] for place, cell in enumerate(first) if place in asked or not _is_number(cell)
+    }
     try:
         if len(first) != len(names):
             raise ValueError("rows of different length")

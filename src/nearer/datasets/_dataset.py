@@ -12,6 +12,7 @@ One rule for the type of `x` holds for every data set:
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -245,6 +246,8 @@ class Dataset:
         for name, part in self.parts.items():
             for key, array in {**_plain_arrays(part.x), "y": part.y, **dict(sorted(part.extra.items()))}.items():
                 plain = np.ascontiguousarray(array)
+                if plain.dtype == object:  # text and holes: what they say, not where they are in memory
+                    plain = np.frombuffer(json.dumps(plain.tolist(), default=str).encode(), dtype=np.uint8)
                 digest.update(f"{name}/{key} {plain.dtype.str} {plain.shape}\n".encode())
                 digest.update(plain.view(np.uint8).data if plain.size else b"")
         if self.pairs is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, Literal
 
@@ -27,6 +27,8 @@ ColumnKind = Literal["number", "flag", "date", "word"]
 MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "?", "-", "missing"))
 FLAGS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0, "y": 1.0, "n": 0.0}
 DATE_FORMATS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y")
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+_DIGITS = re.compile(r"-?[0-9]+")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 _DECIMAL_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+),\d+")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}:?\d{2})?")
@@ -36,10 +38,17 @@ _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|
 class Column:
     """The values of one column: float64 with NaN for numbers, flags and dates (seconds since 1970); text or
     None.
+
+    A float is what a feature needs. Ids, labels and kept columns need what was written: 123456789012345678 and
+    the number after it are one float, and 007 is no 7.
     """
 
     kind: ColumnKind
     values: Array
+    exact: Array | None = None
+    """What the values cannot say: whole numbers as integers, text as it was given."""
+    written: Array | None = None
+    """The cells of a file, text or None."""
 
     @property
     def missing(self) -> Array:
@@ -51,7 +60,45 @@ class Column:
 
     def take(self, rows: Any) -> Column:
         """The values of some rows."""
-        return Column(self.kind, self.values[rows])
+        some = (None if one is None else one[rows] for one in (self.exact, self.written))
+        return Column(self.kind, self.values[rows], *some)
+
+    def kept(self) -> Array:
+        """The values with their types: whole numbers, numbers, truth values or text, and None where there is none.
+
+        >>> read_cells(["1999", "", "2000"]).kept().tolist(), read_cells(["007", "12"]).kept().tolist()
+        ([1999, None, 2000], ['007', '12'])
+        """
+        if self.exact is not None:
+            given = self.exact
+        elif self.kind == "date":
+            given = np.array([None if np.isnan(one) else _iso(one) for one in self.values], dtype=object)
+        else:
+            given = self.values if self.kind != "flag" else np.nan_to_num(self.values).astype(np.bool_)
+        if given.dtype == object or not self.missing.any():
+            return given
+        holes: Array = given.astype(object)
+        holes[self.missing] = None
+        return holes
+
+    def names(self) -> Array:
+        """The values as names of rows: integers or text, never a number that was rounded; None where there is none.
+
+        >>> read_cells(["1.10", "1.1"]).names().tolist(), read_cells(["4006381333931"]).names().tolist()
+        (['1.10', '1.1'], [4006381333931])
+        """
+        kept = self.kept()
+        if self.exact is not None and (self.exact.dtype.kind in "iu" or _all_integers(kept)):
+            return kept
+        return self.words()
+
+    def words(self) -> Array:
+        """The values as text, None where there is none."""
+        if self.written is not None:
+            return self.written
+        words = np.empty(len(self.values), dtype=object)
+        words[:] = [None if one is None else _spelled(one) for one in self.kept().tolist()]
+        return words
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +106,8 @@ class Frame:
     """Columns by name, all of the same length."""
 
     columns: Mapping[str, Column]
+    rows: Array | None = None
+    """Which rows of the file these are, where they are a sample of it."""
 
     def __post_init__(self) -> None:
         if len({len(column.values) for column in self.columns.values()}) > 1:
@@ -75,7 +124,7 @@ class Frame:
     def without(self, names: Iterable[str]) -> Frame:
         """The other columns."""
         gone = set(names)
-        return Frame({name: column for name, column in self.columns.items() if name not in gone})
+        return Frame({name: column for name, column in self.columns.items() if name not in gone}, self.rows)
 
     def __getitem__(self, name: str) -> Column:
         if name in self.columns:
@@ -113,11 +162,16 @@ def frame_from(data: Any) -> Frame:
 
 def _columns_of(name: str, series: Any) -> dict[str, Column]:
     kind = series.dtype
+    if kind.is_decimal():
+        return {name: _of_decimals(series.to_list())}
     if kind.is_numeric() or kind == nw.Boolean:
-        holes = series.is_null()
-        # A list costs seconds on a million rows; only a column with holes of its own kind needs one.
-        cells = [np.nan if value is None else float(value) for value in series.to_list()] if holes.any() else series
-        return {name: Column("flag" if kind == nw.Boolean else "number", np.asarray(cells, dtype=np.float64))}
+        holes = series.is_null().to_numpy()
+        # A list costs seconds on a million rows; a column with holes of its own kind is filled to do without.
+        numbers = (series.fill_null(False if kind == nw.Boolean else 0) if holes.any() else series).to_numpy()
+        values = numbers.astype(np.float64)
+        values[holes] = np.nan
+        exact = numbers if kind.is_integer() else None
+        return {name: Column("flag" if kind == nw.Boolean else "number", values, exact)}
     if isinstance(kind, nw.Datetime) or kind == nw.Date:
         # NaT of pandas is the one date that differs from itself.
         days = [np.nan if day is None or day != day else _timestamp(day) for day in series.to_list()]
@@ -127,7 +181,43 @@ def _columns_of(name: str, series: Any) -> dict[str, Column]:
         if block.ndim != 2:
             raise ShapeError(f"The lists of the column {name!r} must have one length, got several.")
         return {f"{name}[{place}]": Column("number", block[:, place]) for place in range(block.shape[1])}
-    return {name: read_cells(series.to_list())}
+    cells = _objects(series)
+    return {name: replace(read_cells(cells, exact=False), exact=_as_given(cells))}
+
+
+def _objects(series: Any) -> list[Any]:
+    """The cells of a column as Python objects; Arrow has a text that comes often only once."""
+    native = series.to_native()
+    if series.dtype != nw.String or not type(native).__module__.startswith("pyarrow") or not len(native):
+        return list(series.to_list())
+    import pyarrow as pa
+
+    array = native.combine_chunks() if hasattr(native, "combine_chunks") else native
+    codes = (pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array).dictionary_encode()
+    texts = [*codes.dictionary.to_pylist(), None]
+    places = codes.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
+    return [texts[place] for place in places.tolist()]
+
+
+def _as_given(listed: list[Any]) -> Array:
+    """Cells of a column of objects: text and whole numbers as they are, anything else as text."""
+    if all(type(one) is int for one in listed if not _is_nothing(one)):
+        kept = [None if _is_nothing(one) else one for one in listed]
+    else:
+        kept = [None if _is_nothing(one) else one if isinstance(one, str) else _spelled(one) for one in listed]
+    given = np.empty(len(listed), dtype=object)
+    given[:] = kept
+    return given
+
+
+def _of_decimals(cells: Sequence[Any]) -> Column:
+    """Decimal numbers; those without decimals are whole numbers."""
+    values = np.array([np.nan if one is None else float(one) for one in cells], dtype=np.float64)
+    if all(one is None or one == one.to_integral_value() for one in cells if one is None or one.is_finite()):
+        exact = np.empty(len(cells), dtype=object)
+        exact[:] = [None if one is None or not one.is_finite() else int(one) for one in cells]
+        return Column("number", values, exact)
+    return Column("number", values)
 
 
 def _list_block(series: Any) -> Array:
@@ -145,8 +235,9 @@ def _list_block(series: Any) -> Array:
     return np.array(series.to_list(), dtype=np.float64)
 
 
-def read_cells(cells: Sequence[Any], *, decimal_comma: bool = False) -> Column:
-    """One column of text (or mixed) cells as what it is; `decimal_comma` reads 1,5 as one and a half.
+def read_cells(cells: Sequence[Any], *, decimal_comma: bool = False, exact: bool = True) -> Column:
+    """One column of text (or mixed) cells as what it is; `decimal_comma` reads 1,5 as one and a half, `exact` keeps
+    what was written besides the values.
 
     >>> read_cells(["1,200", "", "3"]).values.tolist()
     [1200.0, nan, 3.0]
@@ -155,7 +246,7 @@ def read_cells(cells: Sequence[Any], *, decimal_comma: bool = False) -> Column:
     """
     form = CellForm(decimal_comma=decimal_comma)
     form.look(cells)
-    return form.read(cells)
+    return form.read(cells, exact=exact)
 
 
 @dataclass
@@ -183,6 +274,12 @@ class CellForm:
     iso: bool = True
     formats: tuple[str, ...] = DATE_FORMATS
     """The ways to write a date that fit all cells."""
+    whole: bool = True
+    """Whether all are whole numbers of 64 bits as programs write them: 12 and not 012 or 12.0."""
+    codes: bool = False
+    """Whether a cell is like 007 or longer than 64 bits: digits that are no number to people."""
+    truths: bool = True
+    """Whether all are true or false, and not yes, no or letters."""
 
     def look(self, cells: Sequence[Any]) -> None:
         """Take more cells into account."""
@@ -190,6 +287,11 @@ class CellForm:
         if not texts:
             return
         self.present = True
+        plain = [text.replace(",", "") for text in texts] if any("," in text for text in texts) else texts
+        whole = all(map(_is_whole, plain))
+        self.whole = self.whole and whole
+        self.codes = self.codes or (not whole and any(map(_is_code, texts)))
+        self.truths = self.truths and all(text.lower() in ("true", "false") for text in texts)
         if not any("," in text for text in texts) and _parsed(texts) is not None:
             # Numbers as they are: no flag, no date; with thousands separators elsewhere they are the same numbers.
             self.flags = self.iso = False
@@ -206,10 +308,27 @@ class CellForm:
         self.iso = self.iso and _iso_dates(texts) is not None
         self.formats = tuple(form for form in self.formats if _formatted_dates(texts, form) is not None)
 
-    def read(self, cells: Sequence[Any]) -> Column:
-        """Cells that were looked at, as the kind that fits all of them."""
+    def read(self, cells: Sequence[Any], *, exact: bool = True) -> Column:
+        """Cells that were looked at, as the kind that fits all of them; `exact` keeps what was written besides."""
         texts = [_text(cell) for cell in cells]
-        present = [text for text in texts if text is not None]
+        column = self._read(texts, [text for text in texts if text is not None])
+        if not exact:
+            return column
+        given: Array | None
+        written, given = np.empty(len(texts), dtype=object), np.empty(len(texts), dtype=object)
+        written[:] = [None if _is_nothing(cell) else str(cell).strip() or None for cell in cells]
+        given[:] = texts
+        if column.kind == "word":
+            given = written
+        elif column.kind == "flag" and self.truths:
+            given = None
+        elif column.kind == "number" and not self.codes:
+            counted = self.whole and not (self.decimal_comma and self.decimals)
+            numbers = (0 if text is None else int(text.replace(",", "")) for text in texts)
+            given = np.fromiter(numbers, np.int64, len(texts)) if counted else None
+        return replace(column, exact=given, written=written)
+
+    def _read(self, texts: Sequence[str | None], present: list[str]) -> Column:
         if self.decimal_comma and self.decimals:
             numbers = _parsed([_pointed(text) for text in present]) if self.decimal else None
         elif self.commas:
@@ -231,7 +350,7 @@ class CellForm:
 
 
 def _text(cell: Any) -> str | None:
-    if cell is None or (isinstance(cell, float) and np.isnan(cell)):
+    if _is_nothing(cell):
         return None
     text = str(cell).strip()
     return None if text.lower() in MISSING else text
@@ -249,9 +368,43 @@ def _pointed(text: str) -> str:
     return text.replace(".", "").replace(",", ".")
 
 
+def _is_whole(text: str) -> bool:
+    return _WHOLE.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
+
+
+def _is_code(text: str) -> bool:
+    return _DIGITS.fullmatch(text) is not None and not _is_whole(text)
+
+
+def _all_integers(values: Array) -> bool:
+    return all(one is None or type(one) is int for one in values.tolist())
+
+
+def _is_nothing(value: Any) -> bool:
+    """None, NaN, and what pandas has for them: NA and NaT."""
+    return (
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (isinstance(value, float) and value != value)
+    )
+
+
+def _spelled(value: Any) -> str:
+    """A value as people write it: 3.0 is 3, and no digit is lost."""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _iso(seconds: float) -> str:
+    """Seconds since 1970 as ISO text."""
+    return str(np.datetime64(round(seconds * 1e6), "us") if seconds % 1 else np.datetime64(int(seconds), "s"))
+
+
 def _parsed(texts: Sequence[str]) -> Array | None:
     try:
-        values = np.array(texts, dtype=np.str_).astype(np.float64) if texts else np.zeros(0)
+        # Not as an array of text: that gives every cell the room of the longest.
+        values = np.fromiter(map(float, texts), np.float64, len(texts))
     except ValueError:
         return None
     # float() also reads "1_000", which nobody writes as a number in a table.

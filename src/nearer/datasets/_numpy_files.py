@@ -102,4 +102,4 @@ def _labels(array: Array, name: str) -> Array:
 
 
 def _or_none(labels: Array | None, n: int) -> Array:
-    return np.full(n, "", "<U1") if labels is None else labels
+    return np.full(n, "", dtype=object) if labels is None else labels

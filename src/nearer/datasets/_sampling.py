@@ -7,6 +7,7 @@ is what a fit needs. `nearer embed` and `nearer index` go through every row.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -37,8 +38,10 @@ def rows_that_fit(path: Path) -> float:
     return min(1.0, SHARE * memory / max(asked, 1.0))
 
 
-def sample_rows(path: Path, most: int, *, seed: int = 0) -> tuple[Frame, int]:
+def sample_rows(path: Path, most: int, *, seed: int = 0, exact: Collection[str] = ()) -> tuple[Frame, int]:
     """At most `most` rows of a CSV or Parquet file, drawn at random and in their order, and how many there are.
+
+    What was written is kept of the columns of `exact`, and costs memory.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "a.csv"
@@ -58,8 +61,9 @@ def sample_rows(path: Path, most: int, *, seed: int = 0) -> tuple[Frame, int]:
         start += len(part)
         if len(inside):
             for name, column in part.columns.items():
-                taken.setdefault(name, []).append(Column(column.kind, column.values[inside]))
-    return Frame({name: _joined(columns) for name, columns in taken.items()}), total
+                some = column.take(inside)
+                taken.setdefault(name, []).append(some if name in exact else Column(some.kind, some.values))
+    return Frame({name: _joined(columns) for name, columns in taken.items()}, rows=chosen), total
 
 
 def _joined(columns: list[Column]) -> Column:
@@ -71,7 +75,15 @@ def _joined(columns: list[Column]) -> Column:
         one.values if one.kind == kind else np.full(len(one.values), blank, dtype=told[0].values.dtype)
         for one in columns
     ]
-    return Column(kind, np.concatenate(values))
+    exact, written = ([one.exact for one in columns], [one.written for one in columns])
+    return Column(
+        kind,
+        np.concatenate(values),
+        None if any(one is None for one in exact) else np.concatenate([one for one in exact if one is not None]),
+        None
+        if any(one is None for one in written)
+        else np.concatenate([one for one in written if one is not None]),
+    )
 
 
 def _empty(column: Column) -> bool:

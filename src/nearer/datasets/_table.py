@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from nearer._limits import check_expansion
 from nearer.datasets._dataset import Array
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.relations._kinds import kind_of_matrix
@@ -92,10 +92,10 @@ def label_text(values: Iterable[object]) -> Array:
     ['1', '', 'cat', '']
     """
     texts = [_one_label(value) for value in values]
-    # An array of text gives every entry the room of the longest.
-    asked, given = 4 * len(texts) * max(map(len, texts), default=0), sum(map(len, texts))
-    check_expansion(asked, given, "The label column")
-    return np.array(texts, dtype=np.str_)
+    # Objects: an array of text gives every entry the room of the longest.
+    result = np.empty(len(texts), dtype=object)
+    result[:] = texts
+    return result
 
 
 def label_matrix(array: Array, name: str) -> Array:
@@ -128,13 +128,13 @@ def encode(labels: Mapping[str, Array], unlabeled: str | int | None) -> tuple[di
     ({'all': array([ 1, -1,  0])}, ('cat', 'dog'))
     """
     marker = "" if unlabeled is None else str(unlabeled).strip()
-    present = sorted(set().union(*(np.unique(part).tolist() for part in labels.values())) - {""})
+    present = sorted(set().union(*(part.tolist() for part in labels.values())) - {""})
     numbers = {name: _number(name) for name in present}
     if present and None not in numbers.values():
         fraction = next((name for name, number in numbers.items() if number != int(number or 0)), None)
         if fraction is not None:
             raise LabelError(_NOT_WHOLE.format(fraction))
-        # 1, 01 and 1.0 are one class when all labels are numbers.
+        # 1 and 1.0 are one class when all labels are numbers.
         canonical = {name: str(int(number or 0)) for name, number in numbers.items()}
         classes = sorted(set(canonical.values()), key=int)
     else:
@@ -150,15 +150,14 @@ def encode(labels: Mapping[str, Array], unlabeled: str | int | None) -> tuple[di
     code = {name: place for place, name in enumerate(classes)}
     codes = {}
     for part, texts in labels.items():
-        values, inverse = np.unique(texts, return_inverse=True)
-        table = np.array([code.get(canonical.get(str(value), ""), -1) for value in values], dtype=np.int64)
-        codes[part] = table[inverse.reshape(-1)] if len(texts) else np.zeros(0, np.int64)
+        table = {name: code.get(canonical.get(name, ""), -1) for name in set(texts.tolist())}
+        codes[part] = np.fromiter((table[text] for text in texts.tolist()), np.int64, len(texts))
     return codes, tuple(classes)
 
 
 def _number(text: str) -> int | float | None:
-    """The finite number that a label spells, or None for a name; long integers stay exact."""
-    if "_" in text:
+    """The finite number that a label spells, or None for a name, such as 007; long integers stay exact."""
+    if "_" in text or re.fullmatch(r"[-+]?0[0-9].*", text):
         return None
     try:
         return int(text)

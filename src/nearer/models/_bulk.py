@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nearer._checks import check_int
 from nearer.datasets import Dataset, Split
-from nearer.datasets._anything import _shown
+from nearer.datasets._anything import beside
 from nearer.datasets._frame import Frame
 from nearer.datasets._streams import Stream, open_stream
 from nearer.exceptions import NotFiniteError, ParameterError
@@ -188,9 +188,8 @@ def _read_table(model: Model, frame: Frame, labels: Any) -> Dataset:
     texts = [text if text is not None else "" for text in frame[inputs.text].values]
     data = inputs.read(texts)
     part = data.all
-    extra = {name: _shown(frame[name]) for name in inputs.keep if name in frame.columns}
-    if inputs.ids in frame.columns:
-        extra["id"] = _shown(frame[str(inputs.ids)])
+    keep = [name for name in inputs.keep if name in frame.columns]
+    extra = beside(frame, keep, inputs.ids if inputs.ids in frame.columns else None)
     return Dataset(data.source, {"all": Split(part.x, part.y, {**part.extra, **extra})}, encoder=data.encoder)
 
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from nearer.datasets import Dataset, Split
 from nearer.datasets._anything import (
     Columns,
-    _label_values,
-    _shown,
     as_dataset,
+    beside,
     label_codes,
+    label_values,
     read_frame,
     with_pairs,
 )
@@ -144,7 +144,8 @@ def _from_table(data: Any, y: Any, columns: Columns, reading: Reading) -> Datase
         path = Path(data).expanduser()
         if path.is_dir():
             raise ParameterError(f"`text` names a column of a table, and `{path.name}` is a folder.")
-        data, name = read_frame(path), path.name
+        exact = (*columns.exact, *([y] if isinstance(y, str) else y if _is_list_of(y, str) else ()))
+        data, name = read_frame(path, exact), path.name
     elif is_frame(data):
         _check_native_texts(data, columns.text)
         data = frame_from(data)
@@ -163,12 +164,10 @@ def _from_table(data: Any, y: Any, columns: Columns, reading: Reading) -> Datase
     words = bool(named) and all(isinstance(one, str) for one in named)
     if words and (isinstance(y, str) or set(named) <= set(data.columns)):
         parts = [data[one] for one in named]
-        labels = _label_values(parts[0]) if len(parts) == 1 else np.column_stack([one.values for one in parts])
+        labels = label_values(parts[0]) if len(parts) == 1 else np.column_stack([one.values for one in parts])
         columns = replace(columns, label=tuple(named))
     texts = check_texts(column.values.tolist(), column=columns.text)
-    extra = {one: _shown(data[one]) for one in columns.keep}
-    if columns.ids:
-        extra["id"] = _shown(data[columns.ids])
+    extra = beside(data, columns.keep, columns.ids)
     return _texts_dataset(texts, _labels(labels, len(texts), reading), extra, columns, reading, name)
 
 
@@ -195,7 +194,7 @@ def _texts_dataset(
     if len(columns.label) > 1:
         names = columns.label
     rows = encoder.features(texts, progress=reading.progress)
-    part = Split(rows, codes, {**extra, "text": np.array(texts, dtype=np.str_)}, kind=kind)
+    part = Split(rows, codes, {**extra, "text": np.array(texts, dtype=object)}, kind=kind)
     return Dataset(_source(name), {"all": part}, names, columns=columns, encoder=encoder)
 
 

@@ -42,7 +42,7 @@ def items_of(data: Dataset, model: Model | None = None, *, root: Path | None = N
     everything = data.all
     extra = dict(everything.extra)
     columns = {name: values for name, values in extra.items() if name not in ("id", "text", "file")}
-    columns = {name: values for name, values in columns.items() if np.ndim(values) == 1}
+    columns = {name: _without_holes(values) for name, values in columns.items() if np.ndim(values) == 1}
     labels, notes = None, []
     if data.kind in CLASSES:
         labels = everything.y
@@ -79,6 +79,16 @@ def items_of(data: Dataset, model: Model | None = None, *, root: Path | None = N
         fingerprint=data.fingerprint(),
         notes=tuple(notes),
     )
+
+
+def _without_holes(values: Array) -> Array:
+    """A kept column as the page colors by it: NaN where a number is missing, "" where a text is."""
+    if values.dtype != object:
+        return values
+    listed = values.tolist()
+    if all(one is None or isinstance(one, int | float) for one in listed):
+        return np.array([np.nan if one is None else float(one) for one in listed])
+    return np.array(["" if one is None else str(one) for one in listed], dtype=object)
 
 
 def _pictures(data: Dataset, root: Path | None) -> Any:

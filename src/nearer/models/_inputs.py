@@ -59,7 +59,7 @@ class Inputs:
             path = Path(data).expanduser()
             if path.suffix.lower() not in TABLES:
                 return as_dataset(path, y)
-            data = read_frame(path)
+            data = read_frame(path, self._exact(y))
         elif is_frame(data):
             data = frame_from(data)
         if not isinstance(data, Frame):
@@ -82,6 +82,12 @@ class Inputs:
         aside = {*columns.label, *columns.keep, *columns.ignore, columns.ids}
         plan = self.cleaning or _by_name(self.names or tuple(one for one in data.names if one not in aside))
         return dataset_from_frame(data, given, columns, unlabeled=-1, cleaning=plan, name="table")
+
+    def _exact(self, y: Any) -> tuple[str, ...]:
+        """The columns of which it counts what was written: labels, ids, kept ones, words (digits too)."""
+        named = [y] if isinstance(y, str) else [one for one in y if isinstance(one, str)] if _is_list(y) else []
+        codes = [] if self.cleaning is None else [one.name for one in self.cleaning.columns if one.categories]
+        return (*named, *self.labels, *self.keep, *([self.ids] if self.ids else []), *codes)
 
     def _encoded(self, data: Any, y: Any, encoder: FrozenEncoder) -> Dataset:
         """Photos or texts through the encoder of the model."""
@@ -140,6 +146,10 @@ class Inputs:
         return images
 
 
+def _is_list(y: Any) -> bool:
+    return isinstance(y, list | tuple)
+
+
 def _gray(images: NDArray[np.float32]) -> NDArray[np.float32]:
     """Luma of colour images, (n, 3, h, w) -> (n, 1, h, w)."""
     weights = np.array([0.299, 0.587, 0.114], dtype=np.float32).reshape(1, 3, 1, 1)
@@ -187,7 +197,12 @@ def item_metadata(data: Dataset) -> list[dict[str, Any]] | None:
     part = data.all
     files = part.x if part.x.dtype.kind == "U" else None
     named = part.y.ndim == 1 and bool(data.class_names)
-    kept = {name: values for name, values in part.extra.items() if name != "id" and values.dtype.kind == "U"}
+    named_so = () if data.columns is None else data.columns.keep
+    kept = {
+        name: values.tolist()
+        for name, values in part.extra.items()
+        if name != "id" and (values.dtype.kind in "UO" or name in named_so)
+    }
     if files is None and not named and not kept:
         return None
     rows: list[dict[str, Any]] = [{} for _ in range(len(part))]
@@ -196,5 +211,5 @@ def item_metadata(data: Dataset) -> list[dict[str, Any]] | None:
             row["label"] = data.class_names[int(part.y[number])]
         if files is not None:
             row["file"] = str(files[number])
-        row |= {name: str(values[number]) for name, values in kept.items()}
+        row |= {name: values[number] for name, values in kept.items() if values[number] is not None}
     return rows
