@@ -16,6 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from nearer._limits import LIMITS, limit, parse_json
 from nearer._storage import read_folder, write_folder
 from nearer.cli._config import read_config
 from nearer.datasets import load_files, load_image_folder
+from nearer.datasets._anything import as_dataset
 from nearer.datasets._cifar10 import read_cifar10_archive
 from nearer.datasets._download import download_file
 from nearer.datasets._idx import read_idx
@@ -32,7 +34,7 @@ from nearer.datasets._image_files import load_image
 from nearer.datasets._matlab import read_mat
 from nearer.datasets._omniglot import read_omniglot_archive
 from nearer.datasets._usps import read_libsvm
-from nearer.exceptions import CorruptFileError, LimitError, NearerError, ParameterError, ShapeError
+from nearer.exceptions import CorruptFileError, LimitError, NearerError, NotFiniteError, ParameterError, ShapeError
 from nearer.geometry import Mahalanobis
 from nearer.index import HNSW, Index
 from nearer.models import Model
@@ -98,7 +100,16 @@ def sparse(path: Path) -> Path:
 
 
 def wide_label(path: Path) -> Path:
-    path.write_text("a,class\n" + "1,x\n" * 50_000 + "1," + "y" * 100_000 + "\n")
+    path.write_text("a,class\n" + "1,x\n2,x\n" * 25_000 + "1," + "y" * 100_000 + "\n")
+    return path
+
+
+def long_list(path: Path) -> Path:
+    """A million zeros in one row: a few hundred bytes that would become a million columns."""
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet as pq
+
+    pq.write_table(pa.table({"a": pa.array([np.zeros(1 << 18)]), "class": ["x"]}), path)
     return path
 
 
@@ -106,6 +117,8 @@ BOMBS: dict[str, Callable[[Path], object]] = {
     "npz": lambda p: load_files(npz(p / "a.npz")),
     "npy": lambda p: load_files(sparse(p / "a.npy")),
     "parquet": lambda p: load_files(parquet(p / "a.parquet"), label="class"),
+    "lists": lambda p: load_files(long_list(p / "a.parquet"), label="class"),
+    "lists of a frame": lambda p: as_dataset(long_list(p / "a.parquet"), "class"),
     "mat": lambda p: read_mat(mat(p / "a.mat"), ["x"]),
     "idx": lambda p: read_idx(
         packed(p / "a.gz", gzip.compress, b"\0\0\x08\x01" + struct.pack(">I", 64 * MEGABYTE))
@@ -132,6 +145,42 @@ def test_it_is_refused_before_it_is_allocated(tmp_path: Path, kind: str) -> None
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4 * MEGABYTE
+
+
+@pytest.mark.parametrize("read", [load_files, as_dataset])
+def test_one_long_cell_takes_the_room_of_one(tmp_path: Path, read: Callable[..., Any]) -> None:
+    path = wide_label(tmp_path / "a.csv")
+    read(path, **({"label": "class"} if read is load_files else {"y": "class"}))
+    tracemalloc.start()
+    data = read(path, **({"label": "class"} if read is load_files else {"y": "class"}))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert data.n_classes == 2
+    assert peak < 32 * MEGABYTE, "50,000 rows of 100,000 letters each would be 20 GB"
+
+
+@pytest.mark.parametrize("read", [load_files, as_dataset])
+def test_a_long_text_that_comes_often_is_one_text(tmp_path: Path, read: Callable[..., Any]) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet as pq
+
+    words = pa.array(np.array(["x" * 4000, "y" * 4000])[np.arange(20_000) % 2])
+    pq.write_table(pa.table({"a": np.arange(20_000.0) % 7, "class": words}), tmp_path / "a.parquet")
+    assert (tmp_path / "a.parquet").stat().st_size < MEGABYTE / 4
+    before = pa.default_memory_pool().max_memory()
+    del words
+    data = read(tmp_path / "a.parquet", **({"label": "class"} if read is load_files else {"y": "class"}))
+    assert data.n_classes == 2
+    assert pa.default_memory_pool().max_memory() == before, "no more than making it took: 80 MB of text"
+
+
+@pytest.mark.parametrize("cell", ["inf", "-Infinity", "1e999"])
+def test_infinity_is_named_with_its_column(tmp_path: Path, cell: str) -> None:
+    (tmp_path / "a.csv").write_text(f"a,size,class\n1,2,x\n3,{cell},y\n5,6,x\n")
+    with pytest.raises(NotFiniteError, match=r"The column 'size' must hold finite numbers, got -?inf in row 1 "):
+        as_dataset(tmp_path / "a.csv", "class")
+    with pytest.raises(NotFiniteError, match=r"the first in row 2 of column 'size'"):
+        load_files(tmp_path / "a.csv", label="class")
 
 
 def test_the_limit_is_raised_by_its_variable_and_never_met_by_large_files(

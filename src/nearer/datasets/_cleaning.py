@@ -15,7 +15,7 @@ import numpy as np
 
 from nearer.datasets._dataset import Array
 from nearer.datasets._frame import Column, Frame
-from nearer.exceptions import ParameterError, ShapeError
+from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 
 __all__ = ["Cleaned", "Cleaning"]
 
@@ -189,6 +189,13 @@ def _fills(columns: Mapping[str, Column]) -> dict[str, float]:
     # Only learning a plan needs it; a server that applies one starts in half the time without.
     from sklearn.impute import SimpleImputer
 
+    for name, column in columns.items():
+        if column.kind == "number" and np.isinf(column.values).any():
+            row = int(np.flatnonzero(np.isinf(column.values))[0])
+            raise NotFiniteError(
+                f"The column {name!r} must hold finite numbers, got {column.values[row]} in row {row} (counted "
+                f"from 0). Empty the cell, drop the row, or leave the column out with ignore=."
+            )
     fills: dict[str, float] = {}
     for strategy, kinds in (("median", ("number", "date")), ("most_frequent", ("flag",))):
         names = [name for name, one in columns.items() if one.kind in kinds and not one.missing.all()]

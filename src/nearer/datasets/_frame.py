@@ -17,6 +17,7 @@ from typing import Any, Literal
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from nearer._limits import check_limit
 from nearer.datasets._dataset import Array
 from nearer.exceptions import ParameterError, ShapeError
 
@@ -27,6 +28,8 @@ ColumnKind = Literal["number", "flag", "date", "word"]
 MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "?", "-", "missing"))
 FLAGS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0, "y": 1.0, "n": 0.0}
 DATE_FORMATS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y")
+# What a column takes besides its values: a file of 800 bytes can hold one list of 40 million zeros.
+COLUMN_BYTES = 512
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _DIGITS = re.compile(r"-?[0-9]+")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
@@ -177,26 +180,35 @@ def _columns_of(name: str, series: Any) -> dict[str, Column]:
         days = [np.nan if day is None or day != day else _timestamp(day) for day in series.to_list()]
         return {name: Column("date", np.array(days, dtype=np.float64))}
     if isinstance(kind, nw.List | nw.Array):
-        block = _list_block(series)
+        try:
+            block = _list_block(series)
+        except (ValueError, TypeError) as error:
+            raise ShapeError(
+                f"The lists of the column {name!r} must hold numbers and have one length: {error}."
+            ) from error
         if block.ndim != 2:
             raise ShapeError(f"The lists of the column {name!r} must have one length, got several.")
+        check_limit("NEARER_MAX_BYTES", COLUMN_BYTES * block.shape[1], f"The lists of the column {name!r}")
         return {f"{name}[{place}]": Column("number", block[:, place]) for place in range(block.shape[1])}
-    cells = _objects(series)
-    return {name: replace(read_cells(cells, exact=False), exact=_as_given(cells))}
+    cells, places = _objects(series)
+    column = replace(read_cells(cells, exact=False), exact=_as_given(cells))
+    return {name: column if places is None else column.take(places)}
 
 
-def _objects(series: Any) -> list[Any]:
-    """The cells of a column as Python objects; Arrow has a text that comes often only once."""
+def _objects(series: Any) -> tuple[list[Any], Array | None]:
+    """The cells of a column as Python objects; of Arrow each text once, and which one each row has."""
     native = series.to_native()
-    if series.dtype != nw.String or not type(native).__module__.startswith("pyarrow") or not len(native):
-        return list(series.to_list())
+    if series.dtype not in (nw.String, nw.Categorical) or not type(native).__module__.startswith("pyarrow"):
+        return list(series.to_list()), None
     import pyarrow as pa
 
-    array = native.combine_chunks() if hasattr(native, "combine_chunks") else native
-    codes = (pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array).dictionary_encode()
+    array = native.unify_dictionaries().combine_chunks() if isinstance(native, pa.ChunkedArray) else native
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else array.chunk(0)
+    codes = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
     texts = [*codes.dictionary.to_pylist(), None]
     places = codes.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
-    return [texts[place] for place in places.tolist()]
+    return texts, places.astype(np.int64)
 
 
 def _as_given(listed: list[Any]) -> Array:

@@ -10,21 +10,27 @@ from typing import Any
 
 import numpy as np
 
-from nearer._limits import check_expansion
+from nearer._limits import check_expansion, check_limit
 from nearer.datasets._dataset import Array
+from nearer.datasets._frame import COLUMN_BYTES
+from nearer.datasets._parquet_footer import column_sizes
 from nearer.datasets._table import Columns, Table, label_text
 from nearer.exceptions import CorruptFileError, NearerError, NotFiniteError, ParameterError, ShapeError
 
-__all__ = ["open_parquet", "read_parquet"]
+__all__ = ["batches", "open_parquet", "opened_parquet", "read_parquet"]
 
 
 # pandas stores its row index under such names.
 INDEX = re.compile(r"__index_level_\d+__")
 
 
+# What is decoded at a time: what it takes is known before the next step.
+STEP = 1 << 14
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
-    """pyarrow's module for Parquet and the open file; whatever pyarrow refuses inside becomes an error of ours."""
+def opened_parquet(path: Path) -> Iterator[Any]:
+    """The open file, text as dictionaries; whatever pyarrow refuses inside becomes an error of ours."""
     try:
         import pyarrow as pa
         from pyarrow import parquet
@@ -34,7 +40,10 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
         ) from error
     try:
         # Not read_table(path): that looks for a partitioned folder and infers more than this one file says.
-        yield parquet, parquet.ParquetFile(path)
+        file = parquet.ParquetFile(path, pre_buffer=False)
+        # A text that comes a million times stays one text while it is read.
+        texts = [field.name for field in file.schema_arrow if _is_text(field.type)]
+        yield parquet.ParquetFile(path, pre_buffer=False, read_dictionary=texts) if texts else file
     except NearerError:
         raise
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
@@ -43,26 +52,47 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
         ) from error
 
 
+def batches(file: Any, path: Path, **wanted: Any) -> Iterator[Any]:
+    """Record batches whose text is text; one alone may not take more memory than a file of this size may."""
+    for batch in file.iter_batches(STEP, **wanted):
+        check_expansion(batch.nbytes, path.stat().st_size, f"`{path.name}`")
+        # Bytes that are no UTF-8 would come out much later, as an error of Python's.
+        batch.validate(full=True)
+        yield batch
+
+
+def _read(file: Any, path: Path, names: list[str]) -> Any:
+    """Some columns as a table, refused as soon as it takes too much."""
+    import pyarrow as pa
+
+    stored, what = path.stat().st_size, f"`{path.name}`"
+    check_expansion(_asked(file.metadata.num_rows, path, set(names)), stored, what)
+    taken, total = [], 0
+    for batch in batches(file, path, columns=names):
+        # Lists become float64 of their own; dictionaries are shared by the batches of a row group.
+        total += sum(
+            one.indices.nbytes if isinstance(one, pa.DictionaryArray) else one.nbytes for one in batch.columns
+        )
+        check_expansion(total, stored, what)
+        taken.append(batch)
+    schema = pa.schema([file.schema_arrow.field(name) for name in names])
+    return pa.Table.from_batches(taken).unify_dictionaries() if taken else schema.empty_table()
+
+
 def open_parquet(path: Path) -> Any:
     """The whole file as an Arrow table, whatever its columns hold; the row index of pandas is left out."""
-    with _opened(path) as (_, file):
-        names = [str(name) for name in file.schema_arrow.names if not INDEX.fullmatch(str(name))]
-        check_expansion(_asked(file.metadata, set(names)), path.stat().st_size, f"`{path.name}`")
-        return file.read(columns=names)
+    with opened_parquet(path) as file:
+        return _read(file, path, [name for name in map(str, file.schema_arrow.names) if not INDEX.fullmatch(name)])
 
 
 def read_parquet(path: Path, columns: Columns) -> Table:
     """Features, labels and column names of a Parquet file."""
-    with _opened(path) as (parquet, file):
+    with opened_parquet(path) as file:
         names = [str(name) for name in file.schema_arrow.names]
         index = [place for place, name in enumerate(names) if INDEX.fullmatch(name)]
         columns = Columns(columns.label, columns.features, (*columns.ignore, *index), columns.header)
         label, chosen = columns.choose(names, path)
-        wanted = [names[place] for place in [*chosen, *([] if label is None else [label])]]
-        check_expansion(_asked(file.metadata, set(wanted)), path.stat().st_size, f"`{path.name}`")
-        # Repeated label text stays one text while it is read.
-        texts = [] if label is None or not _is_text(file.schema_arrow.field(label).type) else [names[label]]
-        table = parquet.ParquetFile(path, read_dictionary=texts).read(columns=wanted)
+        table = _read(file, path, [names[place] for place in [*chosen, *([] if label is None else [label])]])
     if table.num_rows == 0:
         raise ShapeError(f"`{path.name}` must hold at least one row, and has none.")
     schema = file.schema_arrow
@@ -81,21 +111,22 @@ def read_parquet(path: Path, columns: Columns) -> Table:
         for number in range(block.shape[1])
     ]
     x = np.concatenate(blocks, axis=1) if blocks else np.zeros((table.num_rows, 0))
-    labels = np.full(table.num_rows, "", "<U1") if label is None else _labels(table.column(names[label]))
+    labels = np.full(table.num_rows, "", dtype=object) if label is None else _labels(table.column(names[label]))
     return Table(path, x, labels, tuple(feature_names))
 
 
-def _asked(metadata: Any, wanted: set[str]) -> int:
-    """The bytes that the wanted columns take as numbers: a few bytes on the disk can stand for millions of rows."""
-    values = 0
-    for group in range(metadata.num_row_groups):
-        for place in range(metadata.num_columns):
-            column = metadata.row_group(group).column(place)
-            # The path of a list is its name and what is inside; a name may have points of its own.
-            words = column.path_in_schema.split(".")
-            if any(".".join(words[:end]) in wanted for end in range(1, len(words) + 1)):
-                values += int(column.num_values)
-    return 16 * values
+def _asked(rows: int, path: Path, wanted: set[str]) -> int:
+    """The bytes that the wanted columns take: a few bytes on the disk can stand for millions of rows."""
+    sizes = column_sizes(path)
+    if sizes is None:
+        return 16 * rows * len(wanted)
+    asked = 0
+    for column, values, unpacked in sizes:
+        # The path of a list is its name and what is inside; a name may have points of its own.
+        words = column.split(".")
+        if any(".".join(words[:end]) in wanted for end in range(1, len(words) + 1)):
+            asked += max(16 * values, unpacked)
+    return max(asked, 16 * rows * len(wanted))
 
 
 def _labels(column: Any) -> Array:
@@ -111,7 +142,6 @@ def _labels(column: Any) -> Array:
         return label_text(array.to_pylist())
     texts = label_text([*codes.dictionary.to_pylist(), None])
     places = codes.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False).astype(np.int64)
-    check_expansion(len(places) * texts.dtype.itemsize, 4 * len(places), "The label column")
     return np.asarray(texts[places])
 
 
@@ -162,6 +192,7 @@ def _block(column: Any, name: str, path: Path) -> Array:
             raise NotFiniteError(
                 f"Lists of the column {name!r} in `{path.name}` must hold numbers, got empty places."
             )
+    check_limit("NEARER_MAX_BYTES", COLUMN_BYTES * (len(array) // max(rows, 1)), f"The lists of the column {name!r}")
     if pa.types.is_decimal(array.type):
         array = array.cast(pa.float64())
     values = array.to_numpy(zero_copy_only=False).astype(np.float64)

@@ -20,7 +20,7 @@ import numpy as np
 from nearer.datasets._csv_files import semicolons, table_form
 from nearer.datasets._frame import CellForm, Frame, frame_from
 from nearer.datasets._image_files import list_images
-from nearer.datasets._parquet_files import INDEX
+from nearer.datasets._parquet_files import INDEX, batches, opened_parquet
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, ShapeError
 
 __all__ = ["Stream", "open_stream"]
@@ -126,41 +126,29 @@ def _photos(path: Path) -> Stream:
 
 
 def _parquet(path: Path, files: list[Path]) -> Stream:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise NearerError("Reading Parquet needs pyarrow. Run: pip install 'nearer[tables]'") from error
-
-    def opened(file: Path) -> Any:
-        try:
-            return parquet.ParquetFile(file, pre_buffer=False)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise CorruptFileError(f"`{file.name}` must be a Parquet file: {error}.") from error
-
-    counts = [opened(file).metadata.num_rows for file in files]
+    counts = []
+    for file in files:
+        with opened_parquet(file) as source:
+            counts.append(source.metadata.num_rows)
 
     def pieces(start: int) -> Iterator[Any]:
         for file, count in zip(files, counts, strict=True):
             if start >= count:
                 start -= count
                 continue
-            source = opened(file)
-            names = [name for name in source.schema_arrow.names if not INDEX.fullmatch(str(name))]
-            for group in range(source.num_row_groups):
-                rows = source.metadata.row_group(group).num_rows
-                if start >= rows:
-                    start -= rows
-                    continue
-                try:
-                    for batch in source.iter_batches(READ_ROWS, row_groups=[group], columns=names):
+            with opened_parquet(file) as source:
+                names = [name for name in source.schema_arrow.names if not INDEX.fullmatch(str(name))]
+                for group in range(source.num_row_groups):
+                    rows = source.metadata.row_group(group).num_rows
+                    if start >= rows:
+                        start -= rows
+                        continue
+                    for batch in batches(source, file, row_groups=[group], columns=names):
                         if start >= batch.num_rows:
                             start -= batch.num_rows
                             continue
                         yield batch.slice(start)
                         start = 0
-                except (pa.ArrowException, OSError, ValueError) as error:
-                    raise CorruptFileError(f"`{file.name}` cannot be read to its end: {error}.") from error
 
     return Stream(path.name, sum(counts), _of_files(files), lambda start, size: _frames(pieces(start), size))
 
