@@ -21,7 +21,7 @@ from nearer.cli._loading import load_for, paired, told_as_flags
 from nearer.cli._output import check_new, print_json, say
 from nearer.cli._pages import evaluation_page, search_page
 from nearer.cli._screen import screen
-from nearer.datasets._image_files import load_image
+from nearer.datasets._image_files import IMAGE_SUFFIXES, load_image
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, copy_index, open_index
 from nearer.index._open import check_fits, model_of
@@ -34,7 +34,6 @@ from nearer.models._sinks import FILES
 __all__ = ["run_embed", "run_evaluate", "run_export", "run_index", "run_neighbors", "run_search"]
 
 KINDS: dict[str, Any] = {"auto": None, "exact": Exact(), "hnsw": HNSW(), "ivf": IVF(), "ivfpq": IVFPQ()}
-IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 
 
 def run_embed(
@@ -213,7 +212,7 @@ def run_search(
     found, machine = opened_with_model(index, model)
     condition = None if where is None else as_where(where)
     k = min(check_int(k, "k"), max(1, found.count(condition)))
-    if queries.suffix.lower() in IMAGES:
+    if queries.suffix.lower() in IMAGE_SUFFIXES:
         rows = machine.transform(_image(queries, machine))
     else:
         rows = machine.embed(load_for(machine, queries))

@@ -118,7 +118,7 @@ class Split:
         if x.dtype.kind == "U":
             places = [(part.root or Path()) / str(name) for name in x]
             if crop and size is not None:
-                files = [crop_image(load_image(place), size) for place in places]
+                files = [crop_image(load_image(place, enough=size), size) for place in places]
             else:
                 files = [load_image(place, size) for place in places]
             shapes = {file.shape for file in files}

@@ -11,6 +11,7 @@ import numpy as np
 
 from nearer._checks import check_choice, check_int
 from nearer._limits import check_limit, limit
+from nearer.datasets._pixels import as_seen, shrink_while_read
 from nearer.exceptions import CorruptFileError, LimitError, MissingDataError, NearerError
 
 __all__ = ["IMAGE_SUFFIXES", "crop_image", "list_images", "load_image", "why_unreadable"]
@@ -34,32 +35,42 @@ def load_image(
     size: int | tuple[int, int] | None = None,
     *,
     mode: Literal["RGB", "L"] = "RGB",
+    enough: int | tuple[int, int] | None = None,
 ) -> np.ndarray[Any, Any]:
-    """One image as bytes: (h, w, 3) in colour, (h, w) with `mode="L"` in grey.
+    """One image as bytes, as a viewer shows it: (h, w, 3) in colour, (h, w) with `mode="L"` in grey.
 
     `size` is height and width, or one number for both; the image is stretched to it (bilinear, with smoothing
-    when it shrinks). Without `size` it keeps its own.
+    when it shrinks). Without `size` it keeps its own. `enough` says what it will be made smaller to: a JPEG of
+    more than 16 megapixels is then read at a half, a quarter or an eighth, but at least twice as large.
     """
     check_choice(mode, "mode", ["RGB", "L"])
     shape = None
     if size is not None:
         height, width = size if isinstance(size, tuple) else (size, size)
         shape = (check_int(width, "size"), check_int(height, "size"))
+    least = enough if isinstance(enough, tuple) else None if enough is None else (enough, enough)
     image_module = _pillow()
     try:
         with _opened(image_module, path) as image:
-            plain = image.convert(mode)
+            if shape is not None or least is not None:
+                shrink_while_read(image, shape or least, mode)  # type: ignore[arg-type]
+            plain = as_seen(image, mode)
+            if shape is not None and plain.size != shape:
+                plain = plain.resize(shape, image_module.Resampling.BILINEAR)
+            return np.array(plain)
     except LimitError:
         raise
+    except image_module.DecompressionBombError as error:
+        raise LimitError(
+            f"`{path}` must keep to {limit('NEARER_MAX_PIXELS'):,} pixels of an image: {_reason(error)}. If you "
+            f"trust it, set NEARER_MAX_PIXELS."
+        ) from error
     except FileNotFoundError as error:
         raise MissingDataError(f"`{path}` must be an image, and there is no such file.") from error
     except _unreadable(image_module) as error:
         raise CorruptFileError(
             f"`{path}` must be an image, and cannot be read as one: {_reason(error)}."
         ) from error
-    if shape is not None and plain.size != shape:
-        plain = plain.resize(shape, image_module.Resampling.BILINEAR)
-    return np.array(plain)
 
 
 def crop_image(

@@ -192,7 +192,9 @@ def _block(column: Any, name: str, path: Path) -> Array:
             raise NotFiniteError(
                 f"Lists of the column {name!r} in `{path.name}` must hold numbers, got empty places."
             )
-    check_limit("NEARER_MAX_BYTES", COLUMN_BYTES * (len(array) // max(rows, 1)), f"The lists of the column {name!r}")
+    check_limit(
+        "NEARER_MAX_BYTES", COLUMN_BYTES * (len(array) // max(rows, 1)), f"The lists of the column {name!r}"
+    )
     if pa.types.is_decimal(array.type):
         array = array.cast(pa.float64())
     values = array.to_numpy(zero_copy_only=False).astype(np.float64)

@@ -93,7 +93,7 @@ class FrozenEncoder:
         missing = {key: item for key, item in zip(keys, items, strict=True) if key not in found}
         todo, batches = list(missing), range(0, len(missing), BATCH)
         with _Bar(f"encoding {self.kind}", len(todo), progress) as bar:
-            for start, ready in zip(batches, _ahead(self.kind, list(missing.values())), strict=True):
+            for start, ready in zip(batches, self._ahead(list(missing.values())), strict=True):
                 names = todo[start : start + BATCH]
                 for key, row in zip(names, self._rows(ready), strict=True):
                     found[key] = row
@@ -107,6 +107,10 @@ class FrozenEncoder:
                 f"{', '.join(map(str, sorted(widths)))}. Give another encoder another name."
             )
         return np.stack([found[key] for key in keys])
+
+    def _ahead(self, items: Sequence[Any]) -> Any:
+        # What a module sees is cut out of a picture of this size; a function may look at every pixel.
+        return _ahead(self.kind, items, self.settings.get("resize"))
 
     def _rows(self, items: Sequence[Any]) -> NDArray[np.float32]:
         assert self.encode is not None
@@ -344,7 +348,7 @@ def _digest(module: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _ahead(kind: Kind, items: Sequence[Any]) -> Any:
+def _ahead(kind: Kind, items: Sequence[Any], enough: int | None) -> Any:
     """The items in batches as encoders take them; photos are decoded by threads, one batch ahead."""
     batches = [items[start : start + BATCH] for start in range(0, len(items), BATCH)]
     if kind == "texts":
@@ -355,15 +359,15 @@ def _ahead(kind: Kind, items: Sequence[Any]) -> Any:
     with ThreadPoolExecutor() as pool:
         waiting: list[Any] = []
         for batch in batches:
-            waiting.append([pool.submit(_decoded, item) for item in batch])
+            waiting.append([pool.submit(_decoded, item, enough) for item in batch])
             if len(waiting) > 1:
                 yield [one.result() for one in waiting.pop(0)]
         for batch in waiting:
             yield [one.result() for one in batch]
 
 
-def _decoded(item: Any) -> NDArray[np.uint8]:
-    image: NDArray[np.uint8] = load_image(item) if isinstance(item, Path) else item
+def _decoded(item: Any, enough: int | None) -> NDArray[np.uint8]:
+    image: NDArray[np.uint8] = load_image(item, enough=enough) if isinstance(item, Path) else item
     return image
 
 

@@ -100,7 +100,9 @@ def _pictures(data: Dataset, root: Path | None) -> Any:
 
         place = part.root or root or Path()
         size = (THUMBNAIL, THUMBNAIL)
-        return lambda rows: np.stack([crop_image(load_image(place / str(files[row])), size) for row in rows])
+        return lambda rows: np.stack(
+            [crop_image(load_image(place / str(files[row]), enough=size), size) for row in rows]
+        )
     x = part.x
     if hasattr(x, "toarray") or x.ndim not in (3, 4):
         return None

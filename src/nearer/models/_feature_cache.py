@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 __all__ = ["FeatureCache", "cache_folder", "content_key"]
 
-VERSION = 1
+VERSION = 2
 
 
 def cache_folder() -> Path:
