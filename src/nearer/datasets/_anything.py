@@ -16,6 +16,7 @@ from nearer.datasets._csv_files import read_columns, semicolons
 from nearer.datasets._dataset import Array, Dataset, Split
 from nearer.datasets._files import load_files, load_image_folder
 from nearer.datasets._frame import Column, Frame, frame_from, is_frame, read_cells
+from nearer.datasets._leaks import leaking
 from nearer.datasets._sampling import rows_that_fit, sample_rows
 from nearer.datasets._source import Source
 from nearer.datasets._streams import open_stream
@@ -177,18 +178,19 @@ def dataset_from_frame(
         frame[one]
     if not len(frame):
         raise ShapeError("The table must hold at least one row, and has none.")
+    labels: Any = y
+    if columns.label:
+        parts = [frame[one] for one in columns.label]
+        labels = label_values(parts[0]) if len(parts) == 1 else np.column_stack([one.values for one in parts])
+    codes, names, kind = label_codes(labels, len(frame), unlabeled)
     table = frame.without(aside)
     if cleaning is None:
         ignore = set(columns.ignore)
         if columns.features:
             ignore |= {one for one in table.names if one not in columns.features}
-        cleaning = Cleaning.learn(table, ignore=[one for one in table.names if one in ignore])
+        leaks = leaking(table.without((*ignore, *columns.features)), y, codes, names)
+        cleaning = Cleaning.learn(table, ignore=[one for one in table.names if one in ignore], leaks=leaks)
     x = cleaning.apply(table, known=columns.ignore)
-    labels: Any = y
-    if columns.label:
-        parts = [frame[one] for one in columns.label]
-        labels = label_values(parts[0]) if len(parts) == 1 else np.column_stack([one.values for one in parts])
-    codes, names, kind = label_codes(labels, len(x), unlabeled)
     if len(columns.label) > 1:
         names = columns.label
     extra = beside(frame, columns.keep, columns.ids)

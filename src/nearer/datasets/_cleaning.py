@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,7 +24,8 @@ Rule = Literal["number", "flag", "date", "categories", "left out"]
 # More different words than this share the column "other".
 MOST_CATEGORIES = 20
 DAY = 86_400.0
-_ID_NAMES = ("id", "uuid", "guid", "index", "key", "row number")
+_ID_NAMES = ("id", "uuid", "guid", "index", "key", "row number", "row_number", "rownum", "rownames", "row names",
+             "row_names", "unnamed: 0")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,15 @@ class Cleaning:
     columns: tuple[Cleaned, ...]
 
     @classmethod
-    def learn(cls, frame: Frame, *, ids: Iterable[str] = (), ignore: Iterable[str] = ()) -> Cleaning:
-        """Look at every column of the training table.
+    def learn(
+        cls,
+        frame: Frame,
+        *,
+        ids: Iterable[str] = (),
+        ignore: Iterable[str] = (),
+        leaks: Mapping[str, str] = MappingProxyType({}),
+    ) -> Cleaning:
+        """Look at every column of the training table; `leaks` are columns to leave out, and why.
 
         >>> from nearer.datasets._frame import read_cells
         >>> plan = Cleaning.learn(Frame({"age": read_cells(["41", "", "35"]), "town": read_cells(["a", "b", "a"])}))
@@ -99,7 +108,7 @@ class Cleaning:
         >>> plan.outputs
         ('age', 'town=a', 'town=b')
         """
-        given = {**dict.fromkeys(ids, "the id of the row"), **dict.fromkeys(ignore, "as asked")}
+        given = {**leaks, **dict.fromkeys(ids, "the id of the row"), **dict.fromkeys(ignore, "as asked")}
         for name in given:
             frame[name]  # an unknown name is an error that lists the columns
         fills = _fills({name: column for name, column in frame.columns.items() if name not in given})
