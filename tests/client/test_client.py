@@ -6,12 +6,14 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from nearer.client import Client, ServerError
-from nearer.exceptions import ParameterError
+from nearer.exceptions import MissingDataError, ParameterError
 
 
 class Scripted:
@@ -138,3 +140,54 @@ def test_wrong_calls() -> None:
         client.add([[1]], vectors=[[1]])
     with pytest.raises(ParameterError, match="must be a list"):
         client.embed("one text")
+
+
+def test_what_is_missing_is_null(scripted) -> None:
+    frame = pd.DataFrame(
+        {
+            "age": [41.0, np.nan],
+            "born": pd.to_datetime(["2020-01-02", None]),
+            "town": pd.array(["Ulm", None], dtype="string"),
+            "n": pd.array([4006381333931, None], dtype="Int64"),
+            "member": [True, False],
+        }
+    )
+    wanted = [
+        {"age": 41.0, "born": "2020-01-02T00:00:00", "town": "Ulm", "n": 4006381333931, "member": True},
+        {"age": None, "born": None, "town": None, "n": None, "member": False},
+    ]
+    tables = [frame, pytest.importorskip("polars").from_pandas(frame), frame.to_dict(orient="records")]
+    for items in tables:
+        server = scripted(FOUND)
+        with Client(server.address) as client:
+            client.search(items, k=1, where={"year": np.int64(2000)})
+        sent = json.loads(server.seen[0][1], parse_constant=pytest.fail)
+        assert sent == {"items": wanted, "k": 1, "where": {"year": 2000}}
+    server = scripted((201, {"ids": [1], "count": 1}))
+    with Client(server.address) as client:
+        client.add([[1.0]], metadata=[{"weight": np.float64("nan"), "on": np.datetime64("NaT")}])
+    assert json.loads(server.seen[0][1])["metadata"] == [{"weight": None, "on": None}]
+
+
+def test_paths_of_photos_are_sent_as_photos(scripted, tmp_path: Path) -> None:
+    for name in ("a.png", "b.jpg"):
+        (tmp_path / name).write_bytes(name.encode())
+    row = (200, np.ones(2, "<f4").tobytes(), {"x-nearer-shape": "1,2"})
+    for photos in ([tmp_path / "a.png", tmp_path / "b.jpg"], [str(tmp_path / "a.png"), str(tmp_path / "b.jpg")]):
+        server = scripted(row, row)
+        with Client(server.address) as client:
+            assert client.embed(photos).shape == (2, 2)
+        assert [body for _, body in server.seen] == [b"a.png", b"b.jpg"]
+    server = scripted(row, FOUND)
+    with Client(server.address) as client:
+        assert client.search([tmp_path / "a.png"], k=1)[0][0].id == 1
+    np.testing.assert_array_equal(np.frombuffer(server.seen[1][1], "<f4"), [1, 1])
+    client = Client("http://127.0.0.1:1", retries=0)
+    with pytest.raises(ParameterError, match="Embed photos first"):
+        client.add([tmp_path / "a.png"])
+    with pytest.raises(MissingDataError, match=r"c\.png` must be a photo, and there is no such file"):
+        client.embed([tmp_path / "c.png"])
+    texts = scripted(row)
+    with Client(texts.address) as client:
+        client.embed(["a text about c.png"])
+    assert json.loads(texts.seen[0][1]) == {"items": ["a text about c.png"]}

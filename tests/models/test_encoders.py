@@ -21,7 +21,14 @@ from typer.testing import CliRunner
 import nearer
 from nearer.cli import app
 from nearer.datasets._image_files import crop_image
-from nearer.exceptions import CorruptFileError, LabelError, NotFiniteError, ParameterError, ShapeError
+from nearer.exceptions import (
+    CorruptFileError,
+    LabelError,
+    MissingDataError,
+    NotFiniteError,
+    ParameterError,
+    ShapeError,
+)
 from nearer.models import _encoders as encoders
 from nearer.models import plain
 from nearer.models._encoded import Reading
@@ -107,6 +114,18 @@ def test_a_folder_behind_a_module(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="its weights differ"):
         nearer.load(place, encoder=tiny(1))
     assert nearer.load(place, encoder=tiny()).index(folder).search(rows[:1], k=1)[0][0].id == 0
+
+
+def test_path_strings_are_photos(folder: Path) -> None:
+    places = sorted(folder.rglob("*.png"))
+    names, labels = [str(one) for one in places], [one.parent.name for one in places]
+    model = nearer.fit(names, labels, encoder=tiny(), encoder_settings={"size": 16, "resize": 16}, metric="lfda")
+    assert model.classes == tuple(sorted(COLORS))
+    expected = model.transform(places)
+    for given in (names, tuple(names), np.array(names), pd.Series(names)):
+        np.testing.assert_array_equal(model.transform(given), expected)
+    with pytest.raises(MissingDataError, match=r"gone\.png` must be a photo, and there is no such file"):
+        model.transform([str(folder / "gone.png")])
 
 
 def test_texts_behind_a_function(tmp_path: Path) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
+import mimetypes
 import os
 import random
 import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 from urllib.parse import quote, urlencode, urlsplit
@@ -18,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearer._checks import check_int, check_number
-from nearer.exceptions import NearerError, ParameterError
+from nearer.exceptions import MissingDataError, NearerError, ParameterError
 
 __all__ = ["Client", "Found", "ServerError"]
 
@@ -116,8 +120,15 @@ class Client:
         self._connection.close()
 
     def embed(self, items: Any) -> NDArray[np.float32]:
-        """The embeddings of items, (n, d): rows of numbers (an array is sent as float32), table rows or texts."""
-        body, content = _items(items)
+        """The embeddings of items, (n, d): rows of numbers (an array is sent as float32), table rows (a DataFrame
+        or dictionaries), texts, or the paths of photos, each of which is a request.
+        """
+        photos = _photos(items)
+        if photos is not None:
+            return np.concatenate([self._embed(one.read_bytes(), kind) for one, kind in photos])
+        return self._embed(*_items(items))
+
+    def _embed(self, body: bytes, content: str) -> NDArray[np.float32]:
         answer = self._request("POST", "/embed", body, content, accept=BINARY)
         rows: NDArray[np.float32] = np.frombuffer(answer[0], dtype="<f4").astype(np.float32)
         return rows.reshape(tuple(int(one) for one in answer[1]["x-nearer-shape"].split(",")))
@@ -133,11 +144,13 @@ class Client:
         """The k nearest items for each of `items`, which the model embeds first, or of `vectors`."""
         if (items is None) == (vectors is None):
             raise ParameterError("Give either `items` or `vectors`.")
+        if items is not None and _photos(items) is not None:
+            items, vectors = None, self.embed(items)
         if vectors is not None and where is None:
             rows = np.ascontiguousarray(vectors, dtype="<f4")
             answer = self._request("POST", "/search?" + urlencode({"k": k}), rows.tobytes(), BINARY)
         else:
-            asked: dict[str, Any] = {"k": k, "where": where}
+            asked: dict[str, Any] = {"k": k, "where": _known(where)}
             asked |= {"items": _plain(items)} if vectors is None else {"vectors": np.asarray(vectors).tolist()}
             answer = self._request("POST", "/search", json.dumps(asked).encode(), JSON)
         return [[Found(**hit) for hit in row] for row in json.loads(answer[0])["results"]]
@@ -162,7 +175,12 @@ class Client:
     def _keep(self, mode: Literal["add", "upsert"], items: Any, vectors: Any, ids: Any, metadata: Any) -> list[Id]:
         if (items is None) == (vectors is None):
             raise ParameterError("Give either `items` or `vectors`.")
-        asked: dict[str, Any] = {"mode": mode, "metadata": metadata}
+        if items is not None and _photos(items) is not None:
+            raise ParameterError(
+                "`items` must be rows of numbers, table rows or texts. Embed photos first: "
+                "add(vectors=client.embed(photos))."
+            )
+        asked: dict[str, Any] = {"mode": mode, "metadata": _known(metadata)}
         asked["ids"] = None if ids is None else np.asarray(ids, dtype=object).tolist()
         asked |= {"items": _plain(items)} if vectors is None else {"vectors": np.asarray(vectors).tolist()}
         body = json.dumps(asked).encode()
@@ -272,13 +290,47 @@ def _items(items: Any) -> tuple[bytes, str]:
     return json.dumps({"items": _plain(items)}).encode(), JSON
 
 
+def _photos(items: Any) -> list[tuple[Path, str]] | None:
+    """The files and their kinds, where all items are paths of photos: paths, or texts that name such files."""
+    if not isinstance(items, list | tuple) or not items or not all(isinstance(one, str | Path) for one in items):
+        return None
+    found = []
+    for one in items:
+        kind = mimetypes.guess_type(os.fspath(one))[0] or ""
+        place = Path(one).expanduser()
+        if isinstance(one, Path) and not place.is_file():
+            raise MissingDataError(f"`{one}` must be a photo, and there is no such file.")
+        if not kind.startswith("image/") or not place.is_file():
+            return None
+        found.append((place, kind))
+    return found
+
+
 def _plain(items: Any) -> list[Any]:
-    """Items as JSON writes them."""
+    """Items as JSON writes them; what is missing (NaN, NaT, NA) is null."""
     if isinstance(items, str | Mapping):
         raise ParameterError("`items` must be a list of items, got one of them. Write [item].")
-    if hasattr(items, "to_dict") and hasattr(items, "columns"):
-        return list(items.to_dict(orient="records"))  # a DataFrame of pandas
-    rows = items.tolist() if hasattr(items, "tolist") else list(items)
-    return [
-        row.tolist() if hasattr(row, "tolist") else dict(row) if isinstance(row, Mapping) else row for row in rows
-    ]
+    if hasattr(items, "to_dicts"):
+        rows = items.to_dicts()  # a DataFrame of polars
+    elif hasattr(items, "to_dict") and hasattr(items, "columns"):
+        rows = items.to_dict(orient="records")  # of pandas
+    else:
+        rows = items.tolist() if hasattr(items, "tolist") else list(items)
+    return [_known(row) for row in rows]
+
+
+def _known(value: Any) -> Any:
+    """A value as JSON has it: plain numbers, text, lists and objects, null for what is missing, dates as text."""
+    if isinstance(value, Mapping):
+        return {str(key): _known(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray | np.generic) and not isinstance(value, np.datetime64):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_known(one) for one in value]
+    if type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, np.datetime64) and np.isnat(value)):
+        return None
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value) if isinstance(value, np.datetime64) else value

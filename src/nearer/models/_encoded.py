@@ -74,8 +74,8 @@ def read_items(data: Any, y: Any, columns: Columns, reading: Reading) -> Dataset
     columns = replace(columns, text=reading.text)
     if reading.text is not None:
         return _from_table(data, y, columns, reading)
-    if _is_list_of(data, Path):
-        return _from_photos(data, y, reading)
+    if _is_list_of(data, Path) or _names_photos(data, reading):
+        return _from_photos(_listed(data), y, reading)
     if _is_texts(data):
         texts = check_texts(_listed(data))
         return _texts_dataset(texts, _labels(y, len(texts), reading), {}, Columns(), reading, "texts")
@@ -266,6 +266,16 @@ def _is_texts(data: Any) -> bool:
         return _is_texts(data.to_list())
     # One text among them makes it a list of texts: what else is in it is then named as wrong.
     return _is_list_of(data, str)
+
+
+def _names_photos(data: Any, reading: Reading) -> bool:
+    """Whether texts are the paths of photos: they end so, and are files, or the encoder takes nothing else."""
+    if not _is_texts(data) or not all(isinstance(one, str) and is_photo(Path(one)) for one in _listed(data)):
+        return False
+    encoder = PACKAGED.get(reading.encoder) if isinstance(reading.encoder, str) else reading.encoder
+    if getattr(encoder, "kind", None) in ("photos", "texts"):
+        return bool(encoder.kind == "photos")
+    return all(Path(one).expanduser().is_file() for one in _listed(data))
 
 
 def _listed(data: Any) -> list[Any]:
