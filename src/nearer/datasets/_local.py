@@ -14,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -24,12 +24,22 @@ from nearer.datasets._download import download_file
 from nearer.datasets._source import DataFile, Source
 from nearer.exceptions import CorruptFileError, LimitError, MissingDataError
 
-__all__ = ["check_file", "data_folder", "find", "obtain", "open_npz", "read_npy", "read_npz", "sha256_of"]
+__all__ = [
+    "check_file",
+    "data_folder",
+    "find",
+    "npy_header",
+    "obtain",
+    "open_npz",
+    "read_npy",
+    "read_npz",
+    "sha256_of",
+]
 
 # What numpy and zipfile raise for a file that is damaged or not what its name says.
-_UNREADABLE = (ValueError, OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFile, SyntaxError,
-               tokenize.TokenError, NotImplementedError, RuntimeError, OverflowError, TypeError, IndexError,
-               struct.error)  # fmt: skip
+UNREADABLE = (ValueError, OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFile, SyntaxError,
+              tokenize.TokenError, NotImplementedError, RuntimeError, OverflowError, TypeError, IndexError,
+              struct.error)  # fmt: skip
 
 # Path -> (size, time of change, checksum) of what this process has already read through.
 _KNOWN: dict[Path, tuple[int, int, str]] = {}
@@ -131,7 +141,7 @@ def read_npz(path: Path, keys: Sequence[str] | None = None) -> dict[str, Array]:
                 return _members(archive, {key: stored[key] for key in wanted}, path)
     except LimitError:
         raise
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise _not_readable(path, "an .npz file of plain arrays", error) from error
     raise CorruptFileError(
         f"`{path.name}` must hold the arrays {', '.join(wanted)}, and lacks {', '.join(lacking)} (it holds "
@@ -149,7 +159,7 @@ def read_npy(path: Path) -> Array:
             return _array(file)
     except LimitError:
         raise
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise _not_readable(path, "an .npy file with a plain array", error) from error
 
 
@@ -167,17 +177,23 @@ def _members(archive: zipfile.ZipFile, names: dict[str, str], path: Path) -> dic
     return arrays
 
 
-def _promised(file: BinaryIO, size: int) -> int:
-    """The bytes that an array will take by its header, of which `size` are said to be there."""
+def npy_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """The shape, whether columns come first, and the type of an .npy file that holds plain values."""
     version = np.lib.format.read_magic(file)
     headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in headers:
         raise ValueError(f"its format has version {version}")
-    shape, _, dtype = headers[version](file)
+    shape, fortran, dtype = headers[version](file)
     if dtype.hasobject:
         raise ValueError("it holds pickled Python objects, which can run code when they are read")
     if any(length < 0 for length in shape):
         raise ValueError(f"its header promises the shape {shape}")
+    return shape, bool(fortran), dtype
+
+
+def _promised(file: BinaryIO, size: int) -> int:
+    """The bytes that an array will take by its header, of which `size` are said to be there."""
+    shape, _, dtype = npy_header(file)
     promised = math.prod(shape) * dtype.itemsize
     if promised > size:
         raise ValueError(f"its header promises {promised:,} bytes, the file has {size:,}")

@@ -20,6 +20,7 @@ import numpy as np
 from nearer.datasets._csv_files import semicolons, table_form
 from nearer.datasets._frame import CellForm, Frame, frame_from
 from nearer.datasets._image_files import list_images
+from nearer.datasets._local import UNREADABLE, npy_header
 from nearer.datasets._parquet_files import INDEX, batches, opened_parquet
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, ShapeError
 
@@ -89,11 +90,9 @@ def _of_files(files: list[Path]) -> str:
 def _numpy(path: Path) -> Stream:
     try:
         with path.open("rb") as file:
-            version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, fortran, dtype = read(file)
+            shape, fortran, dtype = npy_header(file)
             begin = file.tell()
-    except (ValueError, OSError) as error:
+    except UNREADABLE as error:
         raise CorruptFileError(
             f"`{path.name}` must be an .npy file, and cannot be read as one: {error}."
         ) from error

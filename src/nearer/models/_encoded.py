@@ -273,8 +273,9 @@ def _names_photos(data: Any, reading: Reading) -> bool:
     if not _is_texts(data) or not all(isinstance(one, str) and is_photo(Path(one)) for one in _listed(data)):
         return False
     encoder = PACKAGED.get(reading.encoder) if isinstance(reading.encoder, str) else reading.encoder
-    if getattr(encoder, "kind", None) in ("photos", "texts"):
-        return bool(encoder.kind == "photos")
+    kind = getattr(encoder, "kind", None)
+    if kind in ("photos", "texts"):
+        return bool(kind == "photos")
     return all(Path(one).expanduser().is_file() for one in _listed(data))
 
 
