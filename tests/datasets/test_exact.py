@@ -161,6 +161,17 @@ def test_columns_of_frames_are_kept_as_they_are() -> None:
     assert frame_from(decimals)["d"].names().tolist() == [LONG, None]
 
 
+def test_dates_that_python_cannot_say_are_named() -> None:
+    table = pa.table({"day": pa.array([0, 2**31 - 1], pa.int32()).cast(pa.date32())})
+    with pytest.raises(ParameterError, match=r"'day' must hold dates of the years 1 to 9999"):
+        frame_from(table)
+
+
+def test_numbers_beyond_float32_are_named() -> None:
+    with pytest.raises(ParameterError, match=r"'a' must hold finite numbers within float32, got 1e\+300 in row 2"):
+        as_dataset(pd.DataFrame({"a": [1.0, 1e300, 2.0]}))
+
+
 def test_codes_are_found_again_in_a_file_that_has_only_digits(tmp_path: Path) -> None:
     rows = "".join(f"{('007', 'A12', '0815')[row % 3]},{row % 4},{row % 2}\n" for row in range(24))
     (tmp_path / "a.csv").write_text("code,x,class\n" + rows)

@@ -84,6 +84,11 @@ def test_a_table_in_parts_is_the_table_at_once(table, tmp_path: Path, ending: st
     assert found["label"].tolist() == frame["kind"].tolist()
 
 
+def test_a_stream_that_begins_after_its_end_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4\n")
+    assert list(open_stream(tmp_path / "a.csv").parts(5, 10)) == []
+
+
 def test_what_a_column_is_depends_on_all_of_its_cells() -> None:
     form = CellForm()
     form.look(["01/02/2024", "02/03/2024"])

@@ -73,7 +73,8 @@ class Cleaned:
         values = np.full(len(column.values), np.nan) if column.kind == "word" else column.values
         if self.rule == "date":
             values = values / DAY
-        filled: Array = np.where(np.isnan(values), self.fill, values).astype(np.float32)[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            filled: Array = np.where(np.isnan(values), self.fill, values).astype(np.float32)[:, None]
         if not np.isfinite(filled).all():
             row = int(np.flatnonzero(~np.isfinite(filled))[0])
             raise ParameterError(

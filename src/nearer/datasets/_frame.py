@@ -177,7 +177,12 @@ def _columns_of(name: str, series: Any) -> dict[str, Column]:
         return {name: Column("flag" if kind == nw.Boolean else "number", values, exact)}
     if isinstance(kind, nw.Datetime) or kind == nw.Date:
         # NaT of pandas is the one date that differs from itself.
-        days = [np.nan if day is None or day != day else _timestamp(day) for day in series.to_list()]
+        try:
+            days = [np.nan if day is None or day != day else _timestamp(day) for day in series.to_list()]
+        except (OverflowError, ValueError) as error:
+            raise ParameterError(
+                f"The column {name!r} must hold dates of the years 1 to 9999, got others: {error}."
+            ) from error
         return {name: Column("date", np.array(days, dtype=np.float64))}
     if isinstance(kind, nw.List | nw.Array):
         try:

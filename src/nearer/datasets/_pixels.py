@@ -92,7 +92,9 @@ def _from_numbers(image: Any, low: float | None, high: float) -> Any:
         low, high = _ends(values)
     shades = np.empty(values.shape, dtype=np.uint8)
     for start in range(0, len(values), STRIP):
-        part = values[start : start + STRIP].astype(np.float64)
+        # A NaN that signals is one like any other.
+        with np.errstate(invalid="ignore"):
+            part = values[start : start + STRIP].astype(np.float64)
         # Halves: the difference of the largest floats is no float any more.
         share = (np.clip(part, low, high) / 2 - low / 2) / max(high / 2 - low / 2, 1e-300)
         shades[start : start + STRIP] = np.rint(255 * np.where(np.isnan(part), 0, share))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -200,10 +201,7 @@ def _csv(path: Path) -> Stream:
             form.look(cells)
 
     def parts(start: int, size: int) -> Iterator[Any]:
-        source = rows()
-        for _ in range(start):
-            next(source)
-        for block in _blocks(source, size):
+        for block in _blocks(itertools.islice(rows(), start, None), size):
             columns = zip(names, forms, zip(*block, strict=True), strict=True)
             yield Frame({name: form.read(cells) for name, form, cells in columns if name})
 

@@ -174,7 +174,7 @@ def finite_features(table: Table, dtype: np.dtype[np.floating]) -> Array:
     """The features in the asked type; an error names the first column and row that is missing or too large."""
     if table.x.dtype == np.uint8 and table.x.ndim > 2:
         return table.x
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         x = table.x.astype(dtype)
     # A finite sum is one quick pass; only a suspicious one is looked at entry by entry.
     with np.errstate(over="ignore", invalid="ignore"):
