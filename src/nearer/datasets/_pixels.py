@@ -5,7 +5,7 @@
 - 32 bits and floating point have no range of their own: values within 0..1 are taken as 0 to 255, values within
   0..255 as they are, others from their least to their largest finite value. NaN is black.
 - Transparent pixels are seen on white. CMYK and palettes become red, green and blue. An animation is its first
-  frame.
+  frame is taken.
 """
 
 from __future__ import annotations
