@@ -8,7 +8,7 @@ DEV := $(VENV)/.installed-dev
 
 PAGE := page/node_modules/.installed
 
-.PHONY: adapters bench benchmark browser clean demo dist docs faults format fuzz help install lint notebooks page reproduce soak tables test
+.PHONY: adapters bench benchmark browser clean demo dist docs everywhere faults format fuzz help install lint notebooks page reproduce soak tables test
 
 help:
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -51,6 +51,9 @@ adapters: $(DEV) ## test inside Lightning, transformers and sentence-transformer
 
 faults: $(DEV) ## readers beside writers, kills, full disks: the long form (minutes); writes benchmarks/results/faults.json
 	@NEARER_FAULTS=long $(BIN)/python -m pytest tests/faults
+
+everywhere: $(DEV) ## the suite on other processors, users and moments, leg by leg (hours); goes on where it stopped
+	@$(BIN)/python tests/everywhere.py $(EVERYWHERE)
 
 soak: $(DEV) ## the service: an hour under load, 100 kills under writes, 20,000 fuzzed requests; writes benchmarks/results
 	@NEARER_SERVER_KILLS=100 $(BIN)/python -m pytest tests/server/test_writes.py -k kill

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -112,3 +113,15 @@ def test_no_data_and_no_packages_are_committed() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     binaries = (".npz", ".npy", ".pt", ".pkl", ".whl", ".zip", ".gz")
     assert not [name for name in listed.splitlines() if name.endswith(binaries)]
+
+
+def test_the_first_screen_of_the_readme_names_the_two_commands() -> None:
+    """`.ci/run` takes them from there, so what lands is what a stranger runs."""
+    found = subprocess.run([ROOT / ".ci" / "commands"], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines() == ["make demo", "make test"]
+    first_screen = (ROOT / "README.md").read_text().splitlines()[:12]
+    for target in ("demo", "test"):
+        (line,) = [line for line in first_screen if line.startswith(f"make {target} ")]
+        assert "the first time" in line
+        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)

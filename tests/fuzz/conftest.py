@@ -16,7 +16,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         sys.path.insert(0, str(root / "benchmarks"))
         import record
 
-        sys.argv = [str(root / "tests" / "fuzz"), f"# NEARER_FUZZ={random_cases.TOTAL}"]
+        sys.argv = [__file__, f"# NEARER_FUZZ={random_cases.TOTAL}"]
         counts = random_cases.OUTCOMES
         rows = [
             {"family": name, "answered": counts[name, "answered"], "refused": counts[name, "refused"]}

@@ -197,7 +197,6 @@ def write_all(index: Index, place: Path) -> None:
                 connection.execute("DELETE FROM items")
             database.note(**about)
             database.insert(index._items.ids, index._items.texts, index._vectors)
-        flush_folder(place)
         if index._structure is not None:
             save_structure(place, index._structure, about["name"], 0)
     finally:

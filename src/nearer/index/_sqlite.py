@@ -18,7 +18,6 @@ from typing import Any
 import torch
 
 from nearer._checks import check_int
-from nearer._storage._disk import flush_folder
 from nearer._storage._folder import _resolved
 from nearer.exceptions import MissingDataError, ParameterError, WriteError
 from nearer.index import _saving as saving
@@ -111,7 +110,6 @@ class SQLiteIndex(Index):
                 with database.transaction():
                     database.create()
                     database.note(**about)
-                flush_folder(place)
         except BaseException:
             index._let_go()
             raise

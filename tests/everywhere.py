@@ -1,0 +1,228 @@
+"""`make everywhere`: the suite as other machines, users and moments see it, one leg after the other.
+
+Every leg is a run of pytest in an environment of its own kind: the arithmetic of other processors, numbers of
+threads, another order, a home that cannot be written, no browser, no Node.js, another user than root, a busy
+machine, and one in which everything is installed and nothing may be skipped. A leg that passed for these sources is
+not run again, so a run that was stopped goes on; --again runs all. benchmarks/results/everywhere.json has the
+counts.
+
+python tests/everywhere.py [--leg NAME ...] [--again] [--list]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from nearer.recipes._results import Results, source_hash  # noqa: E402
+from record import RESULTS, save  # noqa: E402
+
+NUMERIC = [
+    f"tests/{name}"
+    for name in (
+        "audit", "decisions", "estimators", "evaluation", "geometry", "graph", "losses", "mining", "models",
+        "neighbors", "pairwise", "questions", "recipes", "relations", "training",
+    )
+]  # fmt: skip
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+EXTRAS = "adapters,text,photos,ray"
+
+
+@dataclass
+class Leg:
+    """One way to run tests."""
+
+    name: str
+    tests: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    around: Callable[[], contextlib.AbstractContextManager[list[str]]] = lambda: contextlib.nullcontext([])
+    """Gives the words in front of the command, and takes back what it set up."""
+    options: tuple[str, ...] = ()
+    needs: Callable[[], str] = lambda: ""
+    """Why it cannot run here; empty where it can."""
+    none_skipped: bool = False
+
+
+def threads(number: int) -> dict[str, str]:
+    return dict.fromkeys(THREADS, str(number))
+
+
+def sources() -> str:
+    """A hash of the library and its tests."""
+    return source_hash(*sorted(file for part in ("src", "tests") for file in (ROOT / part).rglob("*.py")))
+
+
+def avx512() -> str:
+    told = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    return "" if "avx512f" in told else "the processor has no AVX-512"
+
+
+def root() -> str:
+    return "" if os.geteuid() == 0 else "only root may become another user or mount"
+
+
+@contextlib.contextmanager
+def busy() -> Iterator[list[str]]:
+    """Two loops that never end, and the tests behind them."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        yield ["nice", "-n", "10"]
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+@contextlib.contextmanager
+def without(*programs: str) -> Iterator[list[str]]:
+    """A PATH in which some programs are not."""
+    folder = Path(tempfile.mkdtemp(prefix="nearer-path-"))
+    try:
+        for place in reversed(os.environ["PATH"].split(os.pathsep)):
+            for program in Path(place).iterdir() if Path(place).is_dir() else ():
+                link = folder / program.name
+                if not program.name.startswith(programs):
+                    link.unlink(missing_ok=True)
+                    link.symlink_to(program.resolve() if program.is_symlink() and not program.exists() else program)
+        yield ["env", f"PATH={folder}"]
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def as_nobody() -> Iterator[list[str]]:
+    """A copy of the sources that belongs to a user with no rights and no home."""
+    around = Path(tempfile.mkdtemp(prefix="nearer-nobody-"))
+    try:
+        around.chmod(0o755)
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(around / "nearer")], check=True)
+        (around / "home").mkdir()
+        subprocess.run(["chown", "-R", "nobody", str(around)], check=True)
+        (around / "home").chmod(0o555)
+        (around / "tmp").mkdir(mode=0o777)
+        (around / "tmp").chmod(0o777)
+        settings = [
+            f"HOME={around / 'home'}",
+            f"TMPDIR={around / 'tmp'}",
+            f"PYTHONPATH={around / 'nearer' / 'src'}",
+        ]
+        settings += ["USER=nobody", "PYTHONDONTWRITEBYTECODE=1"]
+        changed = ["env", "--chdir", str(around / "nearer"), *settings]
+        yield ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *changed]
+    finally:
+        shutil.rmtree(around, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def home_read_only() -> Iterator[list[str]]:
+    """A home that even root cannot write to."""
+    home = Path(tempfile.mkdtemp(prefix="nearer-home-"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(home)], check=True)
+    try:
+        yield ["env", f"HOME={home}", "-u", "XDG_CACHE_HOME"]
+    finally:
+        subprocess.run(["umount", str(home)], check=True)
+        home.rmdir()
+
+
+@contextlib.contextmanager
+def everything() -> Iterator[list[str]]:
+    """All extras, in an environment beside the usual one."""
+    place = ROOT / "build" / "everything"
+    python = place / "bin" / "python"
+    if not (place / ".installed").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--constraint"]
+        install.append(str(ROOT / "constraints.txt"))
+        subprocess.run([*install, "torch"], check=True)
+        subprocess.run([*install, "--editable", f"{ROOT}[dev,{EXTRAS}]"], check=True)
+        (place / ".installed").touch()
+    yield ["env", f"NEARER_PYTHON={python}"]
+
+
+LEGS = [
+    Leg("haswell", NUMERIC, {"OPENBLAS_CORETYPE": "Haswell", **threads(1)}),
+    Leg("skylakex", NUMERIC, {"OPENBLAS_CORETYPE": "SkylakeX", **threads(1)}, needs=avx512),
+    Leg("aten default", NUMERIC, {"ATEN_CPU_CAPABILITY": "default", **threads(1)}),
+    Leg("aten avx2", NUMERIC, {"ATEN_CPU_CAPABILITY": "avx2", **threads(1)}),
+    Leg("one thread", NUMERIC, threads(1)),
+    Leg("two threads", NUMERIC, threads(2), options=("--numprocesses=1",)),
+    Leg("random order", [], {}, options=("-p", "shuffled")),
+    Leg("home read-only", [], {}, home_read_only, needs=root),
+    Leg("without Chromium", [], {}, lambda: without("chromium", "google-chrome")),
+    Leg("without Node.js", [], {}, lambda: without("node", "npm", "npx")),
+    Leg("as nobody", [], {}, as_nobody, needs=root),
+    Leg("under load", [], {}, busy),
+    Leg("everything installed", [], {}, everything, none_skipped=True),
+]
+
+
+def run(leg: Leg) -> dict[str, object]:
+    """The counts of one leg."""
+    start = time.monotonic()
+    with leg.around() as before:
+        python = next((word.removeprefix("NEARER_PYTHON=") for word in before if "NEARER_PYTHON=" in word), None)
+        options = ["--numprocesses=2", "-m", "not slow", "-p", "no:cacheprovider", *leg.options]
+        command = [*before, python or sys.executable, "-m", "pytest", "--quiet", *options, *leg.tests]
+        environment = {**os.environ, **leg.environment}
+        environment["PYTHONPATH"] = os.pathsep.join(
+            [str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        )
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    log = ROOT / "build" / "everywhere" / f"{leg.name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(done.stdout + done.stderr)
+    last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
+    counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|error)", last)}
+    skipped = re.findall(r"^SKIPPED \[(\d+)\] ([^:]+:?\d*): (.*)$", done.stdout, flags=re.MULTILINE)
+    return {
+        "leg": leg.name,
+        "passed": counts.get("passed", 0),
+        "failed": counts.get("failed", 0) + counts.get("error", 0),
+        "skipped": counts.get("skipped", 0),
+        "reasons": sorted({reason for _, _, reason in skipped}) if leg.none_skipped else [],
+        "green": done.returncode == 0 and not (leg.none_skipped and counts.get("skipped", 0)),
+        "sources": sources(),
+        "seconds": round(time.monotonic() - start),
+    }
+
+
+def main() -> int:
+    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reader.add_argument("--leg", action="append", help="only this one; again for more")
+    reader.add_argument("--again", action="store_true", help="also legs that passed for these sources")
+    reader.add_argument("--list", action="store_true", help="say what there is")
+    asked = reader.parse_args()
+    file = Results(RESULTS / "everywhere.json", key=["leg"])
+    green = {row["leg"] for row in file.rows if row["green"] and row["sources"] == sources()}
+    failed = 0
+    for leg in LEGS:
+        if asked.leg and leg.name not in asked.leg:
+            continue
+        why = leg.needs()
+        if asked.list or why or (leg.name in green and not asked.again):
+            print(f"{leg.name}: {why or ('green' if leg.name in green else 'to run')}", flush=True)
+            continue
+        row = run(leg)
+        save("everywhere", [row], key=["leg"])
+        failed += not row["green"]
+        counts = f"{row['passed']} passed, {row['failed']} failed, {row['skipped']} skipped"
+        print(f"{leg.name}: {counts}, {row['seconds']} s", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
