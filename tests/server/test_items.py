@@ -30,7 +30,7 @@ def asked(place: Path, *calls, prepare=None):
     """The answers, or what was raised, of some calls to a service."""
 
     async def run():
-        service = Service(Place(str(place / "model"), str(place / "index")), Settings(), Log("none"))
+        service = Service(Place(str(place / "model"), str(place / "index"), create=True), Settings(), Log("none"))
         if prepare:
             prepare(service)
         found = []
