@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import itertools
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from nearer._storage import write_file
-from nearer.exceptions import WriteError
+from nearer.exceptions import NearerError, WriteError
 from nearer.index import Index
 from nearer.training import Checkpoints
 from saved_versions import fork, load, names, save, wait
@@ -44,6 +48,38 @@ def test_a_full_disk_during_a_save(small_disk: Path, switch, count) -> None:
         count("full disks")
     save(small_disk / "folder", 3)
     assert load(small_disk / "folder") == 3
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_every_call_of_a_save_fails_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, count) -> None:
+    """Whatever call fails: the old or the new version is whole, the error is ours, and nothing is left over."""
+    names_of_calls = ("open", "write", "fsync", "rename", "replace", "mkdir", "rmdir", "unlink", "lstat", "fstat",
+                      "stat", "ftruncate", "listdir", "scandir")  # fmt: skip
+    number, failed = 0, [True]
+    while failed:
+        number, failed, seen = number + 1, [], itertools.count(1)
+
+        def failing(call: Any, number: int = number, failed: list[bool] = failed, seen: Any = seen) -> Any:
+            def work(*words: Any, **more: Any) -> Any:
+                if next(seen) == number:
+                    failed.append(True)
+                    raise OSError(code, os.strerror(code))
+                return call(*words, **more)
+
+            return work
+
+        place = tmp_path / str(number) / "folder"
+        save(place, 1)
+        with monkeypatch.context() as patch, contextlib.suppress(NearerError):
+            for name in names_of_calls:
+                patch.setattr(os, name, failing(getattr(os, name)))
+            save(place, 2)
+            patch.undo()
+            assert load(place) == 2
+        assert load(place) in (1, 2)
+        assert names(place.parent) == ["folder"], number
+        count("calls of a save that fail")
+    assert number > 60
 
 
 def test_a_disk_that_fills_during_checkpoints(small_disk: Path, count) -> None:

@@ -219,8 +219,9 @@ def _release(handle: int, scratch: Path) -> None:
 
 def remove(path: Path) -> None:
     """Delete a file or a folder, or as much of it as can be; what is left is swept the next time."""
-    if is_folder(path):
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with contextlib.suppress(OSError):
+    # Not everything that rmtree does is covered by its `ignore_errors`, and the lock must be given back after this.
+    with contextlib.suppress(OSError):
+        if is_folder(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
             os.unlink(path)
