@@ -16,6 +16,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         sys.path.insert(0, str(root / "benchmarks"))
         import record
 
+        # A file and not the folder: its content is hashed into the record.
         sys.argv = [__file__, f"# NEARER_FUZZ={random_cases.TOTAL}"]
         counts = random_cases.OUTCOMES
         rows = [

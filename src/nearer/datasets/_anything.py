@@ -141,7 +141,8 @@ def _from_matrix(data: Any, y: Any, unlabeled: str | int | None, cleaning: Clean
                 return dataset_from_frame(frame, y, Columns(), unlabeled=unlabeled, cleaning=None, name="array")
             if cleaning is not None:
                 return _clean_matrix(x, y, unlabeled, cleaning)
-            x = x.astype(np.float32)
+            with np.errstate(over="ignore", invalid="ignore"):
+                x = x.astype(np.float32)
             if not np.isfinite(x).all():
                 raise NotFiniteError("`X` must be finite within float32, got infinite entries.")
     if x.shape[0] == 0 or 0 in x.shape[1:]:
