@@ -182,6 +182,16 @@ def test_codes_are_found_again_in_a_file_that_has_only_digits(tmp_path: Path) ->
     assert columns[1].tolist() == [0.0, 1.0, 0.0, 2.0]
 
 
+def test_fractions_are_numbers_to_learn_and_no_classes(tmp_path: Path) -> None:
+    prices = [f"{row}.5" for row in range(12)]
+    frame = pd.DataFrame({"x": np.arange(12) % 5, "price": prices})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    for data in (frame, tmp_path / "a.csv"):
+        made = as_dataset(data, "price")
+        assert made.kind == "numbers"
+        assert made.all.y.tolist() == [row + 0.5 for row in range(12)]
+
+
 def test_a_row_without_an_id_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,x\n1,2\n,3\n")
     with pytest.raises(ParameterError, match=r"'id' must have an id in every row, got none in row 1 "):

@@ -247,7 +247,12 @@ def label_values(column: Column) -> Array:
     """A label column as values: words and codes as they are, whole numbers as class names, fractions as numbers."""
     if column.kind == "word":
         return column.values
-    return column.values if column.kind == "number" and column.exact is None else column.kept()
+    if column.kind == "number":
+        present = column.values[~column.missing]
+        # Fractions are no names of classes, even where a DataFrame has them as text.
+        if column.exact is None or (present != np.floor(present)).any():
+            return column.values
+    return column.kept()
 
 
 def beside(frame: Frame, keep: Iterable[str], ids: str | None) -> dict[str, Array]:
