@@ -174,7 +174,7 @@ FORGERIES: dict[str, Callable[[sqlite3.Connection], None]] = {
     "a giant dimension": about("dimension", str(10**9)),
     "another dimension": about("dimension", "8"),
     "no dimension": sql("DELETE FROM about WHERE name = 'dimension'"),
-    "no next id": sql("DELETE FROM about WHERE name = 'next_id'"),
+    "no next id": sql("UPDATE about SET value = '[0]' WHERE name = 'state'"),
     "an offset too short": about("offset", '"AACAPw=="'),
     "an offset that is none": about("offset", '"?"'),
     "fields that are none": about("fields", "[1]"),

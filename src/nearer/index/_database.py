@@ -15,12 +15,13 @@ leaves one plain file that a read-only disk can hold.
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import os
 import sqlite3
 import stat
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,12 @@ class Database:
 
     def change_number(self) -> int:
         """How often the items were changed."""
-        return int(self.connection.execute("SELECT value FROM about WHERE name = 'change'").fetchone()[0])
+        text: str = self.connection.execute("SELECT value FROM about WHERE name = 'state'").fetchone()[0]
+        return int(json.loads(text)[0])
+
+    def count_change(self, number: int, next_id: int) -> None:
+        """The two numbers that every change sets are one row, and a write has one page less."""
+        self.connection.execute("UPDATE about SET value = ? WHERE name = 'state'", (f"[{number}, {next_id}]",))
 
     def insert(self, ids: Iterable[Id], texts: Iterable[str], rows: Floats) -> None:
         """Append items."""
@@ -231,7 +237,8 @@ class Database:
 
     def begin(self) -> None:
         """Begin to write."""
-        self.roll_back()  # of one that an interrupt left
+        if self.connection.in_transaction:
+            self.roll_back()  # what an interrupt left
         with told(self.place, "written"):
             self.connection.execute("BEGIN IMMEDIATE")
 
@@ -326,7 +333,7 @@ def check_plain(place: Path) -> None:
 # Checksums
 
 
-def checksums(ids: Iterable[Id | None], texts: Iterable[str | None], rows: Floats) -> list[int]:
+def checksums(ids: Sequence[Id | None], texts: Sequence[str | None], rows: Floats) -> list[int]:
     """A number for each item that changes with any bit of it, as SQLite keeps numbers: 64 bits with a sign.
 
     The sum, modulo 2^64, of an odd number for each column times the 32 bits in it, and of one more times the crc32
@@ -340,15 +347,14 @@ def checksums(ids: Iterable[Id | None], texts: Iterable[str | None], rows: Float
         # In pieces that stay in the cache: the product is twice as wide as the rows.
         part = slice(start, start + 256)
         total[part] = (words[part] * factors[:-1]).sum(axis=1, dtype=np.uint64)
-    heads = np.fromiter(
-        (zlib.crc32(f"{type(one).__name__} {one}\0{text}".encode()) for one, text in zip(ids, texts, strict=True)),
-        dtype=np.uint64,
-        count=n,
-    )
-    found: list[int] = (total + heads * factors[-1]).view(np.int64).tolist()
+    heads = [f"{one}\0{text}".encode() for one, text in zip(ids, texts, strict=True)]
+    # Another beginning for numbers, or the id 7 and the text "7" would have one sum.
+    crc = [zlib.crc32(head, isinstance(one, int)) for one, head in zip(ids, heads, strict=True)]
+    found: list[int] = (total + np.array(crc, dtype=np.uint64) * factors[-1]).view(np.int64).tolist()
     return found
 
 
+@functools.cache
 def _factors(n: int) -> NDArray[np.uint64]:
     """Odd numbers of 64 bits, the same everywhere: the steps of splitmix64."""
     state = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)

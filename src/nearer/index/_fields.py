@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nearer.exceptions import CorruptFileError
 
-__all__ = ["Column", "Fields", "Kinds", "frozen", "kind_of", "merged", "note_of"]
+__all__ = ["Column", "Fields", "Kinds", "frozen", "kind_of", "kinds_from", "merged", "note_of"]
 
 # Field -> the kinds of the values that were ever put in.
 Kinds = dict[str, set[str]]
@@ -53,9 +53,16 @@ def kind_of(value: Any) -> str:
     return _KINDS[type(value)]
 
 
-def merged(one: Mapping[str, Iterable[str]], other: Mapping[str, Iterable[str]]) -> Kinds:
-    """The kinds of both."""
+def merged(one: Kinds, other: Mapping[str, Iterable[str]]) -> Kinds:
+    """The kinds of both; `one` itself where the other adds nothing, as nearly always."""
+    if all(name in one and one[name].issuperset(found) for name, found in other.items()):
+        return one
     return {name: {*one.get(name, ()), *other.get(name, ())} for name in dict.fromkeys([*one, *other])}
+
+
+def kinds_from(noted: Mapping[str, Iterable[str]]) -> Kinds:
+    """The kinds that were written down as lists."""
+    return {str(name): set(found) for name, found in noted.items()}
 
 
 def frozen(value: Any) -> Hashable:

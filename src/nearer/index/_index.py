@@ -24,7 +24,7 @@ from nearer.index._filters import Condition, as_condition
 from nearer.index._items import Id, Items
 from nearer.index._kinds import HNSW, IVF, IVFPQ, Exact, Kind, Recall
 from nearer.index._notes import Metadata
-from nearer.index._rows import Change, center_of, checked_lengths, kept_rows
+from nearer.index._rows import LONGEST, Change, center_of, checked_lengths, kept_rows
 
 __all__ = ["Hit", "Index", "SearchResult"]
 
@@ -179,15 +179,26 @@ class Index:
 
     def _change(self, embeddings: Any, ids: Any, metadata: Any, *, replacing: bool = False) -> Change:
         """Everything that can be wrong with new items is found here, before anything is changed."""
-        rows = as_matrix(embeddings, "embeddings", columns=self.dimension, minimum_rows=0)
+        given, lengths = self._given(embeddings)
         if replacing and ids is None:
             raise ParameterError("`ids` must be given: upsert replaces the items that have them.")
-        fresh, notes = self._items.checked(len(rows), ids, metadata, replacing=replacing)
-        given = rows.detach().cpu().numpy()
-        lengths = checked_lengths(given, self.similarity, "embeddings")
+        fresh, notes = self._items.checked(len(given), ids, metadata, replacing=replacing)
         offset = center_of(given, lengths) if fresh and not len(self._items) else self._offset
         offset = offset if self.similarity == "euclidean" else self._offset
         return Change(fresh, notes, kept_rows(given, lengths, self.similarity, offset), offset)
+
+    def _given(self, embeddings: Any) -> tuple[NDArray[np.floating], NDArray[np.float64]]:
+        """Checked rows and their lengths."""
+        plain = type(embeddings) is np.ndarray and embeddings.dtype in (np.float32, np.float64)
+        if plain and embeddings.ndim == 2 and embeddings.shape[1] == self.dimension:
+            # One row at a time is how a service adds: what is right already is not converted. A row that is not
+            # finite has no finite length.
+            with np.errstate(over="ignore", invalid="ignore"):
+                squares = np.einsum("nd,nd->n", embeddings, embeddings, dtype=np.float64)
+            if np.isfinite(squares).all() and (squares > 0).all() and (squares < LONGEST**2).all():
+                return embeddings, np.sqrt(squares)
+        given = as_matrix(embeddings, "embeddings", columns=self.dimension, minimum_rows=0).detach().cpu().numpy()
+        return given, checked_lengths(given, self.similarity, "embeddings")
 
     def _take(self, change: Change) -> None:
         """Put checked items in, after those that they replace have gone."""
@@ -205,9 +216,18 @@ class Index:
             self._make_room(end if not start else max(end, start + start // 2))
         self._buffer[start:end] = numbers
         self._longest = max(self._longest, _longest(numbers))
-        self._alive = np.concatenate([self._alive, np.ones(len(fresh), dtype=np.bool_)])
+        self._alive = self._longer_alive(end)
         self._items.append(fresh, notes)
         self._extend_structure(start)
+
+    def _longer_alive(self, end: int) -> NDArray[np.bool_]:
+        """The marks of all items, the new ones alive; with room for more, or each add would copy all of them."""
+        start, room = len(self._alive), self._alive.base
+        if not isinstance(room, np.ndarray) or room.dtype != np.bool_ or len(room) < end:
+            room = np.ones(max(end, start + start // 2), dtype=np.bool_)
+            room[:start] = self._alive
+        room[start:end] = True
+        return room[:end]
 
     def _make_room(self, rows: int) -> None:
         room = np.empty((rows, self.dimension), dtype=np.float32)

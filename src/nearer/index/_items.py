@@ -57,6 +57,11 @@ class Items:
             raise ParameterError(
                 f"`ids` must be {_kind(self.ids[0])} like those already in the index, got {_kind(fresh[0])}."
             )
+        if len(set(fresh)) < n or not (replacing or self.places.keys().isdisjoint(fresh)):
+            self._name_the_repeated(fresh, replacing=replacing)
+        return fresh, as_notes(metadata, n)
+
+    def _name_the_repeated(self, fresh: list[Id], *, replacing: bool) -> None:
         seen: set[Id] = set()
         for one in fresh:
             known = one in self.places and not replacing
@@ -64,7 +69,6 @@ class Items:
                 where = "is already in the index. Remove it first, or upsert" if known else "comes twice. Drop one"
                 raise ParameterError(f"`ids` must be new and different, {one!r} {where}.")
             seen.add(one)
-        return fresh, as_notes(metadata, n)
 
     def append(self, ids: list[Id], notes: Notes) -> None:
         """Take items that were checked."""

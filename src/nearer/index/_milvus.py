@@ -19,7 +19,7 @@ import numpy as np
 from nearer._checks import check_int
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError
 from nearer.index._exact import Floats, Similarity
-from nearer.index._fields import Kinds, merged, note_of
+from nearer.index._fields import Kinds, kinds_from, merged, note_of
 from nearer.index._filters import Compare, Condition, Every
 from nearer.index._index import SearchResult
 from nearer.index._items import Id, as_ids
@@ -180,7 +180,7 @@ class MilvusIndex(RemoteIndex):
                 raise ParameterError(f"`ids` must be at most {LONGEST_ID:,} bytes for Milvus, got a longer one.")
         start = int(about["next_position"])
         highest = max((one + 1 for one in change.ids if isinstance(one, int)), default=0)
-        fields = merged(about["fields"], change.notes.kinds)
+        fields = merged(kinds_from(about["fields"]), change.notes.kinds)
         for name, found in fields.items():
             if {"numbers", "truth values"} <= found:
                 raise ParameterError(
@@ -250,7 +250,7 @@ class MilvusIndex(RemoteIndex):
 
     def _fields(self) -> Kinds:
         with self._asking() as client:
-            return {name: set(found) for name, found in _about(client, self.name).get("fields", {}).items()}
+            return kinds_from(_about(client, self.name).get("fields", {}))
 
     def _known(self, ids: Sequence[Id]) -> set[Id]:
         return set(self._get(ids, ["whole"]))

@@ -16,6 +16,7 @@ from nearer.index._fields import _KINDS, Kinds, kind_of
 __all__ = ["Metadata", "Notes", "as_json", "as_notes"]
 
 Metadata = dict[str, Any]
+_PLAIN = {bool, int, float, str, type(None)}
 
 
 class Notes(NamedTuple):
@@ -42,23 +43,33 @@ def as_notes(value: Any, n: int) -> Notes:
         rows = list(value)
     if len(rows) != n:
         raise ShapeError(f"`metadata` must have one entry for each of the {n} rows, got {len(rows)}.")
-    for row in rows:
-        if not isinstance(row, Mapping):
-            raise ParameterError(f"`metadata` must be dictionaries, or a dictionary of columns, got {row!r}.")
-    texts = [_text(row if isinstance(row, dict) else dict(row), "metadata") if row else "" for row in rows]
-    return Notes(texts, _kinds(rows, texts))
-
-
-def _kinds(rows: Sequence[Any], texts: list[str]) -> Kinds:
+    if set(map(type, rows)) - {dict}:
+        for row in rows:
+            if not isinstance(row, Mapping):
+                raise ParameterError(f"`metadata` must be dictionaries, or a dictionary of columns, got {row!r}.")
+        rows = [dict(row) for row in rows]
     # Which keys and types there are is quickly asked of a million rows; what they mean, of the few different ones.
     pairs = {(key, type(value)) for row in rows for key, value in row.items()}
-    if any(type(key) is not str or kind not in _KINDS for key, kind in pairs):
+    if all(type(key) is str and kind in _PLAIN for key, kind in pairs):
+        texts = _plain_texts(rows)
+    else:
+        texts = [_text(row, "metadata") if row else "" for row in rows]
         # Arrays, tuples, keys that are numbers: as they will be read back.
         pairs = {(key, type(value)) for text in texts if text for key, value in json.loads(text).items()}
     kinds: Kinds = {}
     for key, kind in pairs:
         kinds.setdefault(key, set()).add(_KINDS[kind])
-    return kinds
+    return Notes(texts, kinds)
+
+
+def _plain_texts(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Rows of numbers and text: nothing is nested, and only a number or a character can be wrong."""
+    try:
+        texts = [_encode(row) if row else "" for row in rows]
+        "".join(texts).encode("utf-8")
+    except (ValueError, OverflowError):
+        return [_text(row, "metadata") if row else "" for row in rows]  # says which it is
+    return texts
 
 
 def as_json(value: Any, name: str) -> Any:

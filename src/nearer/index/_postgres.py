@@ -22,7 +22,7 @@ import numpy as np
 from nearer._checks import check_int
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
 from nearer.index._exact import Floats, Similarity
-from nearer.index._fields import Kinds, kind_of, merged
+from nearer.index._fields import Kinds, kind_of, kinds_from, merged
 from nearer.index._filters import Compare, Condition, Every
 from nearer.index._items import Id, as_ids
 from nearer.index._kinds import HNSW, Exact, Kind, kind_from, kind_to
@@ -152,7 +152,7 @@ class PostgresIndex(RemoteIndex):
             numbers = [one for one in change.ids if isinstance(one, int)]
             about["ids"] = "numbers" if numbers else "text"
             about["next_id"] = max([about["next_id"], *(one + 1 for one in numbers)])
-            kinds = merged(about["fields"], change.notes.kinds)
+            kinds = merged(kinds_from(about["fields"]), change.notes.kinds)
             about["fields"] = {name: sorted(found) for name, found in kinds.items()}
             connection.execute(
                 "UPDATE nearer_indexes SET about = %s WHERE name = %s", [json.dumps(about), self.name]
@@ -253,7 +253,7 @@ class PostgresIndex(RemoteIndex):
 
     def _fields(self) -> Kinds:
         about = self._run(lambda connection: _about(connection, self.name)) or {}
-        return {name: set(found) for name, found in about.get("fields", {}).items()}
+        return kinds_from(about.get("fields", {}))
 
     def _known(self, ids: Sequence[Id], connection: Any = None) -> set[Id]:
         def work(connection: Any) -> set[Id]:

@@ -28,6 +28,7 @@ from nearer.exceptions import (
 from nearer.index._approximate import SMALL, build
 from nearer.index._database import COMPANIONS, FILE, Database, has_database, hold, let_go
 from nearer.index._exact import Floats
+from nearer.index._fields import kinds_from
 from nearer.index._items import Items
 from nearer.index._kinds import IVF, Exact, kind_from, kind_to
 from nearer.index._older import is_older, load_older, remove_older
@@ -65,9 +66,8 @@ def settings_of(index: Index) -> dict[str, Any]:
         "fingerprint": index.fingerprint,
         "model": index.made_by,
         "offset": numbers_text(index._offset),
-        "next_id": index._items.next_id,
         "fields": {name: sorted(found) for name, found in index._items.fields.kinds.items()},
-        "change": 0,
+        "state": [0, index._items.next_id],  # how often it was changed, and the next number
         "generation": 0,
     }
 
@@ -83,7 +83,8 @@ def fill(index: Index, database: Database, about: dict[str, Any]) -> None:
         raise CorruptFileError(
             f"`{file}` must hold {n:,} rows of {dimension} numbers, it is shorter. Take a backup."
         )
-    items, room = Items(), np.empty((n, dimension), dtype=np.float32)
+    # Memory that is not touched costs nothing, and the first add need not copy everything.
+    items, room = Items(), np.empty((n + n // 16 + 64 * (n > 0), dimension), dtype=np.float32)
     alive, longest, start, characters = np.ones(n, dtype=np.bool_), 0.0, 0, 0
     for ids, texts, rows in database.rows(dimension):
         end = start + len(ids)
@@ -103,7 +104,7 @@ def fill(index: Index, database: Database, about: dict[str, Any]) -> None:
     if start != n:
         raise CorruptFileError(f"`{file}` must hold {n:,} rows, it has {start:,}. Take a backup.")
     if not alive.any():
-        items, room, alive = Items(), room[:0], alive[:0]
+        items, room, alive = Items(), room[:0], np.empty(0, dtype=np.bool_)
     elif alive.all():
         items.places = dict(zip(items.ids, range(n), strict=True))
     else:
@@ -112,8 +113,9 @@ def fill(index: Index, database: Database, about: dict[str, Any]) -> None:
         items.ids = [0 if one == "" else one for one in items.ids]
     if len(items.places) != int(alive.sum()) or len(set(map(type, items.ids))) > 1:
         raise CorruptFileError(f"`{file}` must hold different ids of one kind. Take a backup.")
-    items.next_id = check_int(about["next_id"], "next_id", minimum=-(1 << 63), maximum=1 << 63)
-    items.fields.kinds = {str(name): set(found) for name, found in about["fields"].items()}
+    _, next_id = about["state"]
+    items.next_id = check_int(next_id, "next_id", minimum=-(1 << 63), maximum=1 << 63)
+    items.fields.kinds = kinds_from(about["fields"])
     offset = _numbers(about["offset"], dimension)
     index._set(dimension, about["similarity"], kind)
     index.fingerprint = None if about["fingerprint"] is None else str(about["fingerprint"])

@@ -151,11 +151,12 @@ class SQLiteIndex(Index):
 
     def _put(self, embeddings: Any, ids: Any, metadata: Any, *, sync: bool, replacing: bool) -> list[Id]:
         with self._changing() as database:
-            change = self._change(embeddings, ids, metadata, replacing=replacing)
+            change, next_id = self._change(embeddings, ids, metadata, replacing=replacing), self._items.next_id
             if change.ids:
                 known = [one for one in change.ids if one in self._items.places] if replacing else []
                 numbers = [one + 1 for one in change.ids if isinstance(one, int)]
-                noted: dict[str, Any] = {"next_id": max([self._items.next_id, *numbers])}
+                next_id = max([next_id, *numbers])
+                noted: dict[str, Any] = {}
                 if not len(self._items):
                     noted["offset"] = numbers_text(change.offset)
                 kinds = merged(self._items.fields.kinds, change.notes.kinds)
@@ -164,7 +165,9 @@ class SQLiteIndex(Index):
                 if known:
                     database.remove(known, self._buffer[self._items.find(known)])
                 database.insert(change.ids, change.notes.texts, change.rows)
-                database.note(**noted)
+                if noted:
+                    database.note(**noted)
+                database.count_change(self._change_number + 1, next_id)
             self._finish(lambda: self._take(change), changed=bool(change.ids), sync=sync)
         return change.ids
 
@@ -178,6 +181,7 @@ class SQLiteIndex(Index):
             positions = sorted(set(self._items.find(ids)))
             if positions:
                 database.remove([self._items.ids[place] for place in positions], self._buffer[positions])
+                database.count_change(self._change_number + 1, self._items.next_id)
             self._finish(lambda: self._drop(positions), changed=bool(positions), sync=sync)
         return len(positions)
 
@@ -269,7 +273,8 @@ class SQLiteIndex(Index):
                     if database.change_number() != self._change_number:
                         # Another writer: SQLite's locks are lost when a process opens a file by other means too.
                         self._read()
-                    database.connection.execute("SAVEPOINT change")
+                    if self._group:
+                        database.connection.execute("SAVEPOINT change")
                     yield database
             except BaseException:
                 self._settle()
@@ -281,13 +286,12 @@ class SQLiteIndex(Index):
     def _finish(self, work: Callable[[], None], *, changed: bool, sync: bool) -> None:
         """The end of a change: on the disk first, then in memory."""
         database = self._open
-        if changed:
-            database.note(change=self._change_number + 1)
         if sync:
             database.commit()
             self._group = False
         else:
-            database.connection.execute("RELEASE change")
+            if self._group:
+                database.connection.execute("RELEASE change")
             self._group = True
         with self._state:
             self._torn = True
@@ -362,7 +366,7 @@ class SQLiteIndex(Index):
             about = database.about()
             fill(self, database, about)
             self._name = str(about["name"])
-            self._change_number = check_int(about["change"], "change", minimum=0)
+            self._change_number = check_int(about["state"][0], "change", minimum=0)
             self._generation = check_int(about["generation"], "generation", minimum=0)
             self._untidy = False
             covered = restore_structure(self, about, self.place)
