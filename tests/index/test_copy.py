@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
+from nearer.exceptions import CorruptFileError, MissingDataError, NotFiniteError, ParameterError, ShapeError
 from nearer.index import HNSW, Index, copy_index, open_index
 from nearer.index._open import model_of
 
@@ -88,3 +88,16 @@ def test_a_folder_moves_with_its_model(tmp_path: Path) -> None:
         (tmp_path / "b" / "model").rmdir()
         with pytest.raises(MissingDataError, match="which is not there"):
             model_of(index, tmp_path / "b" / "index")
+
+
+def test_a_copy_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    rows = np.ones((25_000, 2))
+    rows[24_000, 0] = np.nan
+    table = pa.table({"id": range(25_000), "embedding": rows.tolist()})
+    parquet.write_table(table, tmp_path / "table.parquet")
+    with pytest.raises(NotFiniteError, match="finite"):
+        copy_index(tmp_path / "table.parquet", tmp_path / "index")
+    assert not (tmp_path / "index").exists()

@@ -182,6 +182,7 @@ FORGERIES: dict[str, Callable[[sqlite3.Connection], None]] = {
     "settings that are none": about("fields", "{"),
     "a negative generation": about("generation", "-1"),
     "a trigger": sql("CREATE TRIGGER t AFTER INSERT ON items BEGIN DELETE FROM items; END"),
+    "an index that computes": sql("CREATE INDEX i ON items (length(hex(zeroblob(1000))))"),
     "a view": sql("CREATE VIEW v AS SELECT 1"),
     "another table": sql("ALTER TABLE items RENAME COLUMN checksum TO sum"),
     "another program": sql("PRAGMA application_id = 7"),
@@ -309,6 +310,18 @@ def test_a_journal_that_names_another_file_is_refused(stored: Path, tmp_path: Pa
         with pytest.raises(CorruptFileError, match="names another file"):
             call(place)
     assert outside.read_bytes() == b"mine"
+
+
+def test_a_lock_that_is_a_database_is_refused(stored: Path, tmp_path: Path) -> None:
+    place = copied(stored, tmp_path)
+    (place / "writer.lock").write_bytes((place / "index.sqlite").read_bytes())
+    for call in (open_index, Index(2).save):
+        with pytest.raises(CorruptFileError, match="must be empty and alone"):
+            call(place)
+    (place / "writer.lock").write_bytes(b"")
+    (place / "writer.lock-journal").write_bytes(b"x")
+    with pytest.raises(CorruptFileError, match="must be empty and alone"):
+        open_index(place)
 
 
 def test_a_sparse_giant_is_refused_without_its_memory(stored: Path, tmp_path: Path) -> None:

@@ -27,7 +27,9 @@ from nearer.exceptions import (
     ShapeError,
     WriteError,
 )
-from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, _saving, open_index
+from nearer.index import HNSW, IVF, Exact, Index, _saving, open_index
+from nearer.index._database import Database
+from nearer.index._sqlite import SQLiteIndex
 from saved_versions import fork, wait
 
 Floats = NDArray[np.float32]
@@ -105,9 +107,10 @@ TestStoredAgainstMemory = StoredAgainstMemory.TestCase
 
 
 @pytest.mark.parametrize(
-    "kind", [Exact(), HNSW(neighbors=8), IVF(probes=8), IVFPQ(probes=8, bytes=16, refine=50)], ids=str
+    ("kind", "similarity"),
+    [(Exact(), "cosine"), (HNSW(neighbors=8), "euclidean"), (IVF(probes=8), "cosine")],
+    ids=str,
 )
-@pytest.mark.parametrize("similarity", ["cosine", "euclidean"])
 def test_an_opened_index_answers_the_same(
     tmp_path: Path, easy: Floats, new: Floats, kind: Any, similarity: Any
 ) -> None:
@@ -492,3 +495,99 @@ def test_readers_in_other_processes_see_whole_versions(tmp_path: Path) -> None:
         index.compact()
     assert [wait(child) for child in children] == [0, 0]
     index.close()
+
+
+@pytest.mark.parametrize("name", ["exact", "journaled"])
+def test_a_conversion_that_fails_is_made_again(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    older = Path(__file__).parents[1] / "compatibility" / "0.1.0" / name
+    place = Path(shutil.copytree(older, tmp_path / "index"))
+    right = open_index(place, read_only=True).ids
+
+    def full(*_: Any) -> None:
+        raise WriteError("no room")
+
+    for call in (lambda: open_index(place), lambda: Index(2).save(place)):
+        monkeypatch.setattr(Database, "insert", full)
+        monkeypatch.setattr(Database, "commit", full)
+        with pytest.raises(WriteError, match="no room"):
+            call()
+        monkeypatch.undo()
+        assert open_index(place, read_only=True).ids == Index.load(place).ids == right
+    with open_index(place, dimension=2) as index:
+        assert index.ids == right
+
+
+def test_the_largest_number_is_an_id_like_others(tmp_path: Path) -> None:
+    with open_index(tmp_path / "index", dimension=1) as index:
+        index.add([[1.0], [2.0]], ids=[2**63 - 1, -(2**63)])
+    with open_index(tmp_path / "index") as index:
+        assert index.ids == [2**63 - 1, -(2**63)]
+        with pytest.raises(ParameterError, match="numbers of 64 bits are used up"):
+            index.add([[3.0]])
+
+
+@pytest.mark.parametrize("kind", [IVF(probes=4), HNSW(neighbors=8)], ids=str)
+def test_a_kill_before_gaps_are_closed_shifts_nothing(
+    tmp_path: Path, easy: Floats, new: Floats, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_index(tmp_path / "index", dimension=16, kind=kind) as index:
+        index.add(easy[:500])
+        monkeypatch.setattr(SQLiteIndex, "_tidy", lambda self: None)
+        index.remove(index.ids)
+    monkeypatch.undo()
+    with open_index(tmp_path / "index") as index:
+        index.add(easy[500:])
+        right = index.search(new, k=1).ids.tolist()
+    assert open_index(tmp_path / "index", read_only=True).search(new, k=1).ids.tolist() == right
+
+
+def test_a_copy_of_the_process_may_not_write(tmp_path: Path) -> None:
+    index = open_index(tmp_path / "index", dimension=1)
+
+    def copy() -> None:
+        with pytest.raises(ParameterError, match="was opened by the process that made this one"):
+            index.add([[1.0]])
+        index.close()
+
+    assert wait(fork(copy)) == 0
+    index.add([[2.0]])
+    index.close()
+    assert len(open_index(tmp_path / "index", read_only=True)) == 1
+
+
+def test_writes_into_a_folder_that_has_gone_are_refused(tmp_path: Path) -> None:
+    index = open_index(tmp_path / "index", dimension=1)
+    index.add([[1.0]])
+    shutil.rmtree(tmp_path / "index")
+    with pytest.raises(WriteError, match="was moved or deleted"):
+        index.add([[2.0]])
+    with open_index(tmp_path / "index", dimension=1) as other:
+        with pytest.raises(WriteError, match="was moved or deleted"):
+            index.add([[2.0]])
+        other.add([[3.0]])
+    index.close()
+    assert open_index(tmp_path / "index", read_only=True).embeddings([0]).tolist() == [[3.0]]
+
+
+def test_a_failed_close_ends_in_an_error_and_not_in_a_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = open_index(tmp_path / "index", dimension=1)
+    index.add([[1.0]])
+
+    def broken(self: Any) -> int:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(Database, "change_number", broken)
+    for call in (lambda: index.add([[2.0]]), index.close):
+        with pytest.raises(NearerError):
+            call()
+    for look in (lambda: len(index), lambda: index.search([[1.0]]), lambda: index.ids):
+        with pytest.raises(ParameterError, match="closed after a change that failed"):
+            look()
+
+
+def test_a_reader_with_gaps_can_be_saved_elsewhere(tmp_path: Path) -> None:
+    with open_index(tmp_path / "index", dimension=1) as index:
+        index.add([[1.0], [2.0], [3.0]])
+        index.remove([1])
+    open_index(tmp_path / "index", read_only=True).save(tmp_path / "copy")
+    assert Index.load(tmp_path / "copy").ids == [0, 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,6 +57,8 @@ def copy_index(source: str | os.PathLike[str], target: str | os.PathLike[str], *
         kind: of the new index; None takes that of the source.
     """
     with _read(source) as (about, parts):
+        if not isinstance(about["made_by"], dict):
+            about["made_by"] = None
         if about["made_by"] is not None:
             about["made_by"] = _moved(about["made_by"], source, target)
         if _is_parquet(target):
@@ -68,6 +71,7 @@ def _write(target: str | os.PathLike[str], about: dict[str, Any], parts: Iterato
     dimension = about.get("dimension") if part is None else part.rows.shape[1]
     if dimension is None:
         raise ShapeError("`source` must hold an item or say its dimension, it is empty.")
+    new = "://" not in str(target) and not Path(target).exists()
     index: Any = open_index(
         target,
         dimension=dimension,
@@ -75,9 +79,11 @@ def _write(target: str | os.PathLike[str], about: dict[str, Any], parts: Iterato
         kind=kind,
         fingerprint=about["fingerprint"],
     )
-    with index:
+    try:
         if len(index):
             raise ParameterError(f"`target` must be a new index, `{os.fspath(target)}` has items already.")
+        if about["made_by"] is not None and index.made_by is None:
+            index.remember(about["made_by"])
         # A folder takes all of it in one transaction; an engine part by part.
         later = {"sync": False} if hasattr(index, "sync") else {}
         copied = 0
@@ -85,10 +91,12 @@ def _write(target: str | os.PathLike[str], about: dict[str, Any], parts: Iterato
             index.add(part.rows, part.ids, part.metadata, **later)
             copied += len(part.ids)
             part = next(parts, None)
-        if about["made_by"] is not None and index.made_by is None:
-            index.remember(about["made_by"])
-        if later:
-            index.sync()
+    except BaseException:
+        getattr(index, "discard", index.close)()
+        if new:
+            shutil.rmtree(target, ignore_errors=True)
+        raise
+    index.close()
     return copied
 
 
@@ -151,6 +159,7 @@ def _write_parquet(file: Path, about: dict[str, Any], parts: Iterator[Part]) -> 
         raise ParameterError(f"`{file}` must not exist yet. Choose another name, or delete it.")
     noted = about | {"kind": None if about["kind"] is None else kind_to(about["kind"])}
     fresh, copied, writer = file.with_name(f"{file.name}.partial"), 0, None
+    fresh.unlink(missing_ok=True)  # a link would be followed
     try:
         for part in parts:
             columns = {
@@ -194,7 +203,7 @@ def _read_parquet(file: Path) -> tuple[dict[str, Any], Iterator[Part]]:
         kind = schema.field("embedding").type
         if not (pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind)) or "id" not in schema.names:
             raise ValueError("it has no columns id and embedding (a list of numbers)")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, pa.ArrowException) as error:
         raise CorruptFileError(f"`{file}` must hold the items of an index: {error}.") from error
     return about, _parquet_parts(opened, file, whole=noted is not None)
 
@@ -212,7 +221,7 @@ def _parquet_parts(opened: Any, file: Path, *, whole: bool) -> Iterator[Part]:
                 notes = batch.select(names).to_pylist()
                 metadata = [{name: value for name, value in note.items() if value is not None} for note in notes]
             yield Part(ids, rows, metadata)
-    except (OSError, ValueError, TypeError, pa.ArrowException) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError, pa.ArrowException) as error:
         if isinstance(error, ParameterError):
             raise
         raise CorruptFileError(f"`{file}` must hold the items of an index: {error}.") from error

@@ -38,7 +38,8 @@ from nearer.index._items import Id
 __all__ = ["FILE", "STRUCTURE", "Database", "check_plain", "has_database", "hold", "let_go"]
 
 FILE, STRUCTURE, LOCK = "index.sqlite", "structure.safetensors", "writer.lock"
-COMPANIONS = (FILE, f"{FILE}-wal", f"{FILE}-shm", f"{FILE}-journal", LOCK, f"{LOCK}-journal", STRUCTURE)
+LOCK_LOGS = (f"{LOCK}-journal", f"{LOCK}-wal", f"{LOCK}-shm")
+COMPANIONS = (FILE, f"{FILE}-wal", f"{FILE}-shm", f"{FILE}-journal", LOCK, STRUCTURE, *LOCK_LOGS)
 APPLICATION, VERSION = 0x6E656172, 1  # "near"
 SCHEMA = (
     "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -48,7 +49,9 @@ SCHEMA = (
 # The end of a rollback journal that names a second one, which SQLite would then open and delete. No database of one
 # file has such a journal; a stranger's could name any file of the user.
 SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
-ROWS = 4096
+ROWS = 1024
+# Settings, tables: far fewer are ours, and a forged tree of pages could give them without end.
+FEW = 1000
 INSERT = "INSERT INTO items (id, metadata, embedding, checksum) VALUES (?, ?, ?, ?)"
 REMOVE = "UPDATE items SET id = NULL, metadata = NULL, checksum = ? WHERE id = ?"
 
@@ -89,7 +92,8 @@ class Database:
         check_plain(place)
         if not (place / FILE).exists():
             raise MissingDataError(f"`{place}` must be the folder of an index, there is no {FILE}. Check the path.")
-        modes = ["ro"]
+        # A writer that was killed while it changed the journal's mode: SQLite finishes for it, and needs to write.
+        modes = ["ro", "ro"] if (place / f"{FILE}-journal").exists() and os.access(place, os.W_OK) else ["ro"]
         if not (place / f"{FILE}-wal").exists() and not os.access(place, os.W_OK):
             # Nobody can write there, and so nobody does; locks and shared memory would have to be written too.
             modes.append("ro&immutable=1")
@@ -108,6 +112,8 @@ class Database:
                     connection.close()
                 if mode == modes[-1]:
                     raise
+                if mode == "ro" and modes[1] == "ro":
+                    _recover(place)
         raise AssertionError
 
     def close(self) -> None:
@@ -137,7 +143,7 @@ class Database:
     def about(self) -> dict[str, Any]:
         """All settings and counters."""
         with told(self.place, "read"):
-            rows = self.connection.execute("SELECT name, value FROM about").fetchall()
+            rows = self.connection.execute(f"SELECT name, value FROM about LIMIT {FEW}").fetchall()
         return {name: parse_json(value.encode(), f"`{self.place / FILE}`") for name, value in rows}
 
     def note(self, **values: Any) -> None:
@@ -191,10 +197,11 @@ class Database:
                 yield ids, texts, rows
                 start += len(part)
 
-    def count(self) -> int:
-        """How many rows there are, removed ones included."""
+    def count(self, most: int) -> int:
+        """How many rows there are, removed ones included; counting ends behind `most`."""
         with told(self.place, "read"):
-            return int(self.connection.execute("SELECT count(*) FROM items").fetchone()[0])
+            command = "SELECT count(*) FROM (SELECT 1 FROM items LIMIT ?)"
+            return int(self.connection.execute(command, [most + 1]).fetchone()[0])
 
     def size(self) -> int:
         """The bytes of the file and of its log."""
@@ -261,8 +268,19 @@ class Database:
 
 
 def has_database(place: Path) -> bool:
-    """Whether a folder has the file of an index."""
-    return _size(place / FILE) > 0
+    """Whether a folder has the file of an index, with something in it: a maker may have been stopped before."""
+    if not _size(place / FILE):
+        return False
+    try:
+        connection = _connect(place / FILE, "ro")
+    except sqlite3.Error:
+        return True
+    try:
+        return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
+    except (sqlite3.Error, UnicodeDecodeError):
+        return True  # whoever opens it will be told what is wrong
+    finally:
+        connection.close()
 
 
 def _size(file: Path) -> int:
@@ -319,6 +337,9 @@ def check_plain(place: Path) -> None:
             raise CorruptFileError(
                 f"`{place / name}` must be a plain file, it is a link, pipe or folder. Delete it."
             )
+    if _size(place / LOCK) or any((place / name).exists() for name in LOCK_LOGS):
+        # It is locked and never written; SQLite would act on what a journal beside it says.
+        raise CorruptFileError(f"`{place / LOCK}` must be empty and alone, nearer never writes it. Delete it.")
     journal = place / f"{FILE}-journal"
     try:
         with open(journal, "rb") as file:
@@ -389,7 +410,7 @@ def _parts(ids: Iterable[Id], texts: Iterable[str]) -> Iterator[tuple[int, list[
 
 def _connect(file: Path, mode: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        f"file:{quote(str(file))}?mode={mode}",
+        f"file:{quote(os.fsencode(file))}?mode={mode}",
         uri=True,
         timeout=limit("NEARER_LOCK_SECONDS"),
         isolation_level=None,
@@ -399,6 +420,16 @@ def _connect(file: Path, mode: str) -> sqlite3.Connection:
     for setting in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
         connection.execute(f"PRAGMA {setting}")
     return connection
+
+
+def _recover(place: Path) -> None:
+    try:
+        connection = _connect(place / FILE, "rw")
+    except sqlite3.Error:
+        return
+    with suppress(sqlite3.Error, UnicodeDecodeError):
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    connection.close()
 
 
 def _version(place: Path, connection: sqlite3.Connection) -> int:
@@ -418,9 +449,9 @@ def _version(place: Path, connection: sqlite3.Connection) -> int:
 def _check_schema(place: Path, connection: sqlite3.Connection) -> None:
     """Our two tables as we made them, and nothing that acts by itself."""
     with told(place, "read"):
-        found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
-    tables = {sql for kind, name, sql in found if kind == "table" and name in ("about", "items")}
-    if tables != set(SCHEMA) or any(kind not in ("table", "index") for kind, _, _ in found):
+        found = connection.execute(f"SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT {FEW}").fetchall()
+    # Nothing else: an index could compute anything whenever a row is added.
+    if sorted(sql for (sql,) in found) != sorted(SCHEMA):
         raise CorruptFileError(f"`{place / FILE}` must have the tables of an index, it has others. Take a backup.")
 
 

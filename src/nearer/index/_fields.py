@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,17 +112,17 @@ class Column:
         self.codes = self.codes[: self.size][kept[: self.size]]
         self.size = len(self.codes)
 
-    def equal_to(self, values: Iterable[Any]) -> NDArray[np.bool_]:
+    def equal_to(self, values: Collection[Any]) -> NDArray[np.bool_]:
         """Which positions hold one of some values; null also matches items without the field."""
         codes = self.codes[: self.size]
         found = np.zeros(self.size, dtype=np.bool_)
-        for value in values:
-            code = self._code.get(frozen(value))
-            if code is not None:
+        wanted = {self._code.get(frozen(value)) for value in values} - {None}
+        if len(wanted) > 8:
+            found = np.isin(codes, np.array(list(wanted), dtype=np.int32))
+        else:
+            for code in wanted:
                 found |= codes == code
-            if value is None:
-                found |= codes < 0
-        return found
+        return found | (codes < 0) if None in values else found
 
     def that(self, holds: Callable[[Any], bool]) -> NDArray[np.bool_]:
         """Which positions hold a value for which a condition holds; those without one do not."""
@@ -153,5 +153,7 @@ class Fields:
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Close gaps."""
-        for column in self._columns.values():
+        for name, column in list(self._columns.items()):
             column.keep(kept)
+            if len(column.values) > 2 * column.size + 1000:
+                del self._columns[name]  # mostly values of items that have gone: made again when it is asked for

@@ -108,6 +108,13 @@ class Items:
         return matching(condition, lambda name: self.fields.column(name, self.texts), len(self.ids))
 
 
+def check_next_id(value: Any) -> int:
+    """The next number to give out; one more than the largest of 64 bits where all are used up."""
+    if type(value) is not int or not -(2**63) <= value <= 2**63:
+        raise ValueError(f"the next id must be a whole number of 64 bits, got {value!r}")
+    return value
+
+
 def as_ids(value: Any, name: str) -> list[Id]:
     """A list of ids from any sequence: whole numbers of 64 bits, or text."""
     if isinstance(value, str | bytes) or not (hasattr(value, "__iter__") or isinstance(value, Tensor)):

@@ -22,6 +22,7 @@ from nearer._storage._folder import MANIFEST, _seal
 from nearer.exceptions import CorruptFileError, NearerError
 from nearer.index._approximate import restore
 from nearer.index._exact import Floats
+from nearer.index._items import check_next_id
 from nearer.index._kinds import Exact, Kind, Recall, kind_from
 from nearer.index._rows import Change
 
@@ -93,7 +94,7 @@ def _load_saved(index: Index, place: Path) -> None:
     _check_rows(offset, (index.dimension,))
     ids, notes = index._items.checked(len(vectors), listed["ids"], listed["metadata"])
     index._take(Change(ids, notes, vectors, offset))
-    index._items.next_id = max(index._items.next_id, check_int(about["next_id"], "next_id", minimum=-(1 << 63)))
+    index._items.next_id = max(index._items.next_id, check_next_id(about["next_id"]))
     index.kind = kind
     if "structure" in content.tensors and not isinstance(kind, Exact):
         trained_on = check_int(about["trained_on"], "trained_on", minimum=0)
@@ -132,7 +133,7 @@ def _load_journaled(index: Index, place: Path) -> None:
         for record, rows in _records(file.read_bytes(), file):
             _replay(index, record, rows)
         number += 1
-    index._items.next_id = max(index._items.next_id, check_int(about["next_id"], "next_id", minimum=-(1 << 63)))
+    index._items.next_id = max(index._items.next_id, check_next_id(about["next_id"]))
 
 
 def _records(data: bytes, file: Path) -> Iterator[tuple[dict[str, Any], Floats]]:

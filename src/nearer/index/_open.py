@@ -146,9 +146,9 @@ def open_index(
         )
         return _remembering(_fitting(remote, remote.name, dimension, similarity, fingerprint), None, remember)
     place = _resolved(where)
+    check_plain(place)
     if read_only and is_older(place) and not has_database(place):
         return _fitting(Index.load(place), str(place), dimension, similarity, fingerprint)
-    check_plain(place)
     check_free(place)
     there = has_database(place) or is_older(place)
     if not there and (dimension is None or read_only):

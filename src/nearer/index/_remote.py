@@ -25,7 +25,7 @@ from nearer.index._exact import Floats, Similarity, best_first, similarities
 from nearer.index._fields import Kinds
 from nearer.index._filters import Condition, as_condition, check_condition
 from nearer.index._index import SearchResult
-from nearer.index._items import Id, Items, as_ids
+from nearer.index._items import Id, Items, as_ids, check_next_id
 from nearer.index._kinds import Kind, kind_from
 from nearer.index._notes import Metadata
 from nearer.index._rows import Change, checked_lengths, kept_rows
@@ -238,7 +238,7 @@ def checked_about(about: Any, name: str) -> dict[str, Any]:
         if not isinstance(about, dict):
             raise TypeError(f"it must be a dictionary, got {type(about).__name__}")
         check_int(about["dimension"], "dimension", maximum=1 << 20)
-        check_int(about["next_id"], "next_id", minimum=-(2**63), maximum=2**63)
+        check_next_id(about["next_id"])
         check_choice(about["similarity"], "similarity", ["cosine", "dot", "euclidean"])
         if not isinstance(about["fingerprint"], str | None):
             raise TypeError(f"`fingerprint` must be text, got {about['fingerprint']!r}")

@@ -26,10 +26,10 @@ from nearer.exceptions import (
     WriteError,
 )
 from nearer.index._approximate import SMALL, build
-from nearer.index._database import COMPANIONS, FILE, Database, has_database, hold, let_go
+from nearer.index._database import COMPANIONS, FILE, Database, check_plain, has_database, hold, let_go
 from nearer.index._exact import Floats
 from nearer.index._fields import kinds_from
-from nearer.index._items import Items
+from nearer.index._items import Items, check_next_id
 from nearer.index._kinds import IVF, Exact, kind_from, kind_to
 from nearer.index._older import is_older, load_older, remove_older
 from nearer.index._rows import LONGEST
@@ -53,6 +53,7 @@ __all__ = [
 # Up to so many rows comparing with all of them takes a millisecond or so.
 EXACT_UP_TO = 20_000
 RECALL = 0.95
+WIDEST = 1 << 20
 
 
 def settings_of(index: Index) -> dict[str, Any]:
@@ -72,13 +73,14 @@ def settings_of(index: Index) -> dict[str, Any]:
     }
 
 
-def fill(index: Index, database: Database, about: dict[str, Any]) -> None:
-    """Read all items into an index, which is as it was if that fails."""
+def fill(index: Index, database: Database, about: dict[str, Any]) -> int:
+    """Read all items into an index, which is as it was if that fails; returns how many rows the database has."""
     kind = None if about["kind"] is None else kind_from(about["kind"])
-    dimension, n = check_int(about["dimension"], "dimension"), database.count()
+    dimension = check_int(about["dimension"], "dimension", maximum=WIDEST)
     check_int(about["generation"], "generation", minimum=0)
     size, file = database.size(), database.place / FILE
     # Every row is in the file: what asks for more memory than that was forged.
+    n = database.count(size // (4 * dimension))
     if 4 * n * dimension > size:
         raise CorruptFileError(
             f"`{file}` must hold {n:,} rows of {dimension} numbers, it is shorter. Take a backup."
@@ -88,6 +90,8 @@ def fill(index: Index, database: Database, about: dict[str, Any]) -> None:
     alive, longest, start, characters = np.ones(n, dtype=np.bool_), 0.0, 0, 0
     for ids, texts, rows in database.rows(dimension):
         end = start + len(ids)
+        if end > n:
+            raise CorruptFileError(f"`{file}` must hold {n:,} rows, it gives more. Take it from a backup.")
         room[start:end] = rows
         squares = np.einsum("nd,nd->n", rows, rows, dtype=np.float64)
         if not (squares < LONGEST**2).all():
@@ -114,7 +118,7 @@ def fill(index: Index, database: Database, about: dict[str, Any]) -> None:
     if len(items.places) != int(alive.sum()) or len(set(map(type, items.ids))) > 1:
         raise CorruptFileError(f"`{file}` must hold different ids of one kind. Take a backup.")
     _, next_id = about["state"]
-    items.next_id = check_int(next_id, "next_id", minimum=-(1 << 63), maximum=1 << 63)
+    items.next_id = check_next_id(next_id)
     items.fields.kinds = kinds_from(about["fields"])
     offset = _numbers(about["offset"], dimension)
     index._set(dimension, about["similarity"], kind)
@@ -124,6 +128,7 @@ def fill(index: Index, database: Database, about: dict[str, Any]) -> None:
     index._target = RECALL if index._auto else None
     index._items, index._buffer, index._alive, index._offset = items, room, alive, offset
     index._removed, index._longest = len(alive) - int(alive.sum()), longest
+    return n
 
 
 def restore_structure(index: Index, about: dict[str, Any], place: Path) -> int:
@@ -151,6 +156,7 @@ def restore_structure(index: Index, about: dict[str, Any], place: Path) -> int:
 def load(index: Index, path: str | os.PathLike[str]) -> Index:
     """Fill an index in memory from a folder."""
     place = _resolved(path)
+    check_plain(place)
     if not place.is_dir():
         raise MissingDataError(f"`{place}` must be the folder of an index, there is no such folder. Look for it.")
     if not has_database(place) and (place / MANIFEST).exists():
@@ -171,7 +177,7 @@ def save(index: Index, path: str | os.PathLike[str]) -> Path:
     """Write an index whole, in the place of the one that is there, in one transaction."""
     place = _resolved(path)
     if index._removed:
-        index.rebuild()
+        index._close_gaps()
     check_free(place)
     fresh = make_folder(place)
     lock = hold(place)

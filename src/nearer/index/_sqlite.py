@@ -21,12 +21,12 @@ from nearer._checks import check_int
 from nearer._storage._folder import _resolved
 from nearer.exceptions import MissingDataError, ParameterError, WriteError
 from nearer.index import _saving as saving
-from nearer.index._database import Database, has_database, hold, let_go, told
+from nearer.index._database import FILE, Database, has_database, hold, let_go, told
 from nearer.index._exact import Similarity
 from nearer.index._fields import merged, note_of
 from nearer.index._index import Index, SearchResult
 from nearer.index._items import Id
-from nearer.index._kinds import IVF, Exact, Kind
+from nearer.index._kinds import IVF, Exact, Kind, Recall
 from nearer.index._notes import Metadata
 from nearer.index._older import is_older, remove_older
 from nearer.index._saving import convert, fill, fitting, make_folder, numbers_text, restore_structure, settings_of
@@ -36,6 +36,16 @@ __all__ = ["SQLiteIndex"]
 
 # A structure is saved when so many rows, and this share of them, are not in the saved one; and at closing.
 UNSAVED, SHARE = 50_000, 0.1
+ABANDONED: list[Any] = []
+
+
+def identity(place: Path) -> tuple[int, int] | None:
+    """What tells one file from another at the same path."""
+    try:
+        status = os.stat(place / FILE)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 class SQLiteIndex(Index):
@@ -51,6 +61,8 @@ class SQLiteIndex(Index):
         self._saved_structure = (-1, 0, -1)  # its generation, its rows, and how many it was trained on
         self._database: Database | None = None
         self._lock: sqlite3.Connection | None = None
+        self._process = os.getpid()
+        self._identity: tuple[int, int] | None = None  # of the file that is open
         self._writing = threading.RLock()
         self._state = threading.RLock()
         # True while a change is made, and for ever if it is stopped: then memory is read again from the database.
@@ -97,6 +109,7 @@ class SQLiteIndex(Index):
             if is_older(place) and not has_database(place):
                 convert(place)
             index._database = database = Database.write(place)
+            index._identity = identity(place)
             if not database.is_empty:
                 index._read()
                 remove_older(place)
@@ -129,9 +142,18 @@ class SQLiteIndex(Index):
     def __enter__(self) -> SQLiteIndex:
         return self
 
+    def discard(self) -> None:
+        """Close, and take back what no `sync` has confirmed."""
+        with self._writing:
+            self._let_go()
+
     def _let_go(self) -> None:
         database, self._database = self._database, None
         lock, self._lock = self._lock, None
+        if os.getpid() != self._process:
+            # A copy made by fork: closing its handles would end the locks and the log of the other process.
+            ABANDONED.extend((database, lock))
+            return
         try:
             if database is not None:
                 database.close()
@@ -236,7 +258,8 @@ class SQLiteIndex(Index):
                 self.compact()
                 return self.place
             self._settle()
-            return super().save(path)
+            with self._looking():
+                return super().save(path)
 
     def verify(self) -> None:
         """Check every page of the database, as SQLite does, and every item against its checksum."""
@@ -264,6 +287,7 @@ class SQLiteIndex(Index):
         """One change at a time, in a transaction of its own or as a part of one that `sync` will end."""
         with self._writing:
             database = self._open
+            self._check_own()
             self._settle()
             self._unsettled = True
             try:
@@ -282,6 +306,13 @@ class SQLiteIndex(Index):
             self._unsettled = False
             self._tidy()
             self._save_structure(always=False)
+
+    def _check_own(self) -> None:
+        """The file that is open must be the one at the path, and of this process: what goes elsewhere is lost."""
+        if os.getpid() != self._process:
+            raise ParameterError(f"`{self.place}` was opened by the process that made this one. Open it here.")
+        if identity(self.place) != self._identity:
+            raise WriteError(f"`{self.place}` was moved or deleted since it was opened. Nothing was changed.")
 
     def _finish(self, work: Callable[[], None], *, changed: bool, sync: bool) -> None:
         """The end of a change: on the disk first, then in memory."""
@@ -364,11 +395,11 @@ class SQLiteIndex(Index):
         """Memory as the database is."""
         with self._state, fitting(self.place), database.snapshot():
             about = database.about()
-            fill(self, database, about)
+            rows = fill(self, database, about)
             self._name = str(about["name"])
             self._change_number = check_int(about["state"][0], "change", minimum=0)
             self._generation = check_int(about["generation"], "generation", minimum=0)
-            self._untidy = False
+            self._untidy = rows > len(self._items)
             covered = restore_structure(self, about, self.place)
             trained_on = -1 if self._structure is None else self._structure.trained_on
             self._saved_structure = (self._generation, covered, trained_on)
@@ -384,6 +415,8 @@ class SQLiteIndex(Index):
                     return
             with self._writing:
                 self._settle()
+                if self._database is None:
+                    raise ParameterError(f"`{self.place}` was closed after a change that failed. Open it again.")
 
     def _is_left(self) -> bool:
         """Whether nobody is at work at the change that is not settled."""
@@ -396,6 +429,11 @@ class SQLiteIndex(Index):
         """As `Index.search`, from any number of threads beside one that writes."""
         with self._looking():
             return super().search(queries, k, where=where)
+
+    def recall_estimate(self, queries: Any, *, k: int = 10) -> Recall:
+        """As `Index.recall_estimate`."""
+        with self._looking():
+            return super().recall_estimate(queries, k=k)
 
     def embeddings(self, ids: Any) -> torch.Tensor:
         """As `Index.embeddings`."""

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from nearer._checks import check_int
+from nearer._limits import size_on_disk
 from nearer._storage._disk import write_bytes
 from nearer._storage._tensors import tensor_bytes, tensors_of
 from nearer.exceptions import NearerError
@@ -63,6 +64,9 @@ def load_structure(
 ) -> tuple[Structure, int] | None:
     """The structure of a cache that fits, rows that came later put in, and how many it had; None without one."""
     try:
+        status = os.stat(place / STRUCTURE)
+        if size_on_disk(status) < status.st_size:
+            return None  # a file with holes claims more than it has
         data = np.fromfile(place / STRUCTURE, dtype=np.uint8)
         body, digest = data[:-32], data[-32:].tobytes()
         if len(data) < 32 or hashlib.sha256(body.data).digest() != digest:
@@ -83,7 +87,17 @@ def load_structure(
             trained_on=check_int(about["trained_on"], "trained_on", minimum=0),
         )
         structure.recall = Recall.read(about["recall"])
-    except (OSError, NearerError, ValueError, KeyError, TypeError, IndexError, OverflowError, RuntimeError):
+    except (
+        OSError,
+        NearerError,
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        OverflowError,
+        RuntimeError,
+        MemoryError,
+    ):
         return None
     if covered < len(vectors):
         structure.add(vectors, np.arange(covered, len(vectors)), measure=False)
