@@ -7,6 +7,8 @@ import gzip
 import http.server
 import io
 import json
+import shutil
+import sqlite3
 import struct
 import tarfile
 import threading
@@ -36,7 +38,7 @@ from nearer.datasets._omniglot import read_omniglot_archive
 from nearer.datasets._usps import read_libsvm
 from nearer.exceptions import CorruptFileError, LimitError, NearerError, NotFiniteError, ParameterError, ShapeError
 from nearer.geometry import Mahalanobis
-from nearer.index import HNSW, Index
+from nearer.index import Index
 from nearer.models import Model
 from nearer.models._inputs import Inputs
 from nearer.training import Checkpoints
@@ -329,11 +331,21 @@ def forged(place: Path, format: str, change: Callable[[dict], object]) -> Path:
     )
 
 
+def older_index(name: str, place: Path) -> Path:
+    """An index as it was saved before it was a database."""
+    return Path(shutil.copytree(Path(__file__).parent / "compatibility" / "0.1.0" / name, place))
+
+
 def test_a_forged_index_gets_no_memory_for_its_dimension(tmp_path: Path) -> None:
+    change = lambda about: about.update(dimension=10**10)  # noqa: E731
+    with pytest.raises(NearerError, match="`dimension` must be between 1 and"):
+        Index.load(forged(older_index("exact", tmp_path / "older"), "nearer.index", change))
     index = Index(3)
-    index.add(np.ones((2, 3)))
-    place = forged(index.save(tmp_path / "i"), "nearer.index", lambda about: about.update(dimension=10**10))
-    with pytest.raises(CorruptFileError, match="the vectors must have 10000000000 columns"):
+    place = index.save(tmp_path / "i")
+    with sqlite3.connect(place / "index.sqlite") as connection:
+        connection.execute("UPDATE about SET value = '10000000000' WHERE name = 'dimension'")
+    connection.close()
+    with pytest.raises(NearerError, match="`dimension` must be between 1 and"):
         Index.load(place)
 
 
@@ -349,11 +361,9 @@ def test_a_forged_index_gets_no_memory_for_its_dimension(tmp_path: Path) -> None
         lambda about: about.update(recall=[1]),
     ],
 )
-def test_forged_indexes(tmp_path: Path, change: Callable[[dict], object]) -> None:
-    index = Index(3, kind=HNSW(neighbors=4))
-    index.add(np.random.default_rng(0).standard_normal((1100, 3)))
-    with pytest.raises(CorruptFileError, match="an index whose parts fit together"):
-        Index.load(forged(index.save(tmp_path / "i"), "nearer.index", change))
+def test_forged_indexes_of_the_older_format(tmp_path: Path, change: Callable[[dict], object]) -> None:
+    with pytest.raises(NearerError):
+        Index.load(forged(older_index("hnsw", tmp_path / "i"), "nearer.index", change))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ from ._bits import BitIndex as BitIndex
 from ._copy import copy_index as copy_index
 from ._duplicates import find_duplicates as find_duplicates
 from ._index import Index as Index
-from ._index import SearchResult as SearchResult
 from ._kinds import HNSW as HNSW
 from ._kinds import IVF as IVF
 from ._kinds import IVFPQ as IVFPQ
@@ -18,7 +17,6 @@ __all__ = [
     "BitIndex",
     "Exact",
     "Index",
-    "SearchResult",
     "VectorIndex",
     "copy_index",
     "find_duplicates",

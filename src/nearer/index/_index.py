@@ -32,6 +32,8 @@ __all__ = ["Hit", "Index", "SearchResult"]
 STALE = 0.25
 # Removed items that an exact search steps over without a thought.
 GAPS = 64
+# Columns of an embedding; a forged number must not ask for all memory.
+WIDEST = 1 << 20
 
 
 class Hit(NamedTuple):
@@ -105,7 +107,7 @@ class Index:
 
     def _set(self, dimension: int, similarity: Similarity, kind: Kind | None) -> None:
         """Begin empty."""
-        self.dimension = check_int(dimension, "dimension")
+        self.dimension = check_int(dimension, "dimension", maximum=WIDEST)
         check_choice(similarity, "similarity", ["cosine", "dot", "euclidean"])
         self.similarity: Similarity = similarity
         self.kind: Kind = Exact() if kind is None else kind

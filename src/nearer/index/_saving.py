@@ -53,7 +53,6 @@ __all__ = [
 # Up to so many rows comparing with all of them takes a millisecond or so.
 EXACT_UP_TO = 20_000
 RECALL = 0.95
-WIDEST = 1 << 20
 
 
 def settings_of(index: Index) -> dict[str, Any]:
@@ -76,7 +75,7 @@ def settings_of(index: Index) -> dict[str, Any]:
 def fill(index: Index, database: Database, about: dict[str, Any]) -> int:
     """Read all items into an index, which is as it was if that fails; returns how many rows the database has."""
     kind = None if about["kind"] is None else kind_from(about["kind"])
-    dimension = check_int(about["dimension"], "dimension", maximum=WIDEST)
+    dimension = check_int(about["dimension"], "dimension")
     check_int(about["generation"], "generation", minimum=0)
     size, file = database.size(), database.place / FILE
     # Every row is in the file: what asks for more memory than that was forged.

@@ -41,7 +41,8 @@ from nearer.explorer._launch import Served
 from nearer.geometry import TwoEncoders, embed
 from nearer.geometry._loading import REFUSED, build
 from nearer.geometry._saving import description
-from nearer.index import Index, SearchResult
+from nearer.index import Index
+from nearer.index._index import SearchResult
 from nearer.index._kinds import Kind
 from nearer.models._encoders import FrozenEncoder
 from nearer.models._inputs import Inputs, item_metadata, restored_inputs
