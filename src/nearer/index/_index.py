@@ -24,7 +24,7 @@ from nearer.index._filters import Condition, as_condition
 from nearer.index._items import Id, Items
 from nearer.index._kinds import HNSW, IVF, IVFPQ, Exact, Kind, Recall
 from nearer.index._notes import Metadata
-from nearer.index._rows import LONGEST, Change, center_of, checked_lengths, kept_rows
+from nearer.index._rows import LONGEST, WIDEST, Change, center_of, checked_lengths, kept_rows
 
 __all__ = ["Hit", "Index", "SearchResult"]
 
@@ -32,8 +32,6 @@ __all__ = ["Hit", "Index", "SearchResult"]
 STALE = 0.25
 # Removed items that an exact search steps over without a thought.
 GAPS = 64
-# Columns of an embedding; a forged number must not ask for all memory.
-WIDEST = 1 << 20
 
 
 class Hit(NamedTuple):

@@ -16,6 +16,8 @@ __all__ = ["Change", "center_of", "checked_lengths", "kept_rows"]
 
 # Squares of anything longer do not fit into single precision.
 LONGEST = 1e18
+# Columns of an embedding; a forged number must not ask for all memory.
+WIDEST = 1 << 20
 CHUNK = 1 << 16
 
 

@@ -32,7 +32,7 @@ from nearer.index._fields import kinds_from
 from nearer.index._items import Items, check_next_id
 from nearer.index._kinds import IVF, Exact, kind_from, kind_to
 from nearer.index._older import is_older, load_older, remove_older
-from nearer.index._rows import LONGEST
+from nearer.index._rows import LONGEST, WIDEST
 from nearer.index._structure_file import load_structure, save_structure
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def settings_of(index: Index) -> dict[str, Any]:
 def fill(index: Index, database: Database, about: dict[str, Any]) -> int:
     """Read all items into an index, which is as it was if that fails; returns how many rows the database has."""
     kind = None if about["kind"] is None else kind_from(about["kind"])
-    dimension = check_int(about["dimension"], "dimension")
+    dimension = check_int(about["dimension"], "dimension", maximum=WIDEST)
     check_int(about["generation"], "generation", minimum=0)
     size, file = database.size(), database.place / FILE
     # Every row is in the file: what asks for more memory than that was forged.
