@@ -425,6 +425,13 @@ def test_a_learner_that_was_stopped_says_so(learner: Any) -> None:
     assert learner.n_iter_ == 2
 
 
+def test_what_a_stopped_learner_advises_is_a_setting_of_it() -> None:
+    """SERAPH has no `tol` to raise."""
+    X, y = rows()
+    with pytest.warns(StoppedEarlyWarning, match="^SERAPH stopped .* Raise `max_iter`, or standardise the features"):
+        E.SERAPH(max_iter=1, blend=0.0).fit(X, y)
+
+
 @pytest.mark.parametrize(("gamma", "optimum"), [(1.0, 30.963), (10.0, 191.81), (100.0, 1660.4)])
 def test_itml_on_wine_within_a_thousandth(gamma: float, optimum: float) -> None:
     """Cyclic projections stopped at 32.4, 949 and 55,736 here and called it converged."""

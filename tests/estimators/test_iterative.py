@@ -318,7 +318,8 @@ def test_stopping_before_convergence_is_never_silent(learner: Any, capsys: Any) 
     rng = np.random.RandomState(0)
     X, y = rng.standard_normal((60, 4)), np.arange(60) % 3
     name = type(learner).__name__
-    with pytest.warns(StoppedEarlyWarning, match=f"{name} stopped before it converged, after 1 iteration"):
+    words = f"{name} stopped before it converged, after 1 iterations. Raise `max_iter` or `tol`, or standardise"
+    with pytest.warns(StoppedEarlyWarning, match=words):
         learner.set_params(verbose=1, random_state=0).fit(X, y)
     assert learner.n_iter_ == 1
     assert f"[{name}] iteration" in capsys.readouterr().out

@@ -38,11 +38,13 @@ def follow_iterations(follow: Follow | None) -> Iterator[None]:
         _following.reset(token)
 
 
-def warn_stopped_early(name: str, n_iter: int, reason: str = "") -> None:
-    """Tell the user that `name` stopped after `n_iter` iterations without meeting its tolerance."""
+def warn_stopped_early(learner: object, n_iter: int, reason: str = "") -> None:
+    """Tell the user that `learner` stopped after `n_iter` iterations without meeting its tolerance."""
+    # SERAPH has no tolerance to raise.
+    settings = "`max_iter` or `tol`" if hasattr(learner, "tol") else "`max_iter`"
     warnings.warn(
-        f"{name} stopped before it converged, after {n_iter} iterations{reason}. "
-        f"Raise `max_iter` or `tol`, or standardise the features.",
+        f"{type(learner).__name__} stopped before it converged, after {n_iter} iterations{reason}. "
+        f"Raise {settings}, or standardise the features.",
         StoppedEarlyWarning,
         stacklevel=4,
     )

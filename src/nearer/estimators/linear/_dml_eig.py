@@ -179,5 +179,5 @@ class DMLEig(PairSupervision, MatrixLearner):
             ridged(similar, scales, ridge), delta, mu=mu, max_iter=max_iter, tol=tol, verbose=self.verbose
         )
         if not self.converged_:
-            warn_stopped_early("DMLEig", self.n_iter_)
+            warn_stopped_early(self, self.n_iter_)
         return matrix

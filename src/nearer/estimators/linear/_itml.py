@@ -238,5 +238,5 @@ class ITML(PairSupervision, MatrixLearner):
         self.objective_, self.n_iter_, self.converged_ = answer.objective, answer.n_iter, answer.converged
         if not self.converged_:
             reason = " (hard bounds that contradict each other have no answer)" if np.isinf(gamma) else ""
-            warn_stopped_early("ITML", self.n_iter_, reason)
+            warn_stopped_early(self, self.n_iter_, reason)
         return answer.matrix

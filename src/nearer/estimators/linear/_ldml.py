@@ -118,7 +118,7 @@ class LDML(PairSupervision, MatrixLearner):
             loss, start, max_iter=max_iter, tol=tol, verbose=self.verbose, name="LDML"
         )
         if not self.converged_:
-            warn_stopped_early("LDML", self.n_iter_)
+            warn_stopped_early(self, self.n_iter_)
         self.bias_ = float(point[-1])
         components = point[:-1].reshape(p, p) / unit
         result: Array = components.T @ components

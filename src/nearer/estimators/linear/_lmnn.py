@@ -345,7 +345,7 @@ class LMNN(MetricLearner):
             self.n_iter_ += done
         self.objective_ = lmnn_objective(best_A, X, targets, starts, push=push)
         if not self.converged_:
-            warn_stopped_early("LMNN", self.n_iter_)
+            warn_stopped_early(self, self.n_iter_)
         return best_A
 
 

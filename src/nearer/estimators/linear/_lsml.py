@@ -118,6 +118,6 @@ class LSML(QuadrupletSupervision, MatrixLearner):
             loss, np.eye(X.shape[1]), max_iter=max_iter, tol=tol, verbose=self.verbose, name="LSML"
         )
         if not self.converged_:
-            warn_stopped_early("LSML", self.n_iter_)
+            warn_stopped_early(self, self.n_iter_)
         result: Array = components.T @ components / unit**2
         return result

@@ -165,7 +165,7 @@ class MLKR(MetricLearner):
         A, value, self.n_iter_, self.converged_ = self._descend(A, start, rows, target, max_iter, tol)
         self.objective_ = value / n
         if not self.converged_:
-            warn_stopped_early("MLKR", self.n_iter_)
+            warn_stopped_early(self, self.n_iter_)
         self.components_ = (A / unit).astype(X.dtype, copy=False)
         return self
 

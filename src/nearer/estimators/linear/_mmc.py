@@ -116,5 +116,5 @@ class MMC(PairSupervision, MatrixLearner):
             ridged(scatters.similar, scales, ridge), delta, max_iter=max_iter, tol=tol, verbose=self.verbose
         )
         if not self.converged_:
-            warn_stopped_early("MMC", self.n_iter_)
+            warn_stopped_early(self, self.n_iter_)
         return matrix

@@ -257,7 +257,7 @@ class NCA(MetricLearner):
         A, value, self.n_iter_, self.converged_ = self._descend(A, rows, starts, max_iter, tol)
         self.objective_ = -value / rows.shape[0]
         if not self.converged_:
-            warn_stopped_early("NCA", self.n_iter_)
+            warn_stopped_early(self, self.n_iter_)
         self.components_ = (A / unit).astype(X.dtype, copy=False)
         return self
 

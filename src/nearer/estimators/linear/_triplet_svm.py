@@ -138,5 +138,5 @@ class TripletSVM(TripletSupervision, MatrixLearner):
             near / unit, far / unit, C=C, max_iter=max_iter, tol=tol, verbose=self.verbose
         )
         if not self.converged_:
-            warn_stopped_early("TripletSVM", self.n_iter_)
+            warn_stopped_early(self, self.n_iter_)
         return project_psd(matrix) / unit**2

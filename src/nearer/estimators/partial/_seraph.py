@@ -155,7 +155,7 @@ class SERAPH(PartlyLabeledLearner):
             found = _expectation(scaled, start, eta, mu, weight, max_iter)
         matrix, self.objective_, self.n_iter_, self.converged_ = found
         if not self.converged_:
-            warn_stopped_early("SERAPH", self.n_iter_)
+            warn_stopped_early(self, self.n_iter_)
         return matrix * (eta / typical)
 
 

@@ -249,5 +249,5 @@ class RAMLKRR(RelationLearner):
                 sums, g, matrix, ridge=ridge, bias=bias, max_iter=max_iter, tol=tol
             )
         if not self.converged_:
-            warn_stopped_early(type(self).__name__, self.n_iter_)
+            warn_stopped_early(self, self.n_iter_)
         return matrix, offset

@@ -164,5 +164,5 @@ class RAMLSVR(RelationLearner):
         )
         if not self.converged_:
             self.n_iter_ = max_iter
-            warn_stopped_early("RAMLSVR", max_iter)
+            warn_stopped_early(self, max_iter)
         return matrix, offset
