@@ -178,6 +178,8 @@ def _lists(value: Any, kind: type, inner: tuple[Any, ...]) -> bool:
     """Lists, tuples and arrays stand for each other; a string is no list of strings."""
     if isinstance(value, str | bytes) or (hasattr(value, "ndim") and value.ndim == 0):
         return False
+    if str(getattr(value, "layout", "torch.strided")) != "torch.strided":
+        return False  # a sparse tensor has no entries to go through
     if hasattr(value, "ndim"):
         value = value.tolist() if value.ndim == 1 else list(value)
     if not isinstance(value, collections.abc.Sequence):
