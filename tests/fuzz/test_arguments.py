@@ -19,6 +19,8 @@ import nearer
 from nearer._border import explained
 from nearer.estimators import KISSME
 from nearer.exceptions import NearerError, ParameterError
+from nearer.losses import ContrastiveLoss
+from nearer.reports import weight_matrix
 from random_cases import LONG, OUTCOMES, TOTAL
 
 SHORT, CHUNK = 250, 500
@@ -96,6 +98,24 @@ def test_the_argument_of_a_wrong_kind_is_named(call: object, words: str) -> None
     with pytest.raises(ParameterError, match=words.replace("{", r"\{").replace("}", r"\}")) as caught:
         call()  # type: ignore[operator]
     assert not isinstance(caught.value.__cause__, NearerError)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: batches().labels(torch.tensor([0.5])), "`rows` must be whole numbers, got fractions"),
+        (lambda: batches().items(torch.tensor([1, 4])), r"`rows` must lie in 0\.\.3, got 1 to 4"),
+        (lambda: nearer.geometry.AttentionHeads(3, [2])(ValueError("no")), "`maps` must hold numbers"),
+        (lambda: weight_matrix(ContrastiveLoss(), torch.eye(3), []), "one entry for each of the 3 rows, got 0"),
+    ],
+)
+def test_what_the_fuzz_found_raw_is_named(call: object, words: str) -> None:
+    with pytest.raises(NearerError, match=words):
+        call()  # type: ignore[operator]
+
+
+def batches() -> nearer.training.TensorBatches:
+    return nearer.training.TensorBatches(torch.eye(4), torch.arange(4))
 
 
 def test_a_fault_of_ours_stays_as_it_is() -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nearer._checks import check_int
+from nearer._validation import as_tensor
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry._linear_start import start_linear
 from nearer.geometry._object_crop import crop, object_boxes
@@ -58,7 +59,8 @@ class AttentionHeads(nn.Module):
         self.heads = nn.ModuleList(nn.Linear(c, width) for width in self.widths)
         start_linear(self, generator)
 
-    def forward(self, maps: Tensor) -> Tensor:
+    def forward(self, maps: Any) -> Tensor:
+        maps = as_tensor(maps, "maps")
         if maps.ndim != 4 or maps.shape[1] != self.channels:
             raise ShapeError(f"`maps` must have shape (n, {self.channels}, h, w), got {tuple(maps.shape)}.")
         # The gate does not depend on the place, so the mean may be taken before it.

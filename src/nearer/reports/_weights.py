@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nearer._validation import as_matrix
+from nearer._validation import as_labels, as_matrix
 from nearer.exceptions import ParameterError
 from nearer.losses import (
     BinomialDevianceLoss,
@@ -132,11 +132,11 @@ def weight_matrix(loss: PairLoss, embeddings: Any, labels: Any, *, title: str = 
     Args:
         loss: a pair loss.
         embeddings: the batch, (n, d).
-        labels: classes or a relation.
+        labels: classes (n,).
         title: of the figure.
     """
     z = normalize_rows(as_matrix(embeddings, "embeddings").detach().double())[0]
-    relation = ClassLabels(labels)
+    relation = ClassLabels(as_labels(labels, "labels", n=len(z)))
     if len(z) > 1000:
         raise ParameterError(f"`embeddings` must have at most 1000 rows to be drawn, got {len(z)}. Pass a sample.")
     order = relation.queries.argsort(stable=True)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nearer._validation import as_tensor
+from nearer._validation import as_labels, as_tensor
 from nearer.datasets import Split
 from nearer.exceptions import ShapeError
 
@@ -50,12 +50,12 @@ class TensorBatches:
 
     def items(self, rows: Tensor) -> Tensor:
         """The items of these rows, changed by the transform."""
-        batch = self._items[rows.to(self._items.device)]
+        batch = self._items[_row_numbers(rows, len(self)).to(self._items.device)]
         return batch if self.transform is None else self.transform(batch)
 
     def labels(self, rows: Tensor) -> Tensor:
         """The labels of these rows."""
-        return self._labels[rows.to(self._labels.device)]
+        return self._labels[_row_numbers(rows, len(self)).to(self._labels.device)]
 
 
 class ImageBatches:
@@ -81,9 +81,17 @@ class ImageBatches:
 
     def items(self, rows: Tensor) -> Tensor:
         """The images of these rows, changed by the transform."""
-        batch = torch.from_numpy(self.split.images(rows.numpy(), size=self.size))
+        batch = torch.from_numpy(self.split.images(_row_numbers(rows, len(self)).numpy(), size=self.size))
         return batch if self.transform is None else self.transform(batch)
 
     def labels(self, rows: Tensor) -> Tensor:
         """The labels of these rows."""
-        return self._labels[rows]
+        return self._labels[_row_numbers(rows, len(self))]
+
+
+def _row_numbers(rows: Any, n: int) -> Tensor:
+    """Whole numbers that point into n items."""
+    found = as_labels(rows, "rows")
+    if len(found) and (int(found.min()) < 0 or int(found.max()) >= n):
+        raise ShapeError(f"`rows` must lie in 0..{n - 1}, got {int(found.min())} to {int(found.max())}.")
+    return found
