@@ -428,7 +428,9 @@ def test_a_learner_that_was_stopped_says_so(learner: Any) -> None:
 def test_what_a_stopped_learner_advises_is_a_setting_of_it() -> None:
     """SERAPH has no `tol` to raise."""
     X, y = rows()
-    with pytest.warns(StoppedEarlyWarning, match="^SERAPH stopped .* Raise `max_iter`, or standardise the features"):
+    with pytest.warns(
+        StoppedEarlyWarning, match="^SERAPH stopped .* Raise `max_iter`, or standardise the features"
+    ):
         E.SERAPH(max_iter=1, blend=0.0).fit(X, y)
 
 

@@ -23,7 +23,7 @@ from nearer.pairwise._panels import forced_tile, iterate_panels
 from nearer.pairwise._reduce import divisor
 from nearer.pairwise._rule import Gradient, Pairing
 from nearer.pairwise._walk import sortable
-from nearer.relations import Triplets
+from nearer.relations import Relation, Triplets
 
 __all__ = ["AngularLoss", "AngularTripletLoss"]
 
@@ -176,7 +176,7 @@ class AngularTripletLoss(_PositivePairLoss):
 
     def term_formula(self, f: Tensor, negative: Tensor) -> tuple[Tensor, int]:
         m = (f + self.shift)[negative]
-        return (softplus(m) if self.cost == "softplus" else m.clamp(min=0)).sum(), m.numel()
+        return (softplus(m) if self.cost == "softplus" else m.relu()).sum(), m.numel()
 
     def terms(self, f: Tensor, negative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         m = f + self.shift
@@ -186,20 +186,51 @@ class AngularTripletLoss(_PositivePairLoss):
             value, slope = m.clamp(min=0), (m > 0).to(m.dtype)
         return (value * negative).sum(1), slope.mul_(negative), negative.sum(1)
 
-    def of_triplets(self, queries: Tensor, database: Tensor | None, triplets: Tensor) -> Tensor:
+    def formula(self, panel: Panel) -> Tensor:
+        triplets = self._triplets(panel.relation)
+        if triplets is None:
+            return super().formula(panel)
+        f = self._of_similarities(panel.similarity, triplets)
+        total, count = self.term_formula(f, torch.ones_like(f, dtype=torch.bool))
+        return total / divisor(self.reduction, len(panel.similarity), count)
+
+    def dense_weights(self, panel: Panel) -> Tensor:
+        triplets = self._triplets(panel.relation)
+        if triplets is None:
+            return super().dense_weights(panel)
+        s = panel.similarity
+        f = self._of_similarities(s, triplets)
+        slope = self.terms(f[:, None], torch.ones_like(f, dtype=torch.bool)[:, None])[1][:, 0]
+        a, p, n = triplets.T
+        g = torch.zeros_like(s)
+        for pair, factor in (((a, n), self.push), ((p, n), self.push), ((a, p), -self.pull)):
+            g.index_put_(pair, factor * slope, accumulate=True)
+        return g / divisor(self.reduction, len(s), len(f))
+
+    def of_triplets(self, queries: Tensor, database: Tensor | None, triplets: Tensor, dense: bool) -> Tensor:
         """Exactly these, as with `relations.Triplets`."""
         if database is not None:
             raise ParameterError(_NO_DATABASE)
         twin = copy(self)
         twin.miner = None
-        value: Tensor = twin(queries, Triplets(len(queries), triplets))
+        listed = Triplets(len(queries), triplets)
+        value: Tensor = twin.dense(queries, listed) if dense else twin(queries, listed)
         return value
 
     def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Listed triplets are gathered; labels go by positive pairs."""
-        if isinstance(pairing.relation, Triplets) and self.miner is None:
-            return self._listed(pairing.queries, pairing.relation.triplets, gradient)
+        triplets = self._triplets(pairing.relation)
+        if triplets is not None:
+            return self._listed(pairing.queries, triplets, gradient)
         return super().program(pairing, anchor_values, gradient)
+
+    def _triplets(self, relation: Relation | None) -> Tensor | None:
+        """The triplets (m, 3) that are taken as listed; a miner chooses from their pairs instead."""
+        return relation.triplets if isinstance(relation, Triplets) and self.miner is None else None
+
+    def _of_similarities(self, s: Tensor, triplets: Tensor) -> Tensor:
+        a, p, n = triplets.to(s.device).T
+        return self.push * (s[a, n] + s[p, n]) - self.pull * s[a, p]
 
     def _listed(self, z: Tensor, triplets: Tensor, gradient: bool) -> Gradient:
         """O(triplets·d): each listed triplet once, no crossing of positives with other negatives."""

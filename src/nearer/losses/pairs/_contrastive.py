@@ -42,7 +42,7 @@ class ContrastiveLoss(RowLoss):
 
     def value(self, panel: Panel) -> Terms:
         s = panel.similarity
-        pull, push = (1 - s) * panel.positive, (s - self.threshold).clamp(min=0) * panel.negative
+        pull, push = (1 - s) * panel.positive, (s - self.threshold).relu() * panel.negative
         count = torch.stack([panel.positive.sum(1), (push > 0).sum(1)], 1)
         return Terms(torch.stack([pull.sum(1), push.sum(1)], 1), count)
 

@@ -51,7 +51,7 @@ class DistanceContrastiveLoss(RowLoss):
         self.power = check_int(power, "power", minimum=1, maximum=2)
 
     def _cost(self, excess: Tensor) -> Tensor:
-        hinge = excess.clamp(min=0)
+        hinge = excess.relu()
         return hinge if self.power == 1 else 0.5 * hinge.square()
 
     def value(self, panel: Panel) -> Terms:

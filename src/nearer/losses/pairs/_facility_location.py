@@ -81,7 +81,7 @@ class FacilityLocationLoss(PairLoss):
         apart = panel.squared > equal_within(panel.squared.dtype)
         d = torch.where(apart, torch.where(apart, panel.squared, 1.0).sqrt(), 0.0)
         every = torch.arange(len(d), device=d.device)
-        return (d[every, own].sum() - d[every, found].sum() + wrong).clamp(min=0) * self._scale(len(d))
+        return (d[every, own].sum() - d[every, found].sum() + wrong).relu() * self._scale(len(d))
 
     def dense_weights(self, panel: Panel) -> Tensor:
         assert panel.squared is not None

@@ -57,7 +57,7 @@ class GeneralizedLiftedLoss(RowLoss):
         pull = masked_logsumexp(-s, panel.positive)
         push = masked_logsumexp(sign * s + self.margin, panel.negative)
         both = panel.positive.any(1) & panel.negative.any(1)
-        return Terms(torch.where(both, pull + sign * push, 0.0).clamp(min=0))
+        return Terms(torch.where(both, pull + sign * push, 0.0).relu())
 
     def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
         s, sign = panel.similarity, self._sign
@@ -76,6 +76,6 @@ class GeneralizedLiftedLoss(RowLoss):
             both = (near.count > 0) & (far.sum > 0)
             pull = torch.where(both, near.sum(lambda s: torch.exp(-s)), 1.0).log()
             push = torch.where(both, far.sum, 1.0).log() + self.margin
-            return Terms(torch.where(both, pull + push, 0.0).clamp(min=0))
+            return Terms(torch.where(both, pull + push, 0.0).relu())
 
         return exponential(1.0, head)

@@ -57,7 +57,7 @@ class GlobalLoss(PairLoss):
             if len(side):
                 total = total + side.var(correction=0)
         if len(near) and len(far):
-            total = total + self.weight * (near.mean() - far.mean() + self.margin).clamp(min=0)
+            total = total + self.weight * (near.mean() - far.mean() + self.margin).relu()
         return total
 
     def dense_weights(self, panel: Panel) -> Tensor:

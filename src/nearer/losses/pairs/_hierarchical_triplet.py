@@ -80,7 +80,7 @@ class HierarchicalTripletLoss(RowLoss):
         alpha = alpha if isinstance(alpha, Tensor) else torch.full_like(s, alpha)
         squared = 2 - 2 * s
         triplets = panel.positive[:, :, None] & panel.negative[:, None, :]  # (q, n, n): anchor, positive, negative
-        hinge = 0.5 * (squared[:, :, None] - squared[:, None, :] + alpha[:, None, :]).clamp(min=0) * triplets
+        hinge = 0.5 * (squared[:, :, None] - squared[:, None, :] + alpha[:, None, :]).relu() * triplets
         counted = hinge > 0 if self.reduction == "active" else triplets
         return Terms(hinge.sum((1, 2)), counted.sum((1, 2)))
 

@@ -53,7 +53,7 @@ class LiftedStructureLoss(PairLoss):
         """[J]₊ of each ordered positive pair, and how many are valid."""
         j = torch.logaddexp(own[:, None], other[None, :]) + d
         valid = positive & torch.isfinite(j)
-        return torch.where(valid, j, 0.0).clamp(min=0), valid.sum()
+        return torch.where(valid, j, 0.0).relu(), valid.sum()
 
     def formula(self, panel: Panel) -> Tensor:
         d = root(panel.measured())

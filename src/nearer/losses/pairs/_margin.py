@@ -82,8 +82,8 @@ class MarginLoss(RowLoss):
 
     def value(self, panel: Panel) -> Terms:
         d, beta = root(panel.measured()), _boundaries(panel)
-        far = (d - beta[:, None] + self.alpha).clamp(min=0) * panel.positive
-        near = (beta[:, None] - d + self.alpha).clamp(min=0) * panel.negative
+        far = (d - beta[:, None] + self.alpha).relu() * panel.positive
+        near = (beta[:, None] - d + self.alpha).relu() * panel.negative
         m_p, m_n = self._multiples(panel.positive.sum(1, dtype=d.dtype), panel.negative.sum(1, dtype=d.dtype))
         count = m_p * (far > 0).sum(1) + m_n * (near > 0).sum(1)
         return Terms(m_p * far.sum(1) + m_n * near.sum(1) + self.nu * beta, count)
@@ -116,7 +116,7 @@ class MarginLoss(RowLoss):
             m_p, m_n = self._multiples(near.count, near.strangers)
 
             def excess(squared: Tensor, own: Tensor) -> Tensor:
-                return (root(squared) - own + self.alpha).clamp(min=0)
+                return (root(squared) - own + self.alpha).relu()
 
             # β is in every active term of a negative, once: the value is in the sum, the slope is their number.
             push = far.sum + (beta - beta.detach()) * far.count

@@ -83,7 +83,7 @@ class PairLoss(nn.Module, ABC):
         """What is added to the loss and does not come from pairs."""
         return None
 
-    def of_triplets(self, queries: Tensor, database: Tensor | None, triplets: Tensor) -> Tensor | None:
+    def of_triplets(self, queries: Tensor, database: Tensor | None, triplets: Tensor, dense: bool) -> Tensor | None:
         """The loss of exactly the listed triplets (m, 3), for the losses that are made of triplets."""
         return None
 
@@ -181,7 +181,7 @@ class PairLoss(nn.Module, ABC):
         n, m = len(queries), None if database is None else len(database)
         columns = as_columns(indices, n, m, queries.device)
         if len(columns) == 3 and len(columns[0]):
-            exact = self.of_triplets(queries, database, torch.stack(columns, dim=1))
+            exact = self.of_triplets(queries, database, torch.stack(columns, dim=1), dense)
             if exact is not None:
                 return exact
         twin = copy(self)  # the same parameters and state, with the pairs as its miner

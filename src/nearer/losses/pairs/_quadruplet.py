@@ -51,7 +51,7 @@ class QuadrupletLoss(PairLoss):
 
     def formula(self, panel: Panel) -> Tensor:
         s_p, s_n = panel.similarity[panel.positive], panel.similarity[panel.negative]
-        hinge = (s_n[None, :] - s_p[:, None] + self.margin).clamp(min=0)
+        hinge = (s_n[None, :] - s_p[:, None] + self.margin).relu()
         terms = int((hinge > 0).sum()) if self.reduction == "active" else hinge.numel()
         return hinge.sum() / divisor(self.reduction, len(panel.similarity), terms)
 
@@ -153,11 +153,11 @@ class TwoTermQuadrupletLoss(PairLoss):
 
     def formula(self, panel: Panel) -> Tensor:
         s, p, n = panel.similarity, panel.positive, panel.negative
-        first = 2 * (s[:, None, :] - s[:, :, None] + self.first_margin / 2).clamp(min=0)
+        first = 2 * (s[:, None, :] - s[:, :, None] + self.first_margin / 2).relu()
         first = first[p[:, :, None] & n[:, None, :]]
         a, _ = p.nonzero(as_tuple=True)
         k, l = n.nonzero(as_tuple=True)
-        second = 2 * (s[n][None, :] - s[p][:, None] + self.second_margin / 2).clamp(min=0)
+        second = 2 * (s[n][None, :] - s[p][:, None] + self.second_margin / 2).relu()
         second = second[n[a][:, k] & n[a][:, l]]
         parts = [
             term.sum() / max(int((term > 0).sum()) if self.reduction == "active" else term.numel(), 1)
@@ -181,9 +181,9 @@ class TwoTermQuadrupletLoss(PairLoss):
         return g, value.sum(), violated.sum(), valid
 
     def _scales(self, violated: float, valid: float, second: _SecondTerm) -> tuple[float, float]:
-        if self.reduction == "active":
-            return 1 / max(violated, 1.0), 1 / max(second.violated(), 1.0)
-        return 1 / max(valid, 1.0), 1 / max(second.tuples(), 1.0)
+        first, others = (violated, second.violated()) if self.reduction == "active" else (valid, second.tuples())
+        # Of an empty second term only the rounding of sums that cancel is left: 0, not that residue over 1.
+        return 1 / max(first, 1.0), 1 / others if others > 0 else 0.0
 
     def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Three passes: collect the positives, count, weigh."""

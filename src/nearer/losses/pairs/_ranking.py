@@ -19,6 +19,7 @@ class FastAPLoss(RowLoss):
 
     With h⁺, h the histograms of the positives and of all items and H⁺, H their running sums,
     FastAP = (1/|P|) Σ_l H⁺_l h⁺_l / H_l. Mean over anchors with a positive (reduction "active"). No positive: 0.
+    A pair whose D² is a node has the slope of the bin above it.
 
     >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
     >>> FastAPLoss()(z, torch.tensor([0, 0, 1])).item()

@@ -49,7 +49,7 @@ class SquaredContrastiveLoss(RowLoss):
     def value(self, panel: Panel) -> Terms:
         squared = 2 - 2 * panel.similarity
         apart = panel.positive & (squared > _tiny(squared))
-        push = (self.margin - squared).clamp(min=0) * panel.negative * self.negative_weight
+        push = (self.margin - squared).relu() * panel.negative * self.negative_weight
         sides = torch.stack([(squared * apart).sum(1), push.sum(1)], 1)
         return Terms(sides, torch.stack([apart.sum(1), (push > 0).sum(1)], 1))
 

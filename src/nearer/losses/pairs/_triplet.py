@@ -47,7 +47,7 @@ class _CountedTripletLoss(RowLoss):
     def value(self, panel: Panel) -> Terms:
         s = panel.similarity
         triplets = panel.positive[:, :, None] & panel.negative[:, None, :]  # (q, n, n): anchor, positive, negative
-        hinge = (s[:, None, :] - s[:, :, None] + self.margin).clamp(min=0) * triplets
+        hinge = (s[:, None, :] - s[:, :, None] + self.margin).relu() * triplets
         if self.semi_hard:
             hinge = hinge * (s[:, None, :] < s[:, :, None] - equal_within(s.dtype))
         counted = hinge > 0 if self.reduction == "active" else triplets
@@ -58,14 +58,15 @@ class _CountedTripletLoss(RowLoss):
         valid = panel.p.sum(1) * panel.n.sum(1)
         return Terms(value, violated if self.reduction == "active" else valid), counts
 
-    def of_triplets(self, queries: Tensor, database: Tensor | None, triplets: Tensor) -> Tensor:
-        """O(triplets·d): each listed triplet as often as it is listed, no crossing of positives and negatives."""
+    def of_triplets(self, queries: Tensor, database: Tensor | None, triplets: Tensor, dense: bool) -> Tensor:
+        """O(triplets·d): each as often as it is listed, no crossing of positives and negatives; by autograd both
+        ways."""
         work = torch.float64 if queries.dtype == torch.float64 else torch.float32
         q = normalize_rows(queries.to(work))[0]
         d = q if database is None else normalize_rows(database.to(work), "database")[0]
         a, p, n = triplets.T
         near, far = (q[a] * d[p]).sum(1), (q[a] * d[n]).sum(1)
-        hinge = (far - near + self.margin).clamp(min=0)
+        hinge = (far - near + self.margin).relu()
         if self.semi_hard:
             hinge = hinge * (far < near - equal_within(near.dtype))
         counted = hinge > 0 if self.reduction == "active" else torch.ones_like(hinge)
@@ -128,7 +129,8 @@ class SemiHardTripletLoss(_CountedTripletLoss):
 class PairSemiHardTripletLoss(RowLoss):
     """One negative per positive pair: the most similar one below s_ap, or the least similar one if none is.
 
-    Mean over positive pairs that have a negative of [s_an − s_ap + λ]₊ (reduction "tuples"). No pair: 0.
+    Mean over positive pairs that have a negative of [s_an − s_ap + λ]₊ (reduction "tuples"). Ties go to the first
+    item; equal up to rounding is not below. No pair: 0.
 
     >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.7071, 0.7071]])
     >>> round(PairSemiHardTripletLoss(margin=0.2)(z, torch.tensor([0, 0, 1])).item(), 4)  # (0.1071 + 0.3899)/2
@@ -154,8 +156,9 @@ class PairSemiHardTripletLoss(RowLoss):
         for i, p in panel.positive.nonzero().tolist():
             others = s[i][panel.negative[i]]
             if len(others):
-                below = others[others < s[i, p]]
-                terms.append((i, (below.max() if len(below) else others.min()) - s[i, p] + self.margin))
+                below = others[others < s[i, p] - equal_within(s.dtype)]
+                chosen = below.max(0)[0] if len(below) else others.min(0)[0]
+                terms.append((i, chosen - s[i, p] + self.margin))
         return _hinges(terms, s, self.reduction)
 
     def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
@@ -168,7 +171,8 @@ class PairSemiHardTripletLoss(RowLoss):
         near, index = s.masked_fill(~panel.positive, math.inf).topk(most, dim=1, largest=False)
         for k in range(most):
             edge, column = near[:, k], index[:, k]
-            best, j_best = s.masked_fill(~(n & (s < edge[:, None])), -math.inf).max(1)
+            below = n & (s < (edge - equal_within(s.dtype))[:, None])
+            best, j_best = s.masked_fill(~below, -math.inf).max(1)
             found = torch.isfinite(best)
             gap = torch.where(found, best, fallback) - edge + self.margin
             hot = (gap > 0) & torch.isfinite(edge) & some
@@ -206,7 +210,7 @@ class BatchHardTripletLoss(RowLoss):
         self.margin = None if margin is None else check_number(margin, "margin", minimum=0.0)
 
     def _cost(self, gap: Tensor) -> Tensor:
-        return softplus(gap) if self.margin is None else (gap + self.margin).clamp(min=0)
+        return softplus(gap) if self.margin is None else (gap + self.margin).relu()
 
     def value(self, panel: Panel) -> Terms:
         s = panel.similarity
@@ -284,7 +288,7 @@ def _hinges(terms: list[tuple[int, Tensor]], s: Tensor, reduction: str) -> Terms
     """The positive parts of terms, summed by their anchors."""
     value, count = s.sum(1) * 0, torch.zeros(len(s), device=s.device)
     for anchor, term in terms:
-        value = value.index_add(0, torch.tensor([anchor], device=s.device), term.clamp(min=0)[None])
+        value = value.index_add(0, torch.tensor([anchor], device=s.device), term.relu()[None])
         count[anchor] += float(term > 0) if reduction == "active" else 1.0
     return Terms(value, count)
 
