@@ -90,7 +90,10 @@ def test_a_raw_exception_is_seen() -> None:
         (lambda: nearer.losses.ABIERLoss(3), "`heads` must be of the kind BoostedHeads, got a int: 3"),
         (lambda: nearer.graph.find_modes("a"), "`neighbors` must be of the kind Neighbors, got a str: 'a'"),
         (lambda: nearer.training.milestones(3), "must be a list of which each is an integer, got a int: 3"),
-        (lambda: nearer.mining.ClassTree().update_from(torch.eye(3).to_sparse()), "`parts` must be a list of which"),
+        (
+            lambda: nearer.training.milestones(torch.ones(3).to_sparse()),
+            "must be a list of which each is an integer",
+        ),
         (lambda: nearer.losses.NestedLoss(3, widths=[2])([[1.0, 2.0]], [1]), "`loss` must be of the kind Module"),
     ],
 )
@@ -103,6 +106,7 @@ def test_the_argument_of_a_wrong_kind_is_named(call: object, words: str) -> None
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        (lambda: nearer.mining.ClassTree().update_from(iter([3])), "`parts` must be pairs .*, got a int"),
         (lambda: batches().labels(torch.tensor([0.5])), "`rows` must be whole numbers, got fractions"),
         (lambda: batches().items(torch.tensor([1, 4])), r"`rows` must lie in 0\.\.3, got 1 to 4"),
         (lambda: nearer.geometry.AttentionHeads(3, [2])(ValueError("no")), "`maps` must hold numbers"),
@@ -114,8 +118,22 @@ def test_what_the_fuzz_found_raw_is_named(call: object, words: str) -> None:
         call()  # type: ignore[operator]
 
 
+def test_a_torch_module_is_a_metric_of_questions() -> None:
+    X, y = torch.randn(8, 3, generator=torch.Generator().manual_seed(0)).numpy(), [0, 1] * 3 + [-1, -1]
+    assert len(nearer.questions.suggest_items(torch.nn.Linear(3, 2), X, y, n=1)) == 1
+
+
 def batches() -> nearer.training.TensorBatches:
     return nearer.training.TensorBatches(torch.eye(4), torch.arange(4))
+
+
+def test_a_sparse_tensor_is_no_list() -> None:
+    def first(x: list[int]) -> int:
+        return x[0] + "a"  # type: ignore[operator]
+
+    first.__module__ = "nearer.example"
+    with pytest.raises(ParameterError, match="`x` must be a list of which each is an integer, got a Tensor"):
+        explained(first)(torch.ones(3).to_sparse())
 
 
 def test_a_fault_of_ours_stays_as_it_is() -> None:

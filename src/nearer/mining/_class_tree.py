@@ -75,7 +75,10 @@ class ClassTree(Rebuilt):
         """
         device = self.classes.device
         sums: dict[int, tuple[Tensor, Tensor, int]] = {}
-        for embeddings, labels in parts:
+        for part in parts:
+            if not isinstance(part, tuple | list) or len(part) != 2:
+                raise ParameterError(f"`parts` must be pairs (embeddings, labels), got a {type(part).__name__}.")
+            embeddings, labels = part
             x = as_matrix(embeddings, "embeddings").detach()
             y = as_labels(labels, "labels", n=len(x)).to(x.device)
             z = normalize_rows(x[y >= 0].double())[0]

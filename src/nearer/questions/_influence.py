@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -37,7 +38,9 @@ def embedded(metric: Any, X: Any) -> Array:
         raise ParameterError(
             f"`metric` must be a model, an estimator, a function of rows or None, got a {type(metric).__name__}."
         )
-    rows = X if metric is None else apply(X)
+    # A torch module takes tensors, whatever X came as.
+    given = as_matrix(X, "X") if isinstance(metric, torch.nn.Module) and apply is metric else X
+    rows = X if metric is None else apply(given)
     found: Array = as_matrix(rows, "X", minimum_rows=2).detach().cpu().numpy().astype(np.float32)
     return found
 
