@@ -90,10 +90,6 @@ def test_a_raw_exception_is_seen() -> None:
         (lambda: nearer.losses.ABIERLoss(3), "`heads` must be of the kind BoostedHeads, got a int: 3"),
         (lambda: nearer.graph.find_modes("a"), "`neighbors` must be of the kind Neighbors, got a str: 'a'"),
         (lambda: nearer.training.milestones(3), "must be a list of which each is an integer, got a int: 3"),
-        (
-            lambda: nearer.training.milestones(torch.ones(3).to_sparse()),
-            "must be a list of which each is an integer",
-        ),
         (lambda: nearer.losses.NestedLoss(3, widths=[2])([[1.0, 2.0]], [1]), "`loss` must be of the kind Module"),
     ],
 )
