@@ -155,7 +155,8 @@ def search(
     ] = None,
     k: K = 5,
     where: Annotated[
-        str | None, typer.Option(help="Only items with these metadata: NAME=VALUE, or JSON with $in, $gte, $or ...")
+        list[str] | None,
+        typer.Option(help="Only items with these metadata: NAME=VALUE or JSON with $in, $gte ...; again for more."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the hits to a .csv, .jsonl or .html file.")
@@ -178,7 +179,7 @@ def search(
             check_new(out)
         from nearer.cli._use import run_search
 
-        run_search(index, queries, model=model, k=k, where=where, out=out, limit=limit, as_json=as_json)
+        run_search(index, queries, model=model, k=k, where=where or [], out=out, limit=limit, as_json=as_json)
 
 
 def calibrate(

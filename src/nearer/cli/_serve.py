@@ -38,8 +38,11 @@ def run_serve(
     if index is None:
         from nearer.index import open_index
         from nearer.index._open import model_of
+        from nearer.models._model import is_model
 
         index = model
+        if "://" not in index and is_model(index):
+            raise NearerError(f"`{index}` is a model, not an index. Name the index too: nearer serve {index} INDEX")
         with open_index(index, read_only="://" not in index) as found:
             model = str(model_of(found, index))
     settings = Settings(

@@ -180,6 +180,8 @@ def run_index(
 
 def run_copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
     """Copy an index as it is."""
+    if "://" not in out and Path(out).suffix.lower() in set(FILES) - {".parquet"}:
+        raise ParameterError(f"`--out` must be a folder, a URL or a .parquet file, got {out!r}.")
     if "://" not in source and Path(source).is_file() and Path(source).suffix.lower() != ".parquet":
         raise ParameterError(f"`--model` must be given: `{source}` is data, which a model must embed.")
     items = copy_index(source, out, kind=KINDS[check_choice(kind, "kind", list(KINDS))])
@@ -203,14 +205,14 @@ def run_search(
     *,
     model: Path | None,
     k: int,
-    where: str | None,
+    where: Sequence[str],
     out: Path | None,
     limit: int,
     as_json: bool,
 ) -> None:
     """The nearest items of an index for every row of a file, or for one image."""
     found, machine = opened_with_model(index, model)
-    condition = None if where is None else as_where(where)
+    condition = {"$and": [as_where(one) for one in where]} if where else None
     k = min(check_int(k, "k"), max(1, found.count(condition)))
     if queries.suffix.lower() in IMAGE_SUFFIXES:
         rows = machine.transform(_image(queries, machine))

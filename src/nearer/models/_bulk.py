@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,6 +89,7 @@ def embed_stream(
     about = {"data": stream.fingerprint, "model": model.fingerprint, "out": _without_secret(target), "part": size}
     if to_file and Path(target).exists():
         raise ParameterError(f"`{target}` must not exist yet. Choose another name, or delete it.")
+    new = not to_file and "://" not in target and not Path(target).exists()
     index = None if to_file else _open(model, target, kind, fresh=not (work / "progress.json").exists())
     journey = Journey(work, about)
     sink = sink_for(target, work, index=index)
@@ -98,8 +100,8 @@ def embed_stream(
             index.close()
         raise
     sink.reopen(journey.mark)
+    earlier, done, width = journey.rows, journey.rows, 0
     try:
-        earlier, done, width = journey.rows, journey.rows, 0
         with _bar(stream, done, progress) as step:
             for part in _parts(model, stream, done, size, labels, "queries" if to_file else "database"):
                 sink.put(part)
@@ -110,6 +112,10 @@ def embed_stream(
         sink.finish()
     except BaseException:
         sink.abandon()
+        if new and done == 0:
+            # Nothing to go on with: the corrected call finds the place free.
+            for folder in (Path(target), work):
+                shutil.rmtree(folder, ignore_errors=True)
         raise
     journey.close()
     return Embedded(done, earlier, width or dimension_of(model), target)

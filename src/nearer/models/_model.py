@@ -31,6 +31,7 @@ from torch import nn
 
 from nearer._checks import check_choice, check_int
 from nearer._storage import read_folder, write_folder
+from nearer._storage._folder import MANIFEST
 from nearer._validation import as_tensor
 from nearer.audit import Audit
 from nearer.datasets import Dataset
@@ -131,7 +132,8 @@ class Model:
         digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
         for name, tensor in sorted(self.encoder.state_dict().items()):
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+            # A counter of batch normalisation has no dimension, and its bytes could not be seen.
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()[:16]
 
     @property
@@ -361,6 +363,14 @@ class Model:
             pages=pages,
         )
         return self.place
+
+
+def is_model(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder says that it is a model."""
+    try:
+        return bool(json.loads((Path(path) / MANIFEST).read_bytes())["format"] == FORMAT)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
