@@ -327,7 +327,7 @@ def test_the_number_of_threads_is_left_alone(easy: Floats, new: Floats) -> None:
 @pytest.mark.parametrize(
     ("act", "error", "message"),
     [
-        (lambda i: Index(0, similarity="cosine"), ParameterError, "`dimension` must be at least 1"),
+        (lambda i: Index(0, similarity="cosine"), ParameterError, "`dimension` must be between 1 and"),
         (lambda i: Index(2, similarity="cosin"), ParameterError, "Did you mean 'cosine'"),
         (
             lambda i: Index(2, kind="hnsw", similarity="cosine"),
