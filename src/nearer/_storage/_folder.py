@@ -138,7 +138,7 @@ def read_folder(path: str | os.PathLike[str], *, format: str, version: int) -> F
                 except CorruptFileError:
                     if snapshot.is_current():
                         raise
-            # It has just got its name back, or has gone: look again.
+            continue  # it has just got its name back, or has gone: look again
         except CorruptFileError as error:
             copies = whole_copies(scratch_of(place), is_whole)
             hint = f" The newest whole earlier copy is in `{copies[0]}`." if copies else ""
