@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,6 @@ class StoredAgainstMemory(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        import tempfile
-
         self.folder = tempfile.mkdtemp() + "/index"
         self.memory = Index(2)
         self.index: Any = open_index(self.folder, dimension=2)
@@ -324,8 +323,10 @@ def test_a_closed_index_is_one_plain_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs users")
-def test_a_folder_that_cannot_be_written_can_be_read(tmp_path: Path) -> None:
-    place = tmp_path / "index"
+def test_a_folder_that_cannot_be_written_can_be_read() -> None:
+    # Not below pytest's own folder, which other users may not enter.
+    around = Path(tempfile.mkdtemp())
+    place = around / "index"
     with open_index(place, dimension=2) as index:
         index.add([[1, 2]], ids=["a"])
 
@@ -337,15 +338,15 @@ def test_a_folder_that_cannot_be_written_can_be_read(tmp_path: Path) -> None:
         with pytest.raises(NearerError, match=r"could not be|rights"):
             open_index(place)
 
-    place.chmod(0o555)
-    (place / "writer.lock").unlink()
-    (place / "index.sqlite").chmod(0o444)
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
-        folder.chmod(0o755)
     try:
+        (place / "writer.lock").unlink()
+        (place / "index.sqlite").chmod(0o444)
+        place.chmod(0o555)
+        around.chmod(0o755)
         assert wait(fork(look)) == 0
     finally:
         place.chmod(0o755)
+        shutil.rmtree(around)
 
 
 @pytest.mark.parametrize("name", ["journal", "saved"])
