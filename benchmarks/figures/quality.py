@@ -244,7 +244,7 @@ def gestures(axis: Any, ink: Ink) -> None:
     axis.invert_yaxis()
 
 
-@figure("robustness", "fuzz", figsize=(7.2, 2.6))
+@figure("robustness", "fuzz", figsize=(7.2, 4.8))
 def robustness(axis: Any, ink: Ink) -> None:
     rows = load("fuzz")
     names = [row["family"] for row in rows]
