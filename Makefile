@@ -34,7 +34,7 @@ demo: $(CORE) ## learn a metric for the digits from 10 labels per class; writes 
 	@$(BIN)/nearer demo --out demo-report.html
 
 test: lint ## format and type checks, then the whole test suite
-	@$(BIN)/python -m pytest --numprocesses 2 -m 'not slow'
+	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m 'not slow'
 
 lint: $(DEV) ## ruff format and check, mypy --strict on src
 	@$(BIN)/ruff format --check --quiet . || (echo "run 'make format'"; exit 1)

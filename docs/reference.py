@@ -22,7 +22,8 @@ CLI = """# The command line
 
 Made by `python docs/reference.py` from the help texts. What the commands do is in [models](models.md) and
 [training](training.md). Every command has `--json`; exit code 2 means that the command was not understood, 1 that
-it failed, 130 that Ctrl-C ended it. `nearer --install-completion` sets up completion for your shell.
+it failed, 130 that Ctrl-C ended it. Why it failed is one line on stderr, with `--json` {"error": ...} on stdout.
+`nearer --install-completion` sets up completion for your shell.
 
 A whole way, from a table to a search:
 

@@ -15,6 +15,7 @@ LEVELS: list[set[str]] = [
     {"exceptions"},
     {"_border"},
     {"_limits"},
+    {"_plain"},
     {"_checks"},
     {"_validation"},
     {"_storage"},

@@ -39,6 +39,7 @@ LIMITS: dict[str, tuple[int, str]] = {
     "NEARER_MAX_DIGITS": (4300, "digits of a whole number in JSON, YAML or a label"),
     "NEARER_MAX_PIXELS": (89_478_485, "pixels of an image"),
     "NEARER_MAX_FILES": (10_000, "files in a saved folder, members of an archive, layers of a network"),
+    "NEARER_MAX_FIELDS": (1_000, "different fields of the metadata of one index"),
     "NEARER_MAX_DOWNLOAD": (16 << 30, "bytes of a download"),
     "NEARER_LOCK_SECONDS": (60, "seconds to wait for another process that writes the same folder"),
 }

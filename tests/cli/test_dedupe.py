@@ -96,10 +96,10 @@ def test_photos() -> None:
     [
         (["data.csv", "--out", "x.txt"], "must end in .csv"),
         (["data.csv", "--page", "x.txt"], "must end in .csv and `--page` in .html"),
-        (["data.csv", "--keep", "last"], "`keep` must be one of"),
+        (["data.csv", "--keep", "last"], "`--keep` must be one of"),
         (["data.csv", "--score", "quality"], "must come with --keep best"),
         (["data.csv", "--keep", "best", "--score", "none"], "none"),
-        (["data.csv", "--threshold", "-1"], "`threshold` must be at least 0"),
+        (["data.csv", "--threshold", "-1"], "`--threshold` must be at least 0"),
         (["nowhere.csv"], "nowhere.csv"),
     ],
 )

@@ -64,7 +64,7 @@ def test_from_a_table_to_a_search(here):
     distances = np.linalg.norm(embeddings - embeddings[3], axis=1)
     assert [hit["id"] for hit in near] == np.argsort(distances)[1:5].tolist()
     assert near[0]["distance"] == pytest.approx(np.sort(distances)[1], rel=1e-4)
-    assert near[0]["label"].startswith("kind")
+    assert near[0]["class"].startswith("kind")
     run("index", "wine.csv", "-m", "m", "-l", "class", "-o", "i")
     found = json.loads(run("search", "i", "wine.csv", "-m", "m", "-k", "1", "--json"))["results"]
     assert [hits[0]["distance"] for hits in found] == pytest.approx([0.0] * 178, abs=1e-4)
@@ -129,7 +129,7 @@ def test_bad_queries(here):
     fit("--method", "rca", "--out", "m")
     assert "`QUERY` must be" in run("neighbors", "999", "-d", "wine.csv", "-m", "m", code=1)
     assert "QUERY must be a row number" in run("neighbors", "cat.png", "-d", "wine.csv", "-m", "m", code=1)
-    assert "`kind`" in run("index", "wine.csv", "-m", "m", "--kind", "tree", code=1)
+    assert "`--kind`" in run("index", "wine.csv", "-m", "m", "--kind", "tree", code=1)
     assert "must end in .npy, .csv, .parquet" in run("embed", "wine.csv", "-m", "m", "-o", "x.txt", code=1)
     assert "must end in .onnx" in run("export", "m", "-o", "x.bin", code=1)
     assert "142 rows were left out: the model was trained on them" in run("evaluate", "wine.csv", "-m", "m")

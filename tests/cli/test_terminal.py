@@ -49,6 +49,15 @@ def run(*words: object, code: int = 0, given: str | None = None) -> str:
     return done.output
 
 
+@pytest.mark.parametrize(
+    "words", [[EVIL], ["search", "a", "b", f"--no{EVIL}"], ["search", "a", "b", EVIL], ["fit", "--seed", EVIL]]
+)
+def test_a_command_that_is_not_understood_repeats_nothing_that_a_terminal_obeys(words: list[str]) -> None:
+    told = run(*words, code=2)
+    assert not OBEYED.search(told), told
+    assert "x1b" in told or "--seed" in told
+
+
 @pytest.mark.filterwarnings("ignore:Glyph")
 def test_no_command_sends_what_came_with_the_data(data: Path, tmp_path: Path) -> None:
     label, ids, note = f"target{EVIL}", f"name{EVIL}", f"note{EVIL}"

@@ -167,6 +167,11 @@ def test_what_is_missing_is_null(scripted) -> None:
     with Client(server.address) as client:
         client.add([[1.0]], metadata=[{"weight": np.float64("nan"), "on": np.datetime64("NaT")}])
     assert json.loads(server.seen[0][1])["metadata"] == [{"weight": None, "on": None}]
+    for table in tables:
+        server = scripted((201, {"ids": [1, 2], "count": 2}))
+        with Client(server.address) as client:
+            client.add([[1.0], [2.0]], metadata=table)
+        assert json.loads(server.seen[0][1], parse_constant=pytest.fail)["metadata"] == wanted
 
 
 def test_paths_of_photos_are_sent_as_photos(scripted, tmp_path: Path) -> None:

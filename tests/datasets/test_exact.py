@@ -82,7 +82,7 @@ def test_every_source_keeps_ids_labels_and_types(tmp_path: Path, source: str) ->
     first = (item_metadata(data) or [])[0]
     version = first.pop("version")
     assert version == (1.1 if source == "csv" else "1.1")
-    assert first == {"label": str(LONG), **FIRST}
+    assert first == {"kind": str(LONG), **FIRST}
     assert [type(value) for value in first.values()] == [str, int, float, bool, str, str]
 
 

@@ -53,6 +53,44 @@ def test_a_sample_of_a_file_still_knows_its_row_numbers(tmp_path: Path) -> None:
     assert left_out(data) == {"n": RUNNING}
 
 
+@pytest.mark.parametrize(
+    ("values", "places"),
+    [
+        (np.r_[np.arange(30), np.arange(29, 59)], "1 place"),  # a line that comes twice
+        (np.r_[np.arange(59), 60], "1 place"),  # a line that was dropped
+        (np.r_[np.arange(30), np.arange(90, 120)], "1 place"),  # many lines that were
+        (np.r_[np.arange(40), 7, np.arange(40, 59)], "2 places"),  # a copy of a line somewhere else
+        (np.where(np.arange(60) == 30, np.nan, np.arange(60)), "2 places"),  # a hole
+    ],
+)
+def test_a_few_lines_too_many_or_too_few_hide_no_running_number(
+    tmp_path: Path, values: np.ndarray, places: str
+) -> None:
+    frame = noise(rownames=values)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    for data in (frame, tmp_path / "a.csv"):
+        assert left_out(as_dataset(data, "kind")) == {"rownames": f"{RUNNING} (but for {places})"}
+    model = nearer.fit(frame, "kind", metric="lfda")
+    assert model.inputs.names == ("a", "b")
+    assert f"{RUNNING} (but for {places})" in str(model)
+
+
+def test_the_places_where_a_number_may_jump_are_few() -> None:
+    steps = np.ones(600)
+    steps[::50] = 2
+    assert left_out(as_dataset(noise(600, n=np.cumsum(steps)), "kind")) == {"n": f"{RUNNING} (but for 11 places)"}
+    steps[::40] = 2
+    assert left_out(as_dataset(noise(600, n=np.cumsum(steps)), "kind")) == {}
+
+
+def test_a_running_number_with_infinities_makes_no_warning() -> None:
+    from nearer.datasets._frame import Column, Frame
+    from nearer.datasets._leaks import leaking
+
+    frame = Frame({"n": Column("number", np.r_[np.arange(10.0), np.inf, np.inf])})
+    assert leaking(frame, None, np.zeros(12, int), ("x",)) == {"n": f"{RUNNING} (but for 2 places)"}
+
+
 def test_row_names_in_another_order_are_ids() -> None:
     frame = noise(rownames=np.arange(60)).sample(frac=1, random_state=0)
     assert "looks like an id" in left_out(as_dataset(frame, "kind"))["rownames"]
@@ -64,10 +102,11 @@ def test_row_names_in_another_order_are_ids() -> None:
         np.arange(60) // 2,
         np.arange(60) * 2,
         np.arange(60) + 0.5,
-        np.r_[np.arange(59), 60],
-        np.r_[np.arange(30), np.arange(30)],
+        np.r_[np.arange(30), np.arange(30)],  # a cycle of each of two machines
         np.random.default_rng(1).permutation(60),
-        np.where(np.arange(60) == 30, np.nan, np.arange(60)),
+        np.where(np.arange(60) % 20 == 7, np.nan, np.arange(60)),
+        np.sort(np.random.default_rng(1).integers(0, 60, 60)),
+        np.sort(np.random.default_rng(1).permutation(70)[:60]),
     ],
 )
 def test_other_whole_numbers_are_features(values: np.ndarray) -> None:

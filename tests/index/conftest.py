@@ -37,8 +37,8 @@ def new() -> NDArray[np.float32]:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with engines.postgres_server(tmp_path_factory.mktemp("postgres")) as address:
+def postgres() -> Iterator[str]:
+    with engines.postgres_server() as address:
         yield address
 
 

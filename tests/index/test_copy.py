@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,54 @@ def test_a_table_of_embeddings_and_other_files(tmp_path: Path) -> None:
     assert copy_index(tmp_path / "empty", tmp_path / "empty too") == 0
     assert not (tmp_path / "new").exists()
     assert not list(tmp_path.glob("*.partial"))
+
+
+@pytest.mark.parametrize("through", ["parquet", "folder"])
+def test_numbers_that_were_given_out_are_not_given_out_by_a_copy(
+    start: Callable[..., Any], tmp_path: Path, engine: str, postgres: str, through: str
+) -> None:
+    pytest.importorskip("pyarrow")
+    with start(4) as index:
+        index.add(ROWS)
+        index.remove(range(20, 25))
+        where = index.save(tmp_path / "index") if engine == "memory" else start.where  # type: ignore[attr-defined]
+    between = tmp_path / ("items.parquet" if through == "parquet" else "between")
+    assert copy_index(where, between) == 20
+    pytest.importorskip("milvus_lite")
+    targets = [tmp_path / "again", f"{postgres}&table=again_{engine}_{through}", f"milvus://{tmp_path}/again.db"]
+    for target in targets:
+        assert copy_index(between, target) == 20
+        for first in (25, 26):  # also after it was closed
+            with open_index(target) as again:
+                assert again.add(ROWS[:1]) == [first]
+
+
+@pytest.mark.parametrize("number", ["x", 2**80, None])
+def test_a_forged_next_number_is_refused(tmp_path: Path, number: Any) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pa.table({"id": [1], "embedding": [[1.0, 2.0]], "metadata": ["{}"]})
+    forged = {b"nearer.index": json.dumps({"kind": None, "next_id": number})}
+    parquet.write_table(table.replace_schema_metadata(forged), tmp_path / "items.parquet")
+    with pytest.raises(CorruptFileError, match="the next id must be a whole number"):
+        copy_index(tmp_path / "items.parquet", tmp_path / "new")
+
+
+@pytest.mark.parametrize("values", [["1", "2"], [True, False], [b"1", b"2"], [None, None]], ids=str)
+def test_embeddings_that_are_no_numbers_are_refused(tmp_path: Path, values: list[Any]) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    for column in (pa.array([values]), pa.array([values], pa.list_(pa.array(values).type, 2))):
+        parquet.write_table(pa.table({"id": [1], "embedding": column}), tmp_path / "items.parquet")
+        with pytest.raises(
+            CorruptFileError, match=r"must hold the items of an index.*embedding \(a list of numbers"
+        ):
+            copy_index(tmp_path / "items.parquet", tmp_path / "new")
+    whole = pa.table({"id": [1], "embedding": [[1, 2]]})
+    parquet.write_table(whole, tmp_path / "items.parquet")
+    assert copy_index(tmp_path / "items.parquet", tmp_path / "new") == 1
 
 
 def test_a_folder_moves_with_its_model(tmp_path: Path) -> None:

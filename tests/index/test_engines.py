@@ -181,6 +181,26 @@ def test_milvus_refusals(milvus: str, tmp_path: Path) -> None:
             index.search(rows(1), where={"list": [1]})
         with pytest.raises(ParameterError, match="at most 65,535 bytes"):
             index.add(rows(1), ids=["x" * 70_000])
+        for large in (2**63, -(2**63) - 1, 10**30):
+            for note in ({"n": large}, {"list": [[{"n": large}]]}):
+                for change in (index.add, index.upsert):
+                    with pytest.raises(ParameterError, match=r"whole numbers of 64 bits for Milvus, got"):
+                        change(rows(1), ["c"], [note])
+        index.add(rows(2), ["c", "d"], [{"n": 2**63 - 1, "text": str(10**30)}, {"n": -(2**63)}])
+        assert index.metadata(["c"]) == [{"n": 2**63 - 1, "text": str(10**30)}]
+        for where in ({"n": 10**30}, {"n": {"$in": [1, 2**63]}}, {"n": {"$lt": 10**30}}):
+            with pytest.raises(ParameterError, match="whole numbers of 64 bits for Milvus, got"):
+                index.count(where)
+        assert 10**30 not in index
+        with pytest.raises(ParameterError, match="whole numbers of 64 bits"):
+            index.embeddings([10**30])
+    with open_index(f"{milvus}?collection=numbers", dimension=D) as index:
+        assert index.add(rows(1), [2**63 - 1]) == [2**63 - 1]
+        assert index.ids == [2**63 - 1]
+        with pytest.raises(ParameterError, match="numbers of 64 bits are used up"):
+            index.add(rows(1))
+        with pytest.raises(ParameterError, match="whole numbers of 64 bits"):
+            index.add(rows(1), [2**63])
 
 
 def test_milvus_with_a_graph(milvus: str, easy: Floats, new: Floats) -> None:

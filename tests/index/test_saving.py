@@ -212,7 +212,7 @@ def test_a_forged_database_is_refused(stored: Path, tmp_path: Path, forgery: str
 
 def copied(stored: Path, tmp_path: Path) -> Path:
     place = tmp_path / "index"
-    place.mkdir()
+    place.mkdir(parents=True)
     for file in stored.iterdir():
         (place / file.name).write_bytes(file.read_bytes())
     return place
@@ -310,6 +310,30 @@ def test_a_journal_that_names_another_file_is_refused(stored: Path, tmp_path: Pa
         with pytest.raises(CorruptFileError, match="names another file"):
             call(place)
     assert outside.read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize(
+    "call", [Index.load, lambda place: open_index(place, read_only=True), open_index], ids=["load", "read", "write"]
+)
+def test_a_writer_killed_within_its_rollback_journal_loses_nothing(
+    tmp_path: Path, easy: Floats, call: Callable[[Path], Any]
+) -> None:
+    """As while it leaves the mode of the log: half of the pages are written, the journal has what they were."""
+    index = Index(16)
+    index.add(easy[:2500], metadata={"n": range(2500)})
+    place = index.save(tmp_path / "index")
+    writer = sqlite3.connect(place / "index.sqlite", isolation_level=None)
+    for command in ("PRAGMA cache_size = 1", "PRAGMA cache_spill = 1", "BEGIN", "DELETE FROM items"):
+        writer.execute(command)
+    killed = copied(place, tmp_path / "killed")
+    writer.rollback()
+    writer.close()
+    assert (killed / "index.sqlite-journal").stat().st_size
+    assert (killed / "index.sqlite").read_bytes() != (place / "index.sqlite").read_bytes()
+    again = call(killed)
+    assert again.ids == index.ids
+    assert again.metadata([7]) == [{"n": 7}]
+    again.close() if hasattr(again, "close") else None
 
 
 def test_a_lock_that_is_a_database_is_refused(stored: Path, tmp_path: Path) -> None:

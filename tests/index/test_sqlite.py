@@ -349,6 +349,46 @@ def test_a_folder_that_cannot_be_written_can_be_read() -> None:
         shutil.rmtree(around)
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs users")
+def test_a_log_on_a_disk_that_cannot_be_written_is_not_ignored() -> None:
+    """What a killed writer confirmed is in the log, which SQLite reads only with a file beside it."""
+    around = Path(tempfile.mkdtemp())
+    place, copy = around / "index", around / "copy"
+    index = open_index(place, dimension=2)
+    index.add([[1, 2]], ids=["a"])
+    copy.mkdir()
+    for name in ("index.sqlite", "index.sqlite-wal"):
+        shutil.copy(place / name, copy)
+    index.close()
+
+    def become_nobody() -> None:
+        if os.geteuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+
+    def look() -> None:
+        become_nobody()
+        with pytest.raises(WriteError, match=r"was not closed by its writer.*Copy the folder"):
+            open_index(copy, read_only=True)
+
+    def look_again() -> None:
+        become_nobody()
+        assert open_index(copy, read_only=True).ids == ["a"]
+
+    try:
+        around.chmod(0o755)
+        copy.chmod(0o555)
+        assert wait(fork(look)) == 0
+        copy.chmod(0o755)
+        open_index(copy).close()
+        (copy / "index.sqlite-wal").touch()  # an empty one has nothing to lose
+        copy.chmod(0o555)
+        assert wait(fork(look_again)) == 0
+    finally:
+        copy.chmod(0o755)
+        shutil.rmtree(around)
+
+
 @pytest.mark.parametrize("name", ["journal", "saved"])
 def test_folders_of_the_older_formats_are_read_and_converted(tmp_path: Path, name: str) -> None:
     older = Path(__file__).parents[1] / "compatibility" / "0.1.0" / ("exact" if name == "saved" else "journaled")
@@ -577,7 +617,7 @@ def test_a_failed_close_ends_in_an_error_and_not_in_a_loop(tmp_path: Path, monke
     def broken(self: Any) -> int:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr(Database, "change_number", broken)
+    monkeypatch.setattr(Database, "changes_of_others", broken)
     for call in (lambda: index.add([[2.0]]), index.close):
         with pytest.raises(NearerError):
             call()

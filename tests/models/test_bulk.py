@@ -81,7 +81,7 @@ def test_a_table_in_parts_is_the_table_at_once(table, tmp_path: Path, ending: st
     assert found["id"].tolist() == frame["name"].tolist()
     # An empty cell of a CSV is none; an empty text of Parquet is one.
     assert found["town"].tolist() == frame["town"].tolist()
-    assert found["label"].tolist() == frame["kind"].tolist()
+    assert found["kind"].tolist() == frame["kind"].tolist()
 
 
 def test_a_stream_that_begins_after_its_end_is_empty(tmp_path: Path) -> None:

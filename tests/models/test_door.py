@@ -39,7 +39,7 @@ def test_a_frame_and_a_column(model, tmp_path: Path) -> None:
     assert "held-out rows" in told
     hits = model.neighbors(iris().iloc[[60]], k=3)[0]
     assert hits[0].id == 1060
-    assert hits[0].metadata == {"label": "versicolor", "color": "white"}
+    assert hits[0].metadata == {"species": "versicolor", "color": "white"}
     loaded = nearer.load(model.save(tmp_path / "model"))
     np.testing.assert_array_equal(loaded.transform(iris()), model.transform(iris()))
     np.testing.assert_array_equal(loaded.raw(iris()), model.raw(iris()))

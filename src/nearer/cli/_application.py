@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from nearer import __version__
 from nearer.cli import _commands_about, _commands_learn, _commands_look, _commands_search
@@ -26,8 +29,36 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 the command was not understood, 130 Ctrl-C, 143 terminated.
 """
 
+
+class _Commands(typer.core.TyperGroup):
+    """The commands; what was typed wrong is repeated in a message, and may hold what a terminal obeys."""
+
+    def make_context(self, *words: Any, **more: Any) -> Any:
+        """Read the options in front of a command."""
+        with _filtered():
+            return super().make_context(*words, **more)
+
+    def invoke(self, context: Any) -> Any:
+        """Read the options of a command, and run it."""
+        with _filtered():
+            return super().invoke(context)
+
+
+@contextmanager
+def _filtered() -> Iterator[None]:
+    try:
+        yield
+    except Exception as raised:
+        error: Any = raised
+        # The exceptions of click are typer's own or those of a package, by its version.
+        if hasattr(error, "format_message") and isinstance(getattr(error, "message", None), str):
+            error.message = plain(error.message)
+        raise
+
+
 # Plain help: the boxes of rich would double the time of `nearer --help`.
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

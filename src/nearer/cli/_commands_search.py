@@ -156,7 +156,7 @@ def search(
     k: K = 5,
     where: Annotated[
         list[str] | None,
-        typer.Option(help="Only items with these metadata: NAME=VALUE or JSON with $in, $gte ...; again for more."),
+        typer.Option(help="Only items with these metadata: NAME=VALUE, != < <= > >= or JSON; again for more."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the hits to a .csv, .jsonl or .html file.")
@@ -170,7 +170,7 @@ def search(
     Examples:
       nearer search index queries.csv --out hits.csv
       nearer search photo-index cat.png -k 3 --json
-      nearer search index queries.csv --where '{"year": {"$gte": 2000}}' --model model
+      nearer search index queries.csv --where "year>=2000" --where color=red
     """
     with failures_reported(as_json):
         if out is not None:

@@ -7,23 +7,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nearer.datasets import Dataset
-from nearer.datasets._anything import Columns, read_frame, with_pairs
+from nearer.datasets._anything import Columns, check_ids, read_frame, with_pairs
 from nearer.exceptions import NearerError, ParameterError
 from nearer.models import Model
 from nearer.models._encoded import Reading, read_items
 from nearer.relations import Pairs
 
-__all__ = ["load_data", "load_for", "paired"]
+__all__ = ["as_asked", "load_data", "load_for", "paired"]
 
 # The words of the library and those of the command line.
-_WORDS = (("label=", "--label "), ("ignore=", "--ignore "), ("unreadable='skip'", "--unreadable skip"))
-_NAMES = (
-    ("`label`", "`--label`"),
-    ("`ignore`", "`--ignore`"),
+_WORDS = (
     ("`path`", "DATA"),
-    ("`features`", "`--features`"),
-    ("`encoder`", "`--encoder`"),
-    ("`text`", "`--text`"),
+    ("label=", "--label "),
+    ("ignore=", "--ignore "),
+    ("unreadable='skip'", "--unreadable skip"),
 )
 
 
@@ -34,7 +31,7 @@ def told_as_flags() -> Iterator[None]:
         yield
     except NearerError as error:
         text = str(error)
-        for word, flag in (*_WORDS, *_NAMES):
+        for word, flag in _WORDS:
             text = text.replace(word, flag)
         if text == str(error):
             raise
@@ -69,13 +66,20 @@ def load_data(
             unlabeled=unlabeled,
             progress=None if progress else False,
         )
-        return read_items(path, (named[0] if len(named) == 1 else named) if named else None, columns, reading)
+        return check_ids(
+            read_items(path, (named[0] if len(named) == 1 else named) if named else None, columns, reading)
+        )
+
+
+def as_asked(label: Sequence[str]) -> str | list[str] | None:
+    """`--label` as the library takes it: a word is always a column, a list could be the labels of the rows."""
+    return label[0] if len(label) == 1 else list(label) or None
 
 
 def load_for(model: Model, path: Path, *, label: Sequence[str] = ()) -> Dataset:
     """Data for a model: its columns are found by their names, in any order."""
     with told_as_flags():
-        return model.inputs.read(path, list(label) or None)
+        return model.inputs.read(path, as_asked(label))
 
 
 def _position(name: str, path: Path) -> str | int:

@@ -15,6 +15,7 @@ from typing import Any
 
 import typer
 
+from nearer.cli._words import in_options
 from nearer.exceptions import NearerError, ParameterError
 
 __all__ = ["Terminated", "check_new", "check_writable", "failures_reported", "plain", "print_json", "say"]
@@ -50,7 +51,9 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def failures_reported(as_json: bool) -> Iterator[None]:
-    """Turn what the library or the system refuses into one line and exit code 1; a defect keeps its traceback."""
+    """Turn what the library or the system refuses into one line, or one JSON document on stdout, and exit code 1; a
+    defect keeps its traceback.
+    """
     try:
         with _termination_raised():
             yield
@@ -59,9 +62,11 @@ def failures_reported(as_json: bool) -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(128 + 13) from error
     except (NearerError, OSError) as error:
+        told = in_options(str(error))
         if as_json:
-            print_json({"error": str(error)})
-        say(f"nearer: {error}", err=True)
+            print_json({"error": told})
+        else:
+            say(f"nearer: {told}", err=True)
         raise typer.Exit(1) from error
     except KeyboardInterrupt as stop:
         say(f"nearer: interrupted. {stop}".rstrip(), err=True)

@@ -14,13 +14,13 @@ import numpy as np
 from rich.table import Table
 
 from nearer._checks import check_choice, check_int
-from nearer._limits import parse_json
 from nearer._storage import write_file
 from nearer.cli._fit import comparison_table
-from nearer.cli._loading import load_for, paired, told_as_flags
+from nearer.cli._loading import as_asked, load_for, paired, told_as_flags
 from nearer.cli._output import check_new, print_json, say
 from nearer.cli._pages import evaluation_page, search_page
 from nearer.cli._screen import screen
+from nearer.cli._where import as_where
 from nearer.datasets._image_files import IMAGE_SUFFIXES, load_image
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, copy_index, open_index
@@ -165,7 +165,7 @@ def run_index(
                 out,
                 batch_size=batch_size,
                 kind=KINDS[kind],
-                labels=list(label) or None,
+                labels=as_asked(label),
                 progress=_shown(quiet, as_json),
             )
     index = open_index(out, fingerprint=machine.fingerprint, read_only="://" not in out)
@@ -212,13 +212,17 @@ def run_search(
 ) -> None:
     """The nearest items of an index for every row of a file, or for one image."""
     found, machine = opened_with_model(index, model)
-    condition = {"$and": [as_where(one) for one in where]} if where else None
+    condition = {"$and": [as_where(one, found.fields()) for one in where]} if where else None
     k = min(check_int(k, "k"), max(1, found.count(condition)))
     if queries.suffix.lower() in IMAGE_SUFFIXES:
         rows = machine.transform(_image(queries, machine))
     else:
         rows = machine.embed(load_for(machine, queries))
     results = list(found.search(rows, k=k, where=condition))
+    if not any(results):
+        # On stderr: what is read by programs stays as it is.
+        why = " that fit `--where`" if condition and found.count() else ""
+        say(f"There are no hits: {index} has no items{why}.", err=True)
     if out is not None:
         if out.suffix == ".html":
             search_page(results, out, index=Path(index).name, queries=queries.name)
@@ -230,27 +234,6 @@ def run_search(
     _print_hits(shown, as_json=as_json)
     if len(shown) < len(results):
         say(f"... and {len(results) - len(shown):,} more queries. --limit shows more, --out writes all.")
-
-
-def as_where(text: str) -> dict[str, Any]:
-    """A condition from the command line: JSON, or NAME=VALUE, where 2000 is a number and true a truth value.
-
-    >>> as_where("year=2000"), as_where('{"year": {"$gte": 2000}}')
-    ({'year': 2000}, {'year': {'$gte': 2000}})
-    """
-    if text.lstrip().startswith("{"):
-        try:
-            found = parse_json(text.encode(), "`--where`")
-        except ValueError as error:
-            raise ParameterError(f"`--where` must be JSON or NAME=VALUE: {error}.") from error
-        return dict(found)
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise ParameterError(f"`--where` must be JSON or NAME=VALUE, got {text!r}.")
-    try:
-        return {name: parse_json(value.encode(), "`--where`")}
-    except ValueError:
-        return {name: value}
 
 
 def run_export(model: Path, *, out: Path, as_json: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import math
 import mimetypes
 import os
 import random
@@ -12,7 +11,6 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -22,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearer._checks import check_int, check_number
+from nearer._plain import as_plain, table_rows
 from nearer.exceptions import MissingDataError, NearerError, ParameterError
 
 __all__ = ["Client", "Found", "ServerError"]
@@ -150,7 +149,7 @@ class Client:
             rows = np.ascontiguousarray(vectors, dtype="<f4")
             answer = self._request("POST", "/search?" + urlencode({"k": k}), rows.tobytes(), BINARY)
         else:
-            asked: dict[str, Any] = {"k": k, "where": _known(where)}
+            asked: dict[str, Any] = {"k": k, "where": as_plain(where)}
             asked |= {"items": _plain(items)} if vectors is None else {"vectors": np.asarray(vectors).tolist()}
             answer = self._request("POST", "/search", json.dumps(asked).encode(), JSON)
         return [[Found(**hit) for hit in row] for row in json.loads(answer[0])["results"]]
@@ -180,7 +179,10 @@ class Client:
                 "`items` must be rows of numbers, table rows or texts. Embed photos first: "
                 "add(vectors=client.embed(photos))."
             )
-        asked: dict[str, Any] = {"mode": mode, "metadata": _known(metadata)}
+        asked: dict[str, Any] = {
+            "mode": mode,
+            "metadata": as_plain(metadata) if (rows := table_rows(metadata)) is None else rows,
+        }
         asked["ids"] = None if ids is None else np.asarray(ids, dtype=object).tolist()
         asked |= {"items": _plain(items)} if vectors is None else {"vectors": np.asarray(vectors).tolist()}
         body = json.dumps(asked).encode()
@@ -310,27 +312,7 @@ def _plain(items: Any) -> list[Any]:
     """Items as JSON writes them; what is missing (NaN, NaT, NA) is null."""
     if isinstance(items, str | Mapping):
         raise ParameterError("`items` must be a list of items, got one of them. Write [item].")
-    if hasattr(items, "to_dicts"):
-        rows = items.to_dicts()  # a DataFrame of polars
-    elif hasattr(items, "to_dict") and hasattr(items, "columns"):
-        rows = items.to_dict(orient="records")  # of pandas
-    else:
-        rows = items.tolist() if hasattr(items, "tolist") else list(items)
-    return [_known(row) for row in rows]
-
-
-def _known(value: Any) -> Any:
-    """A value as JSON has it: plain numbers, text, lists and objects, null for what is missing, dates as text."""
-    if isinstance(value, Mapping):
-        return {str(key): _known(one) for key, one in value.items()}
-    if isinstance(value, np.ndarray | np.generic) and not isinstance(value, np.datetime64):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [_known(one) for one in value]
-    if type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, np.datetime64) and np.isnat(value)):
-        return None
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    if isinstance(value, date):
-        return value.isoformat()
-    return str(value) if isinstance(value, np.datetime64) else value
+    rows = table_rows(items)
+    if rows is not None:
+        return rows
+    return [as_plain(row) for row in (items.tolist() if hasattr(items, "tolist") else items)]

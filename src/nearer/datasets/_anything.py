@@ -25,7 +25,17 @@ from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeE
 from nearer.relations import Pairs, Relation
 from nearer.relations._kinds import Kind, kind_of
 
-__all__ = ["Columns", "as_dataset", "beside", "dataset_from_frame", "label_values", "read_frame", "with_pairs"]
+__all__ = [
+    "Columns",
+    "as_dataset",
+    "beside",
+    "check_ids",
+    "dataset_from_frame",
+    "label_columns",
+    "label_values",
+    "read_frame",
+    "with_pairs",
+]
 
 
 @dataclass(frozen=True)
@@ -86,15 +96,9 @@ def as_dataset(
         data = arrow("arrow")[:]
     if is_frame(data):
         frame = frame_from(data)
-        named = [y] if isinstance(y, str) else y
-        if (
-            isinstance(named, list | tuple)
-            and named
-            and all(isinstance(one, str) and one in frame.columns for one in named)
-        ):
-            columns, y = replace(columns, label=tuple(named)), None
-        elif isinstance(y, str):
-            frame[y]  # the error that names the columns
+        named = label_columns(frame, y)
+        if named:
+            columns, y = replace(columns, label=named), None
         return dataset_from_frame(frame, y, columns, unlabeled=unlabeled, cleaning=cleaning, name="table")
     return _from_matrix(data, y, unlabeled, cleaning)
 
@@ -243,6 +247,23 @@ def label_codes(labels: Any, n: int, unlabeled: str | int | None = -1) -> tuple[
     return codes["all"], names, "partial" if (codes["all"] < 0).any() else "classes"
 
 
+def label_columns(frame: Frame, y: Any) -> tuple[str, ...]:
+    """The columns that `y` names; none where it holds labels: one for each row, or no text.
+
+    >>> frame = Frame({"kind": read_cells(["a", "b", "b"])})
+    >>> label_columns(frame, "kind"), label_columns(frame, ["x", "y", "x"])
+    (('kind',), ())
+    """
+    named = (y,) if isinstance(y, str) else tuple(y) if isinstance(y, list | tuple) else ()
+    if not all(isinstance(one, str) for one in named):
+        return ()
+    if not isinstance(y, str) and len(named) == len(frame) and not set(named) <= set(frame.columns):
+        return ()
+    for one in named:
+        frame[one]  # the error that names the columns
+    return named
+
+
 def label_values(column: Column) -> Array:
     """A label column as values: words and codes as they are, whole numbers as class names, fractions as numbers."""
     if column.kind == "word":
@@ -271,6 +292,29 @@ def beside(frame: Frame, keep: Iterable[str], ids: str | None) -> dict[str, Arra
             )
         extra["id"] = names
     return extra
+
+
+def check_ids(data: Dataset) -> Dataset:
+    """The same data, or an error that names the first ids of several rows.
+
+    >>> check_ids(as_dataset([[1.0], [2.0]])).all
+    Split(x float32 (2, 1), y int64 (2,))
+    """
+    ids = data.all.extra.get("id")
+    if ids is None or data.columns is None or data.columns.ids is None:
+        return data
+    rows: dict[Any, list[int]] = {}
+    for row, one in enumerate(ids.tolist()):
+        rows.setdefault(one, []).append(row)
+    if len(rows) < len(ids):
+        twice = [(one, where) for one, where in rows.items() if len(where) > 1]
+        named = ", ".join(f"{one!r} (rows {where[0]} and {where[1]}, counted from 0)" for one, where in twice[:3])
+        more = f" and {len(twice) - 3:,} more" if len(twice) > 3 else ""
+        raise ParameterError(
+            f"The column {data.columns.ids!r} must have another id in every row, got again {named}{more}. Drop the "
+            f"repeated rows, or leave the column of ids out: rows are then named by their numbers."
+        )
+    return data
 
 
 def _from_path(

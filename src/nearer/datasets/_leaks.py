@@ -17,6 +17,9 @@ __all__ = ["leaking"]
 
 # Fewer rows than these run in steps of one, or agree with the label, by chance.
 LEAST_ROWS = 10
+# Lines that come twice or were dropped: the number jumps at one place for each, at two where a copy is elsewhere.
+# Nothing that was measured grows by one from row to row at 49 of 50 places without coming back to a value.
+JUMPS = (2, 0.02)
 # Enough to see that most columns are no copy.
 FIRST = 100
 RUNNING = "a running row number, in the order of the file"
@@ -37,8 +40,9 @@ def leaking(frame: Frame, y: Any, codes: Array, classes: tuple[str, ...]) -> Map
     named = {str(name) for name in getattr(y, "columns", [getattr(y, "name", None)]) if name not in (None, "")}
     found = {}
     for name, column in frame.columns.items():
-        if _runs(column, frame.rows):
-            found[name] = RUNNING
+        jumps = _jumps(column, frame.rows)
+        if jumps is not None:
+            found[name] = RUNNING if not jumps else f"{RUNNING} (but for {jumps} place{'s' * (jumps > 1)})"
         elif (len(frame) >= LEAST_ROWS or name in named) and _is_label(column, codes, classes):
             found[name] = COPY
         elif name in named and codes.ndim == 1 and classes and _one_to_one(column, codes):
@@ -46,13 +50,21 @@ def leaking(frame: Frame, y: Any, codes: Array, classes: tuple[str, ...]) -> Map
     return found
 
 
-def _runs(column: Column, rows: Array | None) -> bool:
-    """Whether a column counts the rows of the file: whole numbers, each one more than the one before."""
-    if column.kind != "number" or len(column.values) < LEAST_ROWS:
-        return False
-    places = np.arange(len(column.values)) if rows is None else rows
-    start = column.values[0] - places[0]
-    return bool(start == np.floor(start) and (column.values - places == start).all())
+def _jumps(column: Column, rows: Array | None) -> int | None:
+    """At how many places a column that counts the rows of the file does not grow with them; None where it counts
+    nothing: where these places are many, or a value comes again (cycles of several machines are a feature).
+    """
+    values = column.values
+    if column.kind != "number" or len(values) < LEAST_ROWS:
+        return None
+    most = max(JUMPS[0], int(JUMPS[1] * len(values)))
+    steps = np.ones(len(values) - 1) if rows is None else np.diff(rows)
+    known = values[np.isfinite(values)]
+    with np.errstate(invalid="ignore"):
+        jumps = int((np.diff(values) != steps).sum())
+    if jumps > most or len(np.unique(known)) < len(values) - most or (known != np.floor(known)).any():
+        return None
+    return jumps
 
 
 def _is_label(column: Column, codes: Array, classes: tuple[str, ...]) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from nearer._storage._disk import flush_folder
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError, WriteError
 from nearer.index._exact import Floats
-from nearer.index._items import Id
+from nearer.index._items import Id, check_next_id
 from nearer.index._kinds import Exact, Kind, kind_from, kind_to
 from nearer.index._open import VectorIndex, open_index
 
@@ -91,6 +91,7 @@ def _write(target: str | os.PathLike[str], about: dict[str, Any], parts: Iterato
             index.add(part.rows, part.ids, part.metadata, **later)
             copied += len(part.ids)
             part = next(parts, None)
+        index.number_from(about["next_id"])
     except BaseException:
         getattr(index, "discard", index.close)()
         if new:
@@ -130,6 +131,7 @@ def _read(source: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], Iter
         "kind": None if getattr(index, "_auto", False) or isinstance(index.kind, Exact) else index.kind,
         "fingerprint": index.fingerprint,
         "made_by": index.made_by,
+        "next_id": index.next_id,
     }
     with index:
         yield about, _parts(index)
@@ -197,11 +199,17 @@ def _read_parquet(file: Path) -> tuple[dict[str, Any], Iterator[Part]]:
         schema = opened.schema_arrow
         noted = (schema.metadata or {}).get(ABOUT)
         about: dict[str, Any] = {"similarity": "euclidean", "kind": None, "fingerprint": None, "made_by": None}
+        about["next_id"] = 0
         if noted is not None:
             about |= json.loads(noted)
             about["kind"] = None if about["kind"] is None else kind_from(about["kind"])
-        kind = schema.field("embedding").type
-        if not (pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind)) or "id" not in schema.names:
+        check_next_id(about["next_id"])
+        kind, types = schema.field("embedding").type, pa.types
+        # Text and truth values would become numbers without a word.
+        numbers = (types.is_fixed_size_list(kind) or types.is_list(kind)) and (
+            types.is_floating(kind.value_type) or types.is_integer(kind.value_type)
+        )
+        if not numbers or "id" not in schema.names:
             raise ValueError("it has no columns id and embedding (a list of numbers)")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, pa.ArrowException) as error:
         raise CorruptFileError(f"`{file}` must hold the items of an index: {error}.") from error

@@ -50,6 +50,7 @@ SCHEMA = (
 # file has such a journal; a stranger's could name any file of the user.
 SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 ROWS = 1024
+SIGN, ALL = 1 << 63, (1 << 64) - 1
 # Settings, tables: far fewer are ours, and a forged tree of pages could give them without end.
 FEW = 1000
 INSERT = "INSERT INTO items (id, metadata, embedding, checksum) VALUES (?, ?, ?, ?)"
@@ -92,29 +93,40 @@ class Database:
         check_plain(place)
         if not (place / FILE).exists():
             raise MissingDataError(f"`{place}` must be the folder of an index, there is no {FILE}. Check the path.")
-        # A writer that was killed while it changed the journal's mode: SQLite finishes for it, and needs to write.
-        modes = ["ro", "ro"] if (place / f"{FILE}-journal").exists() and os.access(place, os.W_OK) else ["ro"]
-        if not (place / f"{FILE}-wal").exists() and not os.access(place, os.W_OK):
+        immutable = False
+        if not os.access(place, os.W_OK):
             # Nobody can write there, and so nobody does; locks and shared memory would have to be written too.
-            modes.append("ro&immutable=1")
-        for mode in modes:
-            connection = None
-            try:
-                with told(place, "open"):
-                    connection = _connect(place / FILE, mode)
-                    version = _version(place, connection)
-                if not version:
-                    raise MissingDataError(f"`{place}` must be the folder of an index, {FILE} is still empty.")
-                _check_schema(place, connection)
-                return cls(place, connection, writable=False)
-            except NearerError:
-                if connection is not None:
-                    connection.close()
-                if mode == modes[-1]:
-                    raise
-                if mode == "ro" and modes[1] == "ro":
-                    _recover(place)
-        raise AssertionError
+            immutable = not _size(place / f"{FILE}-wal")
+            if not immutable and not (place / f"{FILE}-shm").exists():
+                raise WriteError(
+                    f"`{place}` was not closed by its writer: its last changes are in {FILE}-wal, and cannot be "
+                    f"read where nothing can be written. Copy the folder to another disk, and open it there."
+                )
+        elif (place / f"{FILE}-journal").exists():
+            # A writer was killed while it changed the journal's mode: SQLite finishes for it, and needs to write.
+            _recover(place)
+        try:
+            return cls._reading(place, "ro")
+        except NearerError:
+            if not immutable:
+                raise
+        return cls._reading(place, "ro&immutable=1")
+
+    @classmethod
+    def _reading(cls, place: Path, mode: str) -> Database:
+        connection = None
+        try:
+            with told(place, "open"):
+                connection = _connect(place / FILE, mode)
+                version = _version(place, connection)
+            if not version:
+                raise MissingDataError(f"`{place}` must be the folder of an index, {FILE} is still empty.")
+            _check_schema(place, connection)
+            return cls(place, connection, writable=False)
+        except BaseException:
+            if connection is not None:
+                connection.close()
+            raise
 
     def close(self) -> None:
         """Close; a writer first puts the write-ahead log into the file, unless readers are in it."""
@@ -153,24 +165,30 @@ class Database:
             [(name, json.dumps(value, allow_nan=False)) for name, value in values.items()],
         )
 
-    def change_number(self) -> int:
-        """How often the items were changed."""
-        text: str = self.connection.execute("SELECT value FROM about WHERE name = 'state'").fetchone()[0]
-        return int(json.loads(text)[0])
+    def version(self) -> tuple[int, int]:
+        """How often items were removed, and the last position: every change of the items changes one of them."""
+        command = "SELECT value, (SELECT coalesce(max(position), 0) FROM items) FROM about WHERE name = 'state'"
+        text, last = self.connection.execute(command).fetchone()
+        return int(json.loads(text)[0]), int(last)
 
-    def count_change(self, number: int, next_id: int) -> None:
-        """The two numbers that every change sets are one row, and a write has one page less."""
+    def changes_of_others(self) -> int:
+        """A number that changes when another connection has written, and not when this one has."""
+        return int(self.connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def count_removal(self, number: int, next_id: int) -> None:
+        """Note a removal, and the next number: the items that are left may not tell it any more."""
         self.connection.execute("UPDATE about SET value = ? WHERE name = 'state'", (f"[{number}, {next_id}]",))
 
-    def insert(self, ids: Iterable[Id], texts: Iterable[str], rows: Floats) -> None:
+    def insert(self, ids: Sequence[Id], texts: Sequence[str], rows: Floats) -> None:
         """Append items."""
         width = 4 * rows.shape[1]
-        for start, part_ids, part_texts in _parts(ids, texts):
-            part = np.ascontiguousarray(rows[start : start + len(part_ids)], dtype="<f4")
-            sums = checksums(part_ids, part_texts, part)
-            data = part.reshape(-1).view(np.uint8).data
+        for start in range(0, len(ids), ROWS):
+            part = slice(start, start + ROWS)
+            names, notes, numbers = ids[part], [text or None for text in texts[part]], rows[part]
+            data = numbers.astype("<f4", copy=False).tobytes()
             blobs = [data[at : at + width] for at in range(0, len(data), width)]
-            self.connection.executemany(INSERT, zip(part_ids, part_texts, blobs, sums, strict=True))
+            sums = checksums(names, notes, numbers)
+            self.connection.executemany(INSERT, zip(names, notes, blobs, sums, strict=True))
 
     def remove(self, ids: Iterable[Id], rows: Floats) -> None:
         """Leave only the vectors of some items, which a structure may still need."""
@@ -220,14 +238,14 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All of what is done in it, or nothing."""
-        self.begin()
-        try:
-            with told(self.place, "written"):
+        with told(self.place, "written"):
+            self.begin()
+            try:
                 yield self.connection
-        except BaseException:
-            self.roll_back()
-            raise
-        self.commit()
+            except BaseException:
+                self.roll_back()
+                raise
+            self.commit()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -243,17 +261,15 @@ class Database:
                     self.roll_back()
 
     def begin(self) -> None:
-        """Begin to write."""
+        """Begin to write; as with `commit`, the caller tells what SQLite refuses."""
         if self.connection.in_transaction:
             self.roll_back()  # what an interrupt left
-        with told(self.place, "written"):
-            self.connection.execute("BEGIN IMMEDIATE")
+        self.connection.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
         """Bring everything since `begin` to the disk; on an error none of it is there."""
         try:
-            with told(self.place, "written"):
-                self.connection.execute("COMMIT")
+            self.connection.execute("COMMIT")
         except BaseException:
             self.roll_back()
             # What reached the log without its flush could be found there after a kill: begin a new one.
@@ -360,28 +376,24 @@ def checksums(ids: Sequence[Id | None], texts: Sequence[str | None], rows: Float
     The sum, modulo 2^64, of an odd number for each column times the 32 bits in it, and of one more times the crc32
     of id and metadata. An odd factor never makes a changed bit vanish.
     """
-    n, width = rows.shape
-    factors = _factors(width + 1)
-    words = np.ascontiguousarray(rows).view("<u4")
-    total = np.empty(n, dtype=np.uint64)
-    for start in range(0, n, 256):
-        # In pieces that stay in the cache: the product is twice as wide as the rows.
-        part = slice(start, start + 256)
-        total[part] = (words[part] * factors[:-1]).sum(axis=1, dtype=np.uint64)
-    heads = [f"{one}\0{text}".encode() for one, text in zip(ids, texts, strict=True)]
-    # Another beginning for numbers, or the id 7 and the text "7" would have one sum.
-    crc = [zlib.crc32(head, isinstance(one, int)) for one, head in zip(ids, heads, strict=True)]
-    found: list[int] = (total + np.array(crc, dtype=np.uint64) * factors[-1]).view(np.int64).tolist()
+    factors, last = _factors(rows.shape[1])
+    totals = np.dot(np.ascontiguousarray(rows).view("<u4"), factors).tolist()
+    found = []
+    for one, text, total in zip(ids, texts, totals, strict=True):
+        # Another beginning for numbers, or the id 7 and the text "7" would have one sum.
+        head = zlib.crc32(f"{one}\0{text}".encode(), isinstance(one, int))
+        found.append((total + head * last + SIGN & ALL) - SIGN)
     return found
 
 
 @functools.cache
-def _factors(n: int) -> NDArray[np.uint64]:
-    """Odd numbers of 64 bits, the same everywhere: the steps of splitmix64."""
-    state = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+def _factors(n: int) -> tuple[NDArray[np.uint64], int]:
+    """n odd numbers of 64 bits and one more, the same everywhere: the steps of splitmix64."""
+    state = np.arange(1, n + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (state ^ (state >> np.uint64(31))) | np.uint64(1)
+    odd = (state ^ (state >> np.uint64(31))) | np.uint64(1)
+    return odd[:-1], int(odd[-1])
 
 
 def _check_types(place: Path, ids: Any, texts: Any, blobs: Any, sums: Any, width: int) -> None:
@@ -396,13 +408,6 @@ def _check_types(place: Path, ids: Any, texts: Any, blobs: Any, sums: Any, width
     )
     if wrong:
         raise CorruptFileError(f"`{place / FILE}` must hold rows of {width} bytes, ids of one kind. Take a backup.")
-
-
-def _parts(ids: Iterable[Id], texts: Iterable[str]) -> Iterator[tuple[int, list[Id], list[str | None]]]:
-    all_ids, all_texts = list(ids), list(texts)
-    for start in range(0, len(all_ids), ROWS):
-        part = slice(start, start + ROWS)
-        yield start, all_ids[part], [text or None for text in all_texts[part]]
 
 
 # SQLite's words and ours
@@ -455,15 +460,20 @@ def _check_schema(place: Path, connection: sqlite3.Connection) -> None:
         raise CorruptFileError(f"`{place / FILE}` must have the tables of an index, it has others. Take a backup.")
 
 
-@contextmanager
-def told(place: Path, doing: str) -> Iterator[None]:
-    """What SQLite refuses, in our words."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise _failure(error, place, doing) from error
-    except UnicodeDecodeError as error:
-        raise CorruptFileError(f"`{place / FILE}` must hold text, it is damaged: {error}.") from error
+class told:
+    """What SQLite refuses, in our words: `with told(place, "written"): ...`."""
+
+    def __init__(self, place: Path, doing: str) -> None:
+        self.place, self.doing = place, doing
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise _failure(error, self.place, self.doing) from error
+        if isinstance(error, UnicodeDecodeError):
+            raise CorruptFileError(f"`{self.place / FILE}` must hold text, it is damaged: {error}.") from error
 
 
 def _failure(error: sqlite3.Error, place: Path, doing: str) -> NearerError:

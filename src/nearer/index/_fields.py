@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearer._limits import check_limit
 from nearer.exceptions import CorruptFileError
 
 __all__ = ["Column", "Fields", "Kinds", "frozen", "kind_of", "kinds_from", "merged", "note_of"]
@@ -53,11 +54,20 @@ def kind_of(value: Any) -> str:
     return _KINDS[type(value)]
 
 
-def merged(one: Kinds, other: Mapping[str, Iterable[str]]) -> Kinds:
-    """The kinds of both; `one` itself where the other adds nothing, as nearly always."""
-    if all(name in one and one[name].issuperset(found) for name, found in other.items()):
-        return one
-    return {name: {*one.get(name, ()), *other.get(name, ())} for name in dict.fromkeys([*one, *other])}
+def merged(known: Kinds, found: Iterable[tuple[str, type]]) -> Kinds:
+    """The kinds with those of more fields and types; `known` itself where nothing is new, as nearly always."""
+    new = [(name, _KINDS[kind]) for name, kind in found if _KINDS[kind] not in known.get(name, ())]
+    if not new:
+        return known
+    kinds = {name: set(some) for name, some in known.items()}
+    for name, kind in new:
+        kinds.setdefault(name, set()).add(kind)
+    if len(kinds) > len(known):
+        # Every new name is noted beside all others: names that never end would cost more with each item.
+        check_limit(
+            "NEARER_MAX_FIELDS", len(kinds), "`metadata` (a name that differs from item to item is a value)"
+        )
+    return kinds
 
 
 def kinds_from(noted: Mapping[str, Iterable[str]]) -> Kinds:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -146,6 +147,11 @@ class Index:
         return list(self._items.places)
 
     @property
+    def next_id(self) -> int:
+        """The number that the next item without an id gets."""
+        return self._items.next_id
+
+    @property
     def recall(self) -> Recall | None:
         """The recall of the approximate structure, measured with held-out items at its build; None if exact."""
         return None if self._structure is None else self._structure.recall
@@ -153,8 +159,8 @@ class Index:
     def add(self, embeddings: Any, ids: Any = None, metadata: Any = None) -> list[Id]:
         """Add rows (n, dimension) and return their ids; all of them or, on an error, none.
 
-        Without `ids` the items are numbered on. `metadata` is a list of JSON dictionaries, or a dictionary of
-        columns. No rows change nothing.
+        Without `ids` the items are numbered on. `metadata` is a list of JSON dictionaries, a dictionary of columns
+        or a DataFrame. No rows change nothing.
 
         >>> Index(2).add([[3, 4]], metadata={"name": ["five"]})
         [0]
@@ -183,20 +189,18 @@ class Index:
         if replacing and ids is None:
             raise ParameterError("`ids` must be given: upsert replaces the items that have them.")
         fresh, notes = self._items.checked(len(given), ids, metadata, replacing=replacing)
-        offset = center_of(given, lengths) if fresh and not len(self._items) else self._offset
-        offset = offset if self.similarity == "euclidean" else self._offset
+        first = bool(fresh) and not self._items.ids and self.similarity == "euclidean"
+        offset = center_of(given, "embeddings") if first else self._offset
         return Change(fresh, notes, kept_rows(given, lengths, self.similarity, offset), offset)
 
-    def _given(self, embeddings: Any) -> tuple[NDArray[np.floating], NDArray[np.float64]]:
-        """Checked rows and their lengths."""
-        plain = type(embeddings) is np.ndarray and embeddings.dtype in (np.float32, np.float64)
-        if plain and embeddings.ndim == 2 and embeddings.shape[1] == self.dimension:
-            # One row at a time is how a service adds: what is right already is not converted. A row that is not
-            # finite has no finite length.
-            with np.errstate(over="ignore", invalid="ignore"):
-                squares = np.einsum("nd,nd->n", embeddings, embeddings, dtype=np.float64)
-            if np.isfinite(squares).all() and (squares > 0).all() and (squares < LONGEST**2).all():
-                return embeddings, np.sqrt(squares)
+    def _given(self, embeddings: Any) -> tuple[NDArray[np.floating], NDArray[np.float64] | None]:
+        """Checked rows, and their lengths if they are needed."""
+        plain = type(embeddings) is np.ndarray and embeddings.dtype == np.float32 and self.similarity != "cosine"
+        fits = plain and embeddings.ndim == 2 and embeddings.shape[1] == self.dimension
+        # One row at a time is how a service adds: what is right already is not converted. Rows of which one is not
+        # finite have no finite length.
+        if fits and np.vdot(embeddings, embeddings) < LONGEST**2:
+            return embeddings, None
         given = as_matrix(embeddings, "embeddings", columns=self.dimension, minimum_rows=0).detach().cpu().numpy()
         return given, checked_lengths(given, self.similarity, "embeddings")
 
@@ -208,9 +212,10 @@ class Index:
         known = [self._items.places[one] for one in fresh if one in self._items.places]
         if known:
             self._drop(sorted(known))
-        if not len(self._items):
+        start = len(self._items)
+        end = start + len(fresh)
+        if not start:
             self._offset = offset
-        start, end = len(self._items), len(self._items) + len(fresh)
         if end > len(self._buffer):
             # Half as much again, so that adding one by one does not copy everything each time.
             self._make_room(end if not start else max(end, start + start // 2))
@@ -303,6 +308,16 @@ class Index:
     def embeddings(self, ids: Any) -> Tensor:
         """The stored vectors of some ids, in single precision and for "cosine" of length one: (n, dimension)."""
         return torch.from_numpy(self._buffer[self._items.find(ids)] + self._offset)
+
+    def fields(self) -> dict[str, set[str]]:
+        """The fields that the metadata have, and the kinds of their values: text, numbers, truth values ...
+
+        >>> index = Index(1)
+        >>> _ = index.add([[1]], metadata=[{"year": 1999}])
+        >>> index.fields()
+        {'year': {'numbers'}}
+        """
+        return {name: set(kinds) for name, kinds in self._items.fields.kinds.items()}
 
     def metadata(self, ids: Any) -> list[Metadata]:
         """The metadata of some ids, a dictionary for each."""
@@ -424,4 +439,7 @@ def _without(values: Floats, positions: Positions, allowed: NDArray[np.bool_], k
 
 
 def _longest(numbers: Floats) -> float:
-    return float(np.sqrt(np.einsum("nd,nd->n", numbers, numbers, dtype=np.float64).max()))
+    if len(numbers) == 1:
+        wide = numbers.astype(np.float64)
+        return math.sqrt(np.vdot(wide, wide))
+    return math.sqrt(np.einsum("nd,nd->n", numbers, numbers, dtype=np.float64).max())

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nearer._validation import as_array
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.index._fields import Fields, merged
+from nearer.index._fields import Fields
 from nearer.index._filters import Condition, check_condition, matching
 from nearer.index._notes import Notes, as_notes
 
@@ -59,7 +59,7 @@ class Items:
             )
         if len(set(fresh)) < n or not (replacing or self.places.keys().isdisjoint(fresh)):
             self._name_the_repeated(fresh, replacing=replacing)
-        return fresh, as_notes(metadata, n)
+        return fresh, as_notes(metadata, n, self.fields.kinds)
 
     def _name_the_repeated(self, fresh: list[Id], *, replacing: bool) -> None:
         seen: set[Id] = set()
@@ -75,7 +75,7 @@ class Items:
         self.places.update(zip(ids, range(len(self.ids), len(self.ids) + len(ids)), strict=True))
         self.ids += ids
         self.texts += notes.texts
-        self.fields.kinds = merged(self.fields.kinds, notes.kinds)
+        self.fields.kinds = notes.kinds
         if ids and isinstance(ids[0], int):
             self.next_id = max(self.next_id, 1 + max(one for one in ids if isinstance(one, int)))
 

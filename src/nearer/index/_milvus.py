@@ -19,7 +19,7 @@ import numpy as np
 from nearer._checks import check_int
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError
 from nearer.index._exact import Floats, Similarity
-from nearer.index._fields import Kinds, kinds_from, merged, note_of
+from nearer.index._fields import note_of
 from nearer.index._filters import Compare, Condition, Every
 from nearer.index._index import SearchResult
 from nearer.index._items import Id, as_ids
@@ -35,6 +35,7 @@ WIDEST = 32_768
 MOST = 16_384  # rows that one search or query gives
 BATCH = 1_000
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}\Z")
+LONG = re.compile("[0-9]{19}")
 FIELDS = ["id", "position", "whole", "metadata", "embedding"]
 
 
@@ -101,7 +102,7 @@ class MilvusIndex(RemoteIndex):
         """As `Index.add`; when a part fails, what was inserted before it is taken back."""
         with self._asking() as client:
             about = _about(client, self.name)
-            change = self._change(embeddings, ids, metadata, next_id=about["next_id"], named=self._named())
+            change = self._change(embeddings, ids, metadata, about, named=self._named())
             known = self._known(change.ids)
             for one in change.ids:
                 if one in known:
@@ -124,9 +125,7 @@ class MilvusIndex(RemoteIndex):
         """As `Index.upsert`; after a failure repeat the call."""
         with self._asking() as client:
             about = _about(client, self.name)
-            change = self._change(
-                embeddings, ids, metadata, next_id=about["next_id"], named=self._named(), replacing=True
-            )
+            change = self._change(embeddings, ids, metadata, about, named=self._named(), replacing=True)
             rows = self._entities(change, self._note(change, about))
             for start in range(0, len(rows), BATCH):
                 client.upsert(self.name, rows[start : start + BATCH])
@@ -178,9 +177,12 @@ class MilvusIndex(RemoteIndex):
         for one in change.ids:
             if len(str(one).encode()) > LONGEST_ID:
                 raise ParameterError(f"`ids` must be at most {LONGEST_ID:,} bytes for Milvus, got a longer one.")
+        for text in change.notes.texts:
+            if LONG.search(text):
+                _check_numbers(note_of(text), "metadata")
         start = int(about["next_position"])
         highest = max((one + 1 for one in change.ids if isinstance(one, int)), default=0)
-        fields = merged(kinds_from(about["fields"]), change.notes.kinds)
+        fields = change.notes.kinds
         for name, found in fields.items():
             if {"numbers", "truth values"} <= found:
                 raise ParameterError(
@@ -248,9 +250,16 @@ class MilvusIndex(RemoteIndex):
             client.alter_collection_properties(self.name, {"nearer": json.dumps(about)})
         self.made_by = model
 
-    def _fields(self) -> Kinds:
+    def number_from(self, next_id: int) -> None:
+        """As `SQLiteIndex.number_from`."""
         with self._asking() as client:
-            return kinds_from(_about(client, self.name).get("fields", {}))
+            about = _about(client, self.name)
+            about["next_id"] = max(next_id, about["next_id"])
+            client.alter_collection_properties(self.name, {"nearer": json.dumps(about)})
+
+    def _about(self) -> dict[str, Any]:
+        with self._asking() as client:
+            return _about(client, self.name)
 
     def _known(self, ids: Sequence[Id]) -> set[Id]:
         return set(self._get(ids, ["whole"]))
@@ -372,6 +381,7 @@ def _expression(where: Condition | None) -> str:
         word = " and " if isinstance(where, Every) else " or "
         return "(" + word.join(_expression(part) for part in where.parts) + ")"
     for value in where.values:
+        _check_numbers(value, f"where[{where.field!r}]")
         if isinstance(value, list | dict):
             raise ParameterError(
                 f"`where[{where.field!r}]` must be text, a number or a truth value for Milvus, got {value!r}."
@@ -391,6 +401,14 @@ def _expression(where: Condition | None) -> str:
         return f"({there} and {other})" if None in where.values else f"({absent} or {other})"
     sign = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}[where.operator]
     return f"({field} {sign} {values[0]})"
+
+
+def _check_numbers(value: Any, name: str) -> None:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ParameterError(f"`{name}` must hold whole numbers of 64 bits for Milvus, got {value!r}. Use text.")
+    if isinstance(value, list | dict):
+        for one in value.values() if isinstance(value, dict) else value:
+            _check_numbers(one, name)
 
 
 def _one_of(names: Sequence[str]) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 from torch import Tensor
 
 from nearer._limits import check_json
+from nearer._plain import table_rows
 from nearer.exceptions import LimitError, ParameterError, ShapeError
-from nearer.index._fields import _KINDS, Kinds, kind_of
+from nearer.index._fields import Kinds, kind_of, merged
 
 __all__ = ["Metadata", "Notes", "as_json", "as_notes"]
 
@@ -20,16 +21,18 @@ _PLAIN = {bool, int, float, str, type(None)}
 
 
 class Notes(NamedTuple):
-    """The JSON texts of some items, "" for those without metadata, and what their fields hold."""
+    """The JSON texts of some items, "" for those without metadata, and what the fields of the index hold then."""
 
     texts: list[str]
     kinds: Kinds
 
 
-def as_notes(value: Any, n: int) -> Notes:
-    """Metadata of n items: a list of dictionaries, or a dictionary of columns; None gives empty ones."""
+def as_notes(value: Any, n: int, known: Kinds) -> Notes:
+    """Metadata of n items: dictionaries, a dictionary of columns or a DataFrame; None gives empty ones."""
     if value is None:
-        return Notes([""] * n, {})
+        return Notes([""] * n, known)
+    table = table_rows(value)
+    value = value if table is None else table
     if isinstance(value, Mapping):
         columns = {str(key): list(column) for key, column in value.items() if not isinstance(column, str)}
         for key in value:
@@ -56,10 +59,7 @@ def as_notes(value: Any, n: int) -> Notes:
         texts = [_text(row, "metadata") if row else "" for row in rows]
         # Arrays, tuples, keys that are numbers: as they will be read back.
         pairs = {(key, type(value)) for text in texts if text for key, value in json.loads(text).items()}
-    kinds: Kinds = {}
-    for key, kind in pairs:
-        kinds.setdefault(key, set()).add(_KINDS[kind])
-    return Notes(texts, kinds)
+    return Notes(texts, merged(known, pairs))
 
 
 def _plain_texts(rows: Sequence[dict[str, Any]]) -> list[str]:

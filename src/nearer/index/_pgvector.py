@@ -16,7 +16,17 @@ from nearer.index._exact import Floats
 from nearer.index._remote import lost
 from nearer.index._rows import Change
 
-__all__ = ["SWITCHING", "Vector", "alone", "connect", "copy_rows", "load_psycopg", "split_address", "told"]
+__all__ = [
+    "SWITCHING",
+    "Vector",
+    "alone",
+    "connect",
+    "copy_rows",
+    "exact_numbers",
+    "load_psycopg",
+    "split_address",
+    "told",
+]
 
 MINIMUM = (0, 8)
 TABLE = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
@@ -24,6 +34,8 @@ SWITCHING = "nearer_switching"
 OURS = ("nearer_indexes", "nearer_stage", SWITCHING)
 # One number for all that is made once: "nearer" in ASCII. The lock goes with the transaction.
 MAKING = int.from_bytes(b"nearer", "big")
+# A text, which stays as it is, or a float as Python writes it from 1e16 on.
+LARGE = re.compile(r'"(?:[^"\\]|\\.)*"|(-?[0-9.]+e\+[0-9]+)')
 START = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 
 
@@ -141,7 +153,7 @@ def copy_rows(change: Change, *, numbered: bool) -> Iterator[bytes]:
     pieces: list[bytes] = []
     for number, (one, note) in enumerate(zip(change.ids, change.notes.texts, strict=True)):
         name = str(one).encode()
-        text = b"\x01" + (note or "{}").encode()
+        text = b"\x01" + exact_numbers(note or "{}").encode()
         pieces += [head, struct.pack(">iq", 8, number)] if numbered else [head]
         pieces += [struct.pack(">i", len(name)), name, struct.pack(">i", len(text)), text]
         pieces += [vector_head, numbers[number].tobytes()]
@@ -149,6 +161,17 @@ def copy_rows(change: Change, *, numbered: bool) -> Iterator[bytes]:
             yield b"".join(pieces)
             pieces = []
     yield b"".join(pieces) + struct.pack(">h", -1)
+
+
+def exact_numbers(text: str) -> str:
+    """JSON in which large floats have all their digits: PostgreSQL takes them as decimals, and 1e23 is not 10²³.
+
+    >>> exact_numbers('{"a": 1e+23, "b": "1e+23", "c": 1e-07}')
+    '{"a": 99999999999999991611392.0, "b": "1e+23", "c": 1e-07}'
+    """
+    if "e+" not in text:
+        return text
+    return LARGE.sub(lambda found: found[0] if found[1] is None else f"{float(found[1]):.1f}", text)
 
 
 def alone(connection: Any) -> None:

@@ -22,11 +22,21 @@ import numpy as np
 from nearer._checks import check_int
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
 from nearer.index._exact import Floats, Similarity
-from nearer.index._fields import Kinds, kind_of, kinds_from, merged
+from nearer.index._fields import kind_of
 from nearer.index._filters import Compare, Condition, Every
 from nearer.index._items import Id, as_ids
 from nearer.index._kinds import HNSW, Exact, Kind, kind_from, kind_to
-from nearer.index._pgvector import SWITCHING, Vector, alone, connect, copy_rows, load_psycopg, split_address, told
+from nearer.index._pgvector import (
+    SWITCHING,
+    Vector,
+    alone,
+    connect,
+    copy_rows,
+    exact_numbers,
+    load_psycopg,
+    split_address,
+    told,
+)
 from nearer.index._remote import Candidates, RemoteIndex, _check_known, checked_about
 from nearer.index._rows import Change
 
@@ -136,9 +146,7 @@ class PostgresIndex(RemoteIndex):
                 raise self._moved()
             about = _checked(found[0], self.name)
             named = {None: None, "text": True, "numbers": False}[about["ids"]]
-            change = self._change(
-                embeddings, ids, metadata, next_id=about["next_id"], named=named, replacing=replacing
-            )
+            change = self._change(embeddings, ids, metadata, about, named=named, replacing=replacing)
             if not change.ids:
                 return []
             try:
@@ -152,8 +160,7 @@ class PostgresIndex(RemoteIndex):
             numbers = [one for one in change.ids if isinstance(one, int)]
             about["ids"] = "numbers" if numbers else "text"
             about["next_id"] = max([about["next_id"], *(one + 1 for one in numbers)])
-            kinds = merged(kinds_from(about["fields"]), change.notes.kinds)
-            about["fields"] = {name: sorted(found) for name, found in kinds.items()}
+            about["fields"] = {name: sorted(found) for name, found in change.notes.kinds.items()}
             connection.execute(
                 "UPDATE nearer_indexes SET about = %s WHERE name = %s", [json.dumps(about), self.name]
             )
@@ -251,9 +258,19 @@ class PostgresIndex(RemoteIndex):
         self._run(lambda connection: connection.execute(command, [json.dumps(model), self.name]))
         self.made_by = model
 
-    def _fields(self) -> Kinds:
-        about = self._run(lambda connection: _about(connection, self.name)) or {}
-        return kinds_from(about.get("fields", {}))
+    def number_from(self, next_id: int) -> None:
+        """As `SQLiteIndex.number_from`."""
+        command = (
+            "UPDATE nearer_indexes SET about = about || jsonb_build_object('next_id', %s::numeric) "
+            "WHERE name = %s AND (about ->> 'next_id')::numeric < %s"
+        )
+        self._run(lambda connection: connection.execute(command, [next_id, self.name, next_id]))
+
+    def _about(self) -> dict[str, Any]:
+        about = self._run(lambda connection: _about(connection, self.name))
+        if about is None:
+            raise self._moved()
+        return about
 
     def _known(self, ids: Sequence[Id], connection: Any = None) -> set[Id]:
         def work(connection: Any) -> set[Id]:
@@ -439,7 +456,7 @@ def _condition(where: Condition | None) -> tuple[str, list[Any]]:
     served = {field: value for field, value in wanted.items() if value is not None}
     text, values = _as_sql(where)
     if served:
-        text, values = f"metadata @> %s::jsonb AND {text}", [json.dumps(served), *values]
+        text, values = f"metadata @> %s::jsonb AND {text}", [exact_numbers(json.dumps(served)), *values]
     return f"WHERE {text}", values
 
 
@@ -451,7 +468,7 @@ def _as_sql(where: Condition) -> tuple[str, list[Any]]:
     if where.operator in ("$in", "$nin"):
         # An item without the field has null there.
         text = "COALESCE(metadata -> %s::text, 'null'::jsonb) = ANY(%s::jsonb[])"
-        found = [where.field, [json.dumps(value) for value in where.values]]
+        found = [where.field, [exact_numbers(json.dumps(value)) for value in where.values]]
         return (text if where.operator == "$in" else f"NOT ({text})"), found
     sign = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}[where.operator]
     (value,) = where.values
@@ -461,4 +478,4 @@ def _as_sql(where: Condition) -> tuple[str, list[Any]]:
         text = f"(jsonb_typeof(metadata -> %s::text) = 'string' AND {own})"
         return text, [where.field, where.field, value]
     text = f"(jsonb_typeof(metadata -> %s::text) = 'number' AND metadata -> %s::text {sign} %s::jsonb)"
-    return text, [where.field, where.field, json.dumps(value)]
+    return text, [where.field, where.field, exact_numbers(json.dumps(value))]

@@ -22,7 +22,7 @@ from nearer._checks import check_choice, check_int
 from nearer._validation import as_matrix
 from nearer.exceptions import CorruptFileError, LostWorkerError, ParameterError
 from nearer.index._exact import Floats, Similarity, best_first, similarities
-from nearer.index._fields import Kinds
+from nearer.index._fields import Kinds, kinds_from
 from nearer.index._filters import Condition, as_condition, check_condition
 from nearer.index._index import SearchResult
 from nearer.index._items import Id, Items, as_ids, check_next_id
@@ -114,6 +114,11 @@ class RemoteIndex(ABC):
         rows = np.array([found[one] for one in wanted], dtype=np.float32).reshape(len(wanted), self.dimension)
         return torch.from_numpy(rows)
 
+    def fields(self) -> dict[str, set[str]]:
+        """As `Index.fields`."""
+        with self._one_at_a_time:
+            return {name: set(kinds) for name, kinds in kinds_from(self._about()["fields"]).items()}
+
     def metadata(self, ids: Any) -> list[Metadata]:
         """The metadata of known items, a dictionary for each."""
         wanted = as_ids(ids, "ids")
@@ -129,20 +134,28 @@ class RemoteIndex(ABC):
             try:
                 check_condition(condition, self._kinds)
             except ParameterError:
-                self._kinds = self._fields()
+                # The fields of the metadata that were ever put in.
+                self._kinds = kinds_from(self._about()["fields"])
                 if self._kinds or len(self):
                     check_condition(condition, self._kinds)
         return condition
 
     def _change(
-        self, embeddings: Any, ids: Any, metadata: Any, *, next_id: int, named: bool | None, replacing: bool = False
+        self,
+        embeddings: Any,
+        ids: Any,
+        metadata: Any,
+        about: Mapping[str, Any],
+        *,
+        named: bool | None,
+        replacing: bool = False,
     ) -> Change:
         """Checked items; known ids are left to the engine, which must refuse or replace them in one step."""
         rows = as_matrix(embeddings, "embeddings", columns=self.dimension, minimum_rows=0)
         if replacing and ids is None:
             raise ParameterError("`ids` must be given: upsert replaces the items that have them.")
         items = Items()
-        items.next_id = next_id
+        items.next_id, items.fields.kinds = about["next_id"], kinds_from(about["fields"])
         if named is not None:
             items.ids = ["" if named else 0]  # of which kind the ids of the engine are
         fresh, notes = items.checked(len(rows), ids, metadata)
@@ -209,9 +222,18 @@ class RemoteIndex(ABC):
     def remember(self, model: dict[str, Any]) -> None:
         """Note which model makes the embeddings."""
 
+    @property
+    def next_id(self) -> int:
+        """The number that the next item without an id gets."""
+        return int(self._about()["next_id"])
+
     @abstractmethod
-    def _fields(self) -> Kinds:
-        """The fields of the metadata that were ever put in, and the kinds of their values."""
+    def number_from(self, next_id: int) -> None:
+        """Give out no number below this one: the index that this is a copy of has given it out."""
+
+    @abstractmethod
+    def _about(self) -> dict[str, Any]:
+        """What the engine has noted about the index, checked."""
 
     @abstractmethod
     def _known(self, ids: Sequence[Id]) -> set[Id]:

@@ -47,8 +47,9 @@ def checked_lengths(given: NDArray[np.floating], similarity: Similarity, name: s
     return lengths
 
 
-def center_of(given: NDArray[np.floating], lengths: NDArray[np.float64]) -> Floats:
+def center_of(given: NDArray[np.floating], name: str) -> Floats:
     """What to subtract: distances do not change under a shift, but far from the origin they lose their digits."""
+    lengths = checked_lengths(given, "euclidean", name)
     center = given.mean(axis=0, dtype=np.float64)
     spread = float(np.square(lengths).mean() - center @ center)
     far = float(center @ center) > 100 * spread
@@ -57,9 +58,13 @@ def center_of(given: NDArray[np.floating], lengths: NDArray[np.float64]) -> Floa
 
 
 def kept_rows(
-    given: NDArray[np.floating], lengths: NDArray[np.float64], similarity: Similarity, offset: Floats
+    given: NDArray[np.floating], lengths: NDArray[np.float64] | None, similarity: Similarity, offset: Floats
 ) -> Floats:
-    """Rows in single precision, about the offset or of length one."""
+    """Rows in single precision, about the offset or of length one; without `lengths` they are in it already."""
+    if lengths is None:
+        # Double precision between would give the same: it has more than twice the digits.
+        near: Floats = np.subtract(given, offset, dtype=np.float32)
+        return near
     kept = np.empty(given.shape, dtype=np.float32)
     for start in range(0, len(given), CHUNK):
         part = slice(start, start + CHUNK)

@@ -67,7 +67,7 @@ def settings_of(index: Index) -> dict[str, Any]:
         "model": index.made_by,
         "offset": numbers_text(index._offset),
         "fields": {name: sorted(found) for name, found in index._items.fields.kinds.items()},
-        "state": [0, index._items.next_id],  # how often it was changed, and the next number
+        "state": [0, index._items.next_id],  # how often items were removed, and the next number as it was then
         "generation": 0,
     }
 
@@ -116,8 +116,11 @@ def fill(index: Index, database: Database, about: dict[str, Any]) -> int:
         items.ids = [0 if one == "" else one for one in items.ids]
     if len(items.places) != int(alive.sum()) or len(set(map(type, items.ids))) > 1:
         raise CorruptFileError(f"`{file}` must hold different ids of one kind. Take a backup.")
-    _, next_id = about["state"]
+    removals, next_id = about["state"]
+    check_int(removals, "state", minimum=0)
     items.next_id = check_next_id(next_id)
+    if items.places and not items.named:
+        items.next_id = max(items.next_id, 1 + int(max(items.places)))
     items.fields.kinds = kinds_from(about["fields"])
     offset = _numbers(about["offset"], dimension)
     index._set(dimension, about["similarity"], kind)

@@ -23,7 +23,7 @@ from nearer.exceptions import MissingDataError, ParameterError, WriteError
 from nearer.index import _saving as saving
 from nearer.index._database import FILE, Database, has_database, hold, let_go, told
 from nearer.index._exact import Similarity
-from nearer.index._fields import merged, note_of
+from nearer.index._fields import note_of
 from nearer.index._index import Index, SearchResult
 from nearer.index._items import Id
 from nearer.index._kinds import IVF, Exact, Kind, Recall
@@ -39,10 +39,10 @@ UNSAVED, SHARE = 50_000, 0.1
 ABANDONED: list[Any] = []
 
 
-def identity(place: Path) -> tuple[int, int] | None:
+def identity(file: str) -> tuple[int, int] | None:
     """What tells one file from another at the same path."""
     try:
-        status = os.stat(place / FILE)
+        status = os.stat(file)
     except OSError:
         return None
     return status.st_dev, status.st_ino
@@ -54,9 +54,12 @@ class SQLiteIndex(Index):
     def __init__(self, place: Path, *, read_only: bool) -> None:
         super().__init__(1)
         self.place = place
+        self._file = str(place / FILE)  # joined once: every change looks at it
         self.read_only = read_only
         self._name = ""
-        self._change_number = 0
+        self._removals = 0
+        self._last: int | None = 0  # position; None after gaps were closed, until the next change asks
+        self._others = 0  # the changes of others that memory has
         self._generation = 0
         self._saved_structure = (-1, 0, -1)  # its generation, its rows, and how many it was trained on
         self._database: Database | None = None
@@ -109,7 +112,7 @@ class SQLiteIndex(Index):
             if is_older(place) and not has_database(place):
                 convert(place)
             index._database = database = Database.write(place)
-            index._identity = identity(place)
+            index._identity = identity(index._file)
             if not database.is_empty:
                 index._read()
                 remove_older(place)
@@ -123,6 +126,7 @@ class SQLiteIndex(Index):
                 with database.transaction():
                     database.create()
                     database.note(**about)
+                index._others = database.changes_of_others()
         except BaseException:
             index._let_go()
             raise
@@ -173,24 +177,20 @@ class SQLiteIndex(Index):
 
     def _put(self, embeddings: Any, ids: Any, metadata: Any, *, sync: bool, replacing: bool) -> list[Id]:
         with self._changing() as database:
-            change, next_id = self._change(embeddings, ids, metadata, replacing=replacing), self._items.next_id
+            change = self._change(embeddings, ids, metadata, replacing=replacing)
             if change.ids:
                 known = [one for one in change.ids if one in self._items.places] if replacing else []
-                numbers = [one + 1 for one in change.ids if isinstance(one, int)]
-                next_id = max([next_id, *numbers])
                 noted: dict[str, Any] = {}
                 if not len(self._items):
                     noted["offset"] = numbers_text(change.offset)
-                kinds = merged(self._items.fields.kinds, change.notes.kinds)
-                if kinds != self._items.fields.kinds:
-                    noted["fields"] = {name: sorted(found) for name, found in kinds.items()}
+                if change.notes.kinds is not self._items.fields.kinds:
+                    noted["fields"] = {name: sorted(found) for name, found in change.notes.kinds.items()}
                 if known:
                     database.remove(known, self._buffer[self._items.find(known)])
                 database.insert(change.ids, change.notes.texts, change.rows)
                 if noted:
                     database.note(**noted)
-                database.count_change(self._change_number + 1, next_id)
-            self._finish(lambda: self._take(change), changed=bool(change.ids), sync=sync)
+            self._finish(lambda: self._take(change), added=len(change.ids), sync=sync)
         return change.ids
 
     def remove(self, ids: Any, *, sync: bool = True) -> int:
@@ -203,14 +203,22 @@ class SQLiteIndex(Index):
             positions = sorted(set(self._items.find(ids)))
             if positions:
                 database.remove([self._items.ids[place] for place in positions], self._buffer[positions])
-                database.count_change(self._change_number + 1, self._items.next_id)
-            self._finish(lambda: self._drop(positions), changed=bool(positions), sync=sync)
+                database.count_removal(self._removals + 1, self._items.next_id)
+            self._finish(lambda: self._drop(positions), removals=int(bool(positions)), sync=sync)
         return len(positions)
+
+    def number_from(self, next_id: int) -> None:
+        """Give out no number below this one: the index that this is a copy of has given it out."""
+        if next_id <= self.next_id:
+            return
+        with self._changing() as database:
+            database.count_removal(self._removals + 1, next_id)
+            self._finish(lambda: setattr(self._items, "next_id", next_id), removals=1, sync=True)
 
     def rebuild(self) -> None:
         """As `Index.rebuild`."""
         with self._changing():
-            self._finish(self._close_gaps, changed=False, sync=True)
+            self._finish(self._close_gaps, sync=True)
 
     def remember(self, model: dict[str, Any]) -> None:
         """Note which model makes the embeddings."""
@@ -229,7 +237,8 @@ class SQLiteIndex(Index):
                 self._unsettled = True
                 try:
                     if not lost:
-                        self._open.commit()
+                        with told(self.place, "written"):
+                            self._open.commit()
                 finally:
                     # Memory is ahead of the database now, unless it was committed.
                     self._group = False
@@ -294,9 +303,11 @@ class SQLiteIndex(Index):
                 with told(self.place, "written"):
                     if not self._group:
                         database.begin()
-                    if database.change_number() != self._change_number:
+                    if database.changes_of_others() != self._others:
                         # Another writer: SQLite's locks are lost when a process opens a file by other means too.
                         self._read()
+                    elif self._last is None:
+                        self._last = database.version()[1]
                     if self._group:
                         database.connection.execute("SAVEPOINT change")
                     yield database
@@ -311,10 +322,10 @@ class SQLiteIndex(Index):
         """The file that is open must be the one at the path, and of this process: what goes elsewhere is lost."""
         if os.getpid() != self._process:
             raise ParameterError(f"`{self.place}` was opened by the process that made this one. Open it here.")
-        if identity(self.place) != self._identity:
+        if identity(self._file) != self._identity:
             raise WriteError(f"`{self.place}` was moved or deleted since it was opened. Nothing was changed.")
 
-    def _finish(self, work: Callable[[], None], *, changed: bool, sync: bool) -> None:
+    def _finish(self, work: Callable[[], None], *, sync: bool, added: int = 0, removals: int = 0) -> None:
         """The end of a change: on the disk first, then in memory."""
         database = self._open
         if sync:
@@ -327,7 +338,7 @@ class SQLiteIndex(Index):
         with self._state:
             self._torn = True
             work()
-            self._change_number += changed
+            self._removals, self._last = self._removals + removals, (self._last or 0) + added
             self._torn = False
 
     def _settle(self) -> None:
@@ -346,7 +357,9 @@ class SQLiteIndex(Index):
             self._lost, self._group = self._lost or self._group, False
             database.roll_back()
         with told(self.place, "read"):
-            same = database.change_number() == self._change_number
+            # An error of the disk lets SQLite forget what it had read, which counts as a change of others.
+            self._others = database.changes_of_others()
+            same = database.version() == (self._removals, self._last)
         if self._torn or not same:
             self._read()
         self._unsettled = False
@@ -355,6 +368,7 @@ class SQLiteIndex(Index):
         """Close the gaps in the database that are closed in memory; what fails is done with a later change."""
         if not self._untidy or self._group:
             return
+        self._last = None  # positions at the end are given out again
         try:
             with self._open.transaction() as connection:
                 connection.execute("DELETE FROM items WHERE id IS NULL")
@@ -397,7 +411,8 @@ class SQLiteIndex(Index):
             about = database.about()
             rows = fill(self, database, about)
             self._name = str(about["name"])
-            self._change_number = check_int(about["state"][0], "change", minimum=0)
+            self._removals, self._last = database.version()
+            self._others = database.changes_of_others()
             self._generation = check_int(about["generation"], "generation", minimum=0)
             self._untidy = rows > len(self._items)
             covered = restore_structure(self, about, self.place)
@@ -444,6 +459,11 @@ class SQLiteIndex(Index):
         """As `Index.metadata`."""
         with self._looking():
             return super().metadata(ids)
+
+    def fields(self) -> dict[str, set[str]]:
+        """As `Index.fields`."""
+        with self._looking():
+            return super().fields()
 
     def count(self, where: Mapping[str, Any] | None = None) -> int:
         """As `Index.count`."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nearer._checks import check_int
 from nearer.datasets import Dataset, Split
-from nearer.datasets._anything import beside
+from nearer.datasets._anything import Columns, beside, label_codes, label_columns, label_values
 from nearer.datasets._frame import Frame
 from nearer.datasets._streams import Stream, open_stream
 from nearer.exceptions import NotFiniteError, ParameterError
@@ -196,7 +196,13 @@ def _read_table(model: Model, frame: Frame, labels: Any) -> Dataset:
     part = data.all
     keep = [name for name in inputs.keep if name in frame.columns]
     extra = beside(frame, keep, inputs.ids if inputs.ids in frame.columns else None)
-    return Dataset(data.source, {"all": Split(part.x, part.y, {**part.extra, **extra})}, encoder=data.encoder)
+    named = label_columns(frame, labels) or tuple(name for name in inputs.labels if name in frame.columns)
+    # Several are sets or distributions, which an index does not keep.
+    values = label_values(frame[named[0]]) if len(named) == 1 else None
+    codes, classes, kind = label_codes(values, len(texts))
+    split = Split(part.x, codes, {**part.extra, **extra}, kind=kind)
+    columns = Columns(label=named, keep=tuple(keep))
+    return Dataset(data.source, {"all": split}, classes, encoder=data.encoder, columns=columns)
 
 
 def _read_photos(model: Model, files: list[Path], root: Path | None) -> Dataset:

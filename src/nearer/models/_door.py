@@ -12,7 +12,7 @@ import numpy as np
 
 from nearer._checks import check_choice, check_int
 from nearer.datasets import Dataset
-from nearer.datasets._anything import Columns
+from nearer.datasets._anything import Columns, check_ids
 from nearer.evaluation import Comparison
 from nearer.exceptions import LabelError, ParameterError
 from nearer.models._encoded import NO_PHOTOS_EXTRA, Reading, read_items
@@ -85,7 +85,7 @@ def fit(
     columns = Columns(ids=ids, keep=_names(keep, "keep"), ignore=_names(ignore, "ignore"), most=_most(rows, data))
     check_choice(unreadable, "unreadable", ["raise", "skip"])
     reading = Reading(encoder, dict(encoder_settings or {}), text, unreadable)
-    given = read_items(data, y, columns, reading)
+    given = check_ids(read_items(data, y, columns, reading))
     chosen: dict[str, Any] = {"method": metric, "n_components": n_components, "split": split, "seed": seed}
     if loss is not None:
         if metric != "choose":

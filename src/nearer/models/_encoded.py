@@ -17,6 +17,7 @@ from nearer.datasets._anything import (
     as_dataset,
     beside,
     label_codes,
+    label_columns,
     label_values,
     read_frame,
     with_pairs,
@@ -160,12 +161,11 @@ def _from_table(data: Any, y: Any, columns: Columns, reading: Reading) -> Datase
             "feature."
         )
     labels: Any = y
-    named = [y] if isinstance(y, str) else list(y) if isinstance(y, list | tuple) else list(columns.label)
-    words = bool(named) and all(isinstance(one, str) for one in named)
-    if words and (isinstance(y, str) or set(named) <= set(data.columns)):
+    named = label_columns(data, y) if y is not None else columns.label
+    if named:
         parts = [data[one] for one in named]
         labels = label_values(parts[0]) if len(parts) == 1 else np.column_stack([one.values for one in parts])
-        columns = replace(columns, label=tuple(named))
+        columns = replace(columns, label=named)
     texts = check_texts(column.values.tolist(), column=columns.text)
     extra = beside(data, columns.keep, columns.ids)
     return _texts_dataset(texts, _labels(labels, len(texts), reading), extra, columns, reading, name)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nearer._checks import check_choice, check_int
 from nearer.datasets import Dataset, Split
-from nearer.datasets._anything import Columns, as_dataset, dataset_from_frame, read_frame, with_pairs
+from nearer.datasets._anything import Columns, as_dataset, dataset_from_frame, label_columns, read_frame, with_pairs
 from nearer.datasets._cleaning import Cleaned, Cleaning
 from nearer.datasets._frame import Frame, frame_from, is_frame
 from nearer.exceptions import ParameterError, ShapeError
@@ -64,10 +64,8 @@ class Inputs:
             data = frame_from(data)
         if not isinstance(data, Frame):
             return as_dataset(data, y, cleaning=self.cleaning)
-        named = (y,) if isinstance(y, str) else tuple(y) if isinstance(y, list | tuple) and y else self.labels
-        given = None
-        if y is not None and not all(isinstance(one, str) and one in data.columns for one in named):
-            named, given = self.labels, y
+        told = label_columns(data, y)
+        named, given = told or self.labels, None if told else y
         columns = Columns(
             label=tuple(one for one in named if one in data.columns) if given is None else (),
             keep=tuple(one for one in self.keep if one in data.columns),
@@ -76,8 +74,6 @@ class Inputs:
                 one for one in self.labels if one in data.columns and (given is not None or one not in named)
             ),
         )
-        if given is None and named and not columns.label and y is not None:
-            data[named[0]]
         # A model of bare numbers takes the columns of a table in their order.
         aside = {*columns.label, *columns.keep, *columns.ignore, columns.ids}
         plan = self.cleaning or _by_name(self.names or tuple(one for one in data.names if one not in aside))
@@ -197,7 +193,10 @@ def item_metadata(data: Dataset) -> list[dict[str, Any]] | None:
     part = data.all
     files = part.x if part.x.dtype.kind == "U" else None
     named = part.y.ndim == 1 and bool(data.class_names)
-    named_so = () if data.columns is None else data.columns.keep
+    columns = data.columns or Columns()
+    named_so, labels = columns.keep, columns.label
+    # Whoever filters by it knows the column; labels that came without one have the general name.
+    label = labels[0] if len(labels) == 1 else "label"
     kept = {
         name: values.tolist()
         for name, values in part.extra.items()
@@ -208,7 +207,7 @@ def item_metadata(data: Dataset) -> list[dict[str, Any]] | None:
     rows: list[dict[str, Any]] = [{} for _ in range(len(part))]
     for number, row in enumerate(rows):
         if named and part.y[number] >= 0:
-            row["label"] = data.class_names[int(part.y[number])]
+            row[label] = data.class_names[int(part.y[number])]
         if files is not None:
             row["file"] = str(files[number])
         row |= {name: values[number] for name, values in kept.items() if values[number] is not None}

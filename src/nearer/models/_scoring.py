@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import auc, average_precision_score, roc_curve
 
 from nearer.estimators import AAKNN, MLKNN
 from nearer.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_distribution, evaluate_multilabel
@@ -120,19 +119,35 @@ def evaluate_pairs(
     >>> evaluate_pairs(np.array([0.1, 0.2, 0.3, 0.9]), np.array([True, True, False, False]))["auc"]
     1.0
     """
-    fall, rise, _ = roc_curve(similar, -distances, sample_weight=weights, drop_intermediate=False)
-    scores = {
-        "auc": float(auc(fall, rise)),
-        "average-precision": float(average_precision_score(similar, -distances, sample_weight=weights)),
+    weights = np.ones(len(similar)) if weights is None else weights
+    scores = _pair_scores(_ranked(distances), similar, weights)
+    return Evaluation(scores, {}, {"pairs": len(similar), "near": int(similar.sum())})
+
+
+def _ranked(distances: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Pairs from near to far, and the last place of each distance: pairs that tie pass together."""
+    order = np.argsort(distances)
+    return order, np.flatnonzero(np.append(np.diff(distances[order]) > 0, True))
+
+
+def _pair_scores(
+    ranked: tuple[NDArray[Any], NDArray[Any]], similar: NDArray[np.bool_], weights: NDArray[Any]
+) -> dict[str, float]:
+    order, ends = ranked
+    near, far = (np.cumsum((weights * side)[order])[ends] for side in (similar, ~similar))
+    rise, fall = np.append(0.0, near / near[-1]), np.append(0.0, far / far[-1])
+    precision = near / np.maximum(near + far, np.finfo(float).tiny)
+    return {
+        "auc": float(np.diff(fall) @ (rise[1:] + rise[:-1]) / 2),
+        "average-precision": float(np.diff(rise) @ precision),
         "true-matches@5%": float(rise[fall <= 0.05 + 1e-12].max()),
     }
-    return Evaluation(scores, {}, {"pairs": len(similar), "near": int(similar.sum())})
 
 
 def _pair_intervals(problem: Problem, raw: Encode, learned: Encode) -> dict[str, tuple[float, float]]:
     """The middle 95 % of each gain when the held-out rows, not the pairs, are drawn again: pairs share rows."""
     pairs, similar = problem.pairs_of(problem.held_out, touching=True)
-    both = [_pair_distances(problem, encode) for encode in (raw, learned)]
+    both = [_ranked(_pair_distances(problem, encode)) for encode in (raw, learned)]
     rng = np.random.default_rng(0)
     weight = np.ones(len(problem.items))
     gains: dict[str, list[float]] = {}
@@ -142,7 +157,7 @@ def _pair_intervals(problem: Problem, raw: Encode, learned: Encode) -> dict[str,
         drawn = weight[pairs].prod(axis=1)
         if not drawn[similar].any() or not drawn[~similar].any():
             continue  # nothing to tell apart in this draw
-        first, second = (evaluate_pairs(one, similar, drawn) for one in both)
+        first, second = (_pair_scores(one, similar, drawn) for one in both)
         for name in first:
             gains.setdefault(name, []).append(second[name] - first[name])
     return {name: (float(a), float(b)) for name, (a, b) in _middle(gains).items()}

@@ -15,7 +15,7 @@ import numpy as np
 from nearer import __version__
 from nearer._storage import write_file
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.reports._style import as_png
+from nearer.reports._style import as_pngs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -138,7 +138,7 @@ def _part(part: Part) -> str:
 
 
 def _picture(part: Picture) -> str:
-    light, dark = (base64.b64encode(as_png(part.figure, dark=dark)).decode() for dark in (False, True))
+    light, dark = (base64.b64encode(png).decode() for png in as_pngs(part.figure))
     caption = f"<figcaption>{_text(part.caption)}</figcaption>" if part.caption else ""
     # In inches of the page, so that the type of all pictures has one size; the pixels are for sharper screens.
     width = round(96 * part.figure.get_figwidth())

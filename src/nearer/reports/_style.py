@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["as_png", "class_colors"]
+__all__ = ["as_png", "as_pngs", "class_colors"]
 
 INK, MUTED, FAINT, PAPER = "#1b2026", "#5c6773", "#d9dee3", "#ffffff"
 RIGHT, WRONG, UNKNOWN = "#117a3d", "#d1260f", "#b4bcc4"
@@ -118,6 +118,20 @@ def new_figure(width: float, height: float) -> Figure:
     engine.set(w_pad=0.1, h_pad=0.1)
     FigureCanvasAgg(figure)
     return figure
+
+
+def as_pngs(figure: Figure) -> tuple[bytes, bytes]:
+    """A figure for a light and for a dark page; where its parts lie is worked out once.
+
+    >>> [png[:4] for png in as_pngs(new_figure(1, 1))]
+    [b'\\x89PNG', b'\\x89PNG']
+    """
+    light, engine = as_png(figure), figure.get_layout_engine()
+    figure.set_layout_engine("none")
+    try:
+        return light, as_png(figure, dark=True)
+    finally:
+        figure.set_layout_engine(engine)
 
 
 def as_png(figure: Figure, *, dark: bool = False, dpi: int = 144) -> bytes:
