@@ -25,8 +25,13 @@ PEERS: dict[str, tuple[list[str], list[str]]] = {
     "scikit-multilearn": (["scikit-multilearn==0.2.0", "scikit-learn==1.7.2", "scipy"], []),
     "PyLDL": (["python-ldl==0.1.2"], []),
     "pytorch-metric-learning": (["pytorch-metric-learning==2.9.0"], []),
+    # Its losses, miners and scores; what reads and changes pictures is not needed for them.
+    "open-metric-learning": (
+        ["--no-deps", "open-metric-learning==4.0.0"],
+        [f"{name}.py" for name in ("gdown", "omegaconf", "validators", "torchvision/__init__", "torchvision/ops")],
+    ),
 }
-WITH_TORCH = {"PyLDL", "pytorch-metric-learning"}
+WITH_TORCH = {"PyLDL", "pytorch-metric-learning", "open-metric-learning"}
 
 
 def python_of(name: str) -> str | None:

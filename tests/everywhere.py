@@ -39,7 +39,10 @@ NUMERIC = [
     )
 ]  # fmt: skip
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+RECORDED = ("metric-learn", "open-metric-learning")
 EXTRAS = "adapters,text,photos,ray"
+# Libraries whose questions are rows beside ours; they live in one environment with everything else.
+ASKING = ("scikit-query", "cobras-ts")
 
 
 @dataclass
@@ -162,9 +165,23 @@ def everything() -> Iterator[list[str]]:
         install.append(str(ROOT / "constraints.txt"))
         subprocess.run([*install, "torch"], check=True)
         subprocess.run([*install, "--editable", f"{ROOT}[dev,{EXTRAS}]"], check=True)
+        subprocess.run([*install, *ASKING], check=True)
         (place / ".installed").touch()
+    # And those that cannot live in one environment with us.
+    subprocess.run([sys.executable, str(ROOT / "benchmarks" / "environments.py"), *RECORDED], check=True)
     yield ["env", f"NEARER_PYTHON={python}"]
 
+
+def equipped() -> str:
+    """Whether what no package brings is there: the data sets, a browser, and what makes system calls fail."""
+    missing = [program for program in ("chromium", "strace", "node") if shutil.which(program) is None]
+    if missing:
+        return f"{' and '.join(missing)} must be installed (packages of Debian)"
+    return root() or ("" if "NEARER_DATA" in os.environ else "NEARER_DATA must be the folder of the data sets")
+
+
+# The shortest that takes every path of the long forms; `make fuzz`, `make soak` and `make faults` have the numbers.
+LONG_FORMS = {"NEARER_FAULTS": "long", "NEARER_BROWSER": "long", "NEARER_FUZZ": "600", "SCIPY_ARRAY_API": "1"}
 
 LEGS = [
     Leg("haswell", NUMERIC, {"OPENBLAS_CORETYPE": "Haswell", **threads(1)}),
@@ -179,7 +196,7 @@ LEGS = [
     Leg("without Node.js", [], {}, lambda: without("node", "npm", "npx")),
     Leg("as nobody", [], {}, as_nobody, needs=root),
     Leg("under load", [], {}, busy),
-    Leg("everything installed", [], {}, everything, none_skipped=True),
+    Leg("everything installed", [], LONG_FORMS, everything, needs=equipped, none_skipped=True),
 ]
 
 

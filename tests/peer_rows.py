@@ -5,6 +5,7 @@ sentence-transformers and open-metric-learning pull in far more than a test shou
 therefore evaluated once, in an environment of theirs, and kept with its versions:
 
     PYTHON tests/peer_rows.py metric-learn          # PYTHON has the library; nearer is not needed
+    PYTHON tests/peer_rows.py metric-learn --print  # says them, and keeps nothing
 
 Our side is evaluated by the tests, as printed. A row that is changed has no kept number, and its test fails.
 """
@@ -148,16 +149,24 @@ def kept(page: str) -> dict[str, Any]:
     return found
 
 
+def evaluated(page: str) -> dict[str, Any]:
+    """What a library gives for its side of every row."""
+    names = NAMES[page]()
+    return {one[0]: numbers(eval(one[0], dict(names))) for one in rows(page)}
+
+
 def main(page: str) -> None:
     warnings.simplefilter("ignore")
-    names = NAMES[page]()
+    if "--print" in sys.argv:
+        print(json.dumps(evaluated(page)))
+        return
     versions = {}
     for package in (page, "torch", "scikit-learn", "numpy"):
         try:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    values = {one[0]: numbers(eval(one[0], dict(names))) for one in rows(page)}
+    values = evaluated(page)
     KEPT.mkdir(exist_ok=True)
     (KEPT / f"{page}.json").write_text(json.dumps({"versions": versions, "values": values}, indent=1) + "\n")
     print(f"{len(values)} rows of {page} {versions[page]}")

@@ -40,7 +40,8 @@ def switch(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    if LONG and COUNTS and exitstatus == 0:
+    # Each of several processes has only a part of the counts.
+    if LONG and COUNTS and exitstatus == 0 and "PYTEST_XDIST_WORKER" not in os.environ:
         root = Path(__file__).resolve().parents[2]
         sys.path.insert(0, str(root / "benchmarks"))
         import record

@@ -35,7 +35,6 @@ def test_every_package_is_called() -> None:
     assert len(any_arguments.NAMES) > 200
 
 
-@pytest.mark.skipif(LONG, reason="the long form runs instead")
 def test_arguments_of_any_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     raw = {}

@@ -63,7 +63,7 @@ def export_onnx(model: Model, path: str | os.PathLike[str]) -> Path:
 
     >>> import nearer, tempfile
     >>> model = nearer.fit([[0.0, 1.0], [0.1, 0.9], [5.0, 5.0], [5.1, 4.9]] * 8, [0, 0, 1, 1] * 8, metric="lfda")
-    >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
+    >>> with tempfile.TemporaryDirectory() as folder:
     ...     export_onnx(model, f"{folder}/model.onnx").name
     'model.onnx'
 

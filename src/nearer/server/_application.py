@@ -54,8 +54,13 @@ def create_app(
 
     Run it in one process: the embedded index has one writer.
 
-    >>> app = create_app("model", "index")  # doctest: +SKIP
-    >>> # uvicorn.run(app), or mount it in an application of yours
+    >>> import tempfile
+    >>> import nearer
+    >>> rows, labels = [[0.0, 1.0], [0.1, 0.9], [5.0, 5.0], [5.1, 4.9]] * 8, [0, 0, 1, 1] * 8
+    >>> model = nearer.fit(rows, labels, metric="lfda")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     saved = model.save(f"{folder}/model")
+    ...     app = create_app(saved, f"{folder}/index", create=True)  # for uvicorn.run, or mounted in an application
 
     Args:
         model: a folder that `nearer fit` or `Model.save` wrote.

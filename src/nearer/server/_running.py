@@ -130,7 +130,10 @@ def serve(
 ) -> None:
     """Serve a model and an index over HTTP until SIGTERM or Ctrl-C; SIGHUP opens both again, and the tokens.
 
-    >>> serve("model", "index", settings=Settings(port=8080))  # doctest: +SKIP
+    >>> serve("no-such-model", "index", settings=Settings(port=8080))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    nearer.exceptions.MissingDataError: ...
 
     Args:
         model: a folder that `nearer fit` or `Model.save` wrote.

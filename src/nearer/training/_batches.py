@@ -61,8 +61,17 @@ class TensorBatches:
 class ImageBatches:
     """Images that are read from their files batch by batch, as (n, channels, h, w) between 0 and 1.
 
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from PIL import Image
     >>> from nearer.datasets import load_image_folder
-    >>> ImageBatches(load_image_folder("photos/").all, size=224)  # doctest: +SKIP
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("cats", "dogs"):
+    ...         (Path(folder) / name).mkdir()
+    ...         Image.new("RGB", (30, 20)).save(Path(folder) / name / "one.png")
+    ...     photos = ImageBatches(load_image_folder(folder).all, size=16)
+    ...     photos.items(torch.tensor([0, 1])).shape
+    torch.Size([2, 3, 16, 16])
 
     Args:
         split: paths and labels, from `load_image_folder`.

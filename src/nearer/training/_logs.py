@@ -99,7 +99,9 @@ class CSVLog:
 class TensorBoardLog:
     """Scalars for TensorBoard (`pip install nearer[tensorboard]`).
 
-    >>> train(step, sampler, epochs=3, callbacks=[TensorBoardLog("runs/one")])  # doctest: +SKIP
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     callbacks = [TensorBoardLog(folder)]  # for `train(step, sampler, epochs=3, callbacks=callbacks)`
 
     Args:
         folder: where the events go.
