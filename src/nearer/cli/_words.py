@@ -38,4 +38,6 @@ def in_options(text: str) -> str:
     for python, words in _SENTENCES:
         text = text.replace(python, words.format(place=quoted[1] if quoted else "INDEX"))
     # Only what must be otherwise is an option of this command; a setting in a file keeps its name.
-    return re.sub(rf"`({'|'.join(OPTIONS)})`(?=,? (?:must|and `))", lambda named: f"`--{named[1].replace('_', '-')}`", text)
+    return re.sub(
+        rf"`({'|'.join(OPTIONS)})`(?=,? (?:must|and `))", lambda named: f"`--{named[1].replace('_', '-')}`", text
+    )
