@@ -23,9 +23,9 @@ $(CORE): pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP) --editable .
 	@touch $@
 
-$(DEV): $(CORE)
+$(DEV): $(CORE) papers/pyproject.toml
 	@echo "Installing the test tools into $(VENV)"
-	@$(PIP) --editable '.[dev]'
+	@$(PIP) --editable '.[dev]' --editable papers
 	@touch $@
 
 install: $(CORE) ## make .venv and install the library into it

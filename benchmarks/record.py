@@ -1,7 +1,7 @@
 """What every speed benchmark shares: rows that say how they were made, interleaved timing, peak memory.
 
 A benchmark ends with `save("name", rows, key=...)`, which puts its rows into `benchmarks/results/name.json`; each
-row carries its own provenance (`nearer.recipes._results`). The tables of the documents are made from these files by
+row carries its own provenance (`nearer_papers._results`). The tables of the documents are made from these files by
 `benchmarks/tables`; no number is typed.
 """
 
@@ -15,10 +15,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from nearer.recipes._results import Results, stamp
+from nearer_papers._results import Results, check_committed, stamp, trees
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+if not trees():
+    print("Uncommitted changes: what is measured now cannot be kept.", file=sys.stderr)
 
 
 def save(
@@ -30,14 +32,14 @@ def save(
     **settings: Any,
 ) -> Path:
     """Put rows into the result file; a row of the same key replaces the older one, all others stay."""
+    check_committed()
     file = Results(RESULTS / f"{name}.json", key=key)
     there = {file.key_of(row): {**row, "made": None} for row in file.rows}
     for row in rows:
         # Benchmarks call this after every row with all they have; only what is new gets a new stamp.
         if there.get(file.key_of(row)) != {**row, "made": None}:
-            script = [Path(sys.argv[0]).resolve()]
             seconds = row.get("seconds") if isinstance(row.get("seconds"), float) else None
-            file.add(row, stamp(script=script, seconds=seconds, packages=packages, settings=settings))
+            file.add(row, stamp(seconds=seconds, packages=packages, settings=settings))
     return file.path
 
 

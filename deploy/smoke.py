@@ -45,7 +45,7 @@ def library() -> None:
     assert nearer.__version__ == version("nearer")
     for name in nearer.__all__:
         assert getattr(nearer, name) is not None
-    for package in ("explorer", "server", "client", "recipes"):
+    for package in ("explorer", "server", "client"):
         importlib.import_module(f"nearer.{package}")
     assert (where.parent / "explorer" / "assets" / "page.js").stat().st_size > 10_000
     assert (where.parent / "py.typed").exists()

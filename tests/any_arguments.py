@@ -32,10 +32,10 @@ import nearer
 from nearer.exceptions import NearerError
 
 PACKAGES = [
-    "nearer", "nearer.alternating", "nearer.audit", "nearer.client", "nearer.datasets", "nearer.decisions",
+    "nearer", "nearer.audit", "nearer.client", "nearer.datasets", "nearer.decisions",
     "nearer.estimators", "nearer.evaluation", "nearer.explorer", "nearer.geometry", "nearer.graph", "nearer.index",
     "nearer.losses", "nearer.mining", "nearer.models", "nearer.neighbors", "nearer.questions", "nearer.relations",
-    "nearer.reports", "nearer.server", "nearer.training",
+    "nearer.reports", "nearer.server", "nearer.training", "nearer_papers.systems",
 ]  # fmt: skip
 # What a loss, a miner, a relation or an index of your own is written in: called by nearer, with nearer's data.
 BASES = {"PairLoss", "RowLoss", "Relation", "VectorIndex", "MetricLearner", "AlternatingLearner", "Miner"}

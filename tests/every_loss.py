@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 import nearer.losses
 import nearer.mining
-from nearer.geometry import BoostedHeads
+import nearer_papers.systems
 from nearer.losses import ContrastiveLoss, NeighborhoodLoss, PairLoss, RAWLoss
 from nearer.losses.pairs._pair_loss import PairLoss as Root
-from nearer.mining import VTHM, ClassTree
+from nearer.mining import VTHM
+from nearer_papers.systems import BoostedHeads, ClassTree
 
 for _module in pkgutil.walk_packages(nearer.losses.__path__, "nearer.losses."):
     importlib.import_module(_module.name)
@@ -153,12 +154,12 @@ def drawn() -> torch.Generator:
 # Every loss that is not a pair loss: how it is made and how it is called with embeddings (48, 8) and labels.
 OTHERS: dict[str, tuple[Callable[[], Any], Callable[..., Any]]] = {
     "ABIERLoss": (
-        lambda: _Tail(nearer.losses.ABIERLoss, BoostedHeads(8, (3, 5), generator=drawn())).double(),
+        lambda: _Tail(nearer_papers.systems.ABIERLoss, BoostedHeads(8, (3, 5), generator=drawn())).double(),
         plain,
     ),
     "AMSoftmaxLoss": (_classes("AMSoftmaxLoss"), plain),
     "ArcFaceLoss": (_classes("ArcFaceLoss"), plain),
-    "BIERLoss": (lambda: nearer.losses.BIERLoss((3, 5)), plain),
+    "BIERLoss": (lambda: nearer_papers.systems.BIERLoss((3, 5)), plain),
     "BinaryLoss": (lambda: nearer.losses.BinaryLoss(RAWLoss(), steps=3), plain),
     "CrossBatchMemory": (
         lambda: nearer.losses.CrossBatchMemory(RAWLoss(), size=60, embedding_dim=8),
@@ -168,16 +169,18 @@ OTHERS: dict[str, tuple[Callable[[], Any], Callable[..., Any]]] = {
         lambda: nearer.losses.DatabaseMemory(NeighborhoodLoss(k=3), size=60, embedding_dim=8),
         lambda loss, x, y: loss(x, 2 * x, y) + loss(x, x.flip(0), y),
     ),
-    "DeMLLoss": (lambda: nearer.losses.DeMLLoss((2, 3, 3), generator=drawn()).double(), plain),
+    "DeMLLoss": (lambda: nearer_papers.systems.DeMLLoss((2, 3, 3), generator=drawn()).double(), plain),
     "DynamicSoftMarginLoss": (lambda: nearer.losses.DynamicSoftMarginLoss(), plain),
     "EnergyConfusionLoss": (
-        lambda: _Tail(lambda layer: nearer.losses.EnergyConfusionLoss(ContrastiveLoss(), layer, generator=drawn())),
+        lambda: _Tail(
+            lambda layer: nearer_papers.systems.EnergyConfusionLoss(ContrastiveLoss(), layer, generator=drawn())
+        ),
         plain,
     ),
-    "HDCLoss": (lambda: nearer.losses.HDCLoss(), lambda loss, x, y: loss(torch.cat([x, 2 * x, -x], 1), y)),
+    "HDCLoss": (lambda: nearer_papers.systems.HDCLoss(), lambda loss, x, y: loss(torch.cat([x, 2 * x, -x], 1), y)),
     "HDMLLoss": (
         lambda: _Tail(
-            lambda layer: nearer.losses.HDMLLoss(layer, 8, 6, 8, epoch_steps=3, generator=drawn()).double()
+            lambda layer: nearer_papers.systems.HDMLLoss(layer, 8, 6, 8, epoch_steps=3, generator=drawn()).double()
         ),
         plain,
     ),
@@ -193,14 +196,14 @@ OTHERS: dict[str, tuple[Callable[[], Any], Callable[..., Any]]] = {
     "NestedLoss": (lambda: nearer.losses.NestedLoss(RAWLoss(), widths=(2, 4, 8)), plain),
     "NormalizedSoftmaxLoss": (_classes("NormalizedSoftmaxLoss"), plain),
     "P2SGradLoss": (_classes("P2SGradLoss"), plain),
-    "PDDMLoss": (lambda: nearer.losses.PDDMLoss(8, generator=drawn()).double(), plain),
+    "PDDMLoss": (lambda: nearer_papers.systems.PDDMLoss(8, generator=drawn()).double(), plain),
     "ProxyAnchorLoss": (_classes("ProxyAnchorLoss"), plain),
     "ProxyNCALoss": (_classes("ProxyNCALoss"), plain),
     "SentenceTransformersLoss": (
         lambda: nearer.losses.SentenceTransformersLoss(_Sentences(), RAWLoss()),
         lambda loss, x, y: loss([{"x": x}], y),
     ),
-    "SmartMiningLoss": (lambda: nearer.losses.SmartMiningLoss(), plain),
+    "SmartMiningLoss": (lambda: nearer_papers.systems.SmartMiningLoss(), plain),
     "SoftTripleLoss": (_classes("SoftTripleLoss", centers=2), plain),
     "SubCenterArcFaceLoss": (_classes("SubCenterArcFaceLoss"), plain),
     "VICRegLoss": (lambda: nearer.losses.VICRegLoss(), lambda loss, x, y: loss(x, x.flip(0))),
@@ -223,7 +226,7 @@ MINERS: dict[str, Callable[[], Any]] = {
     "RandomPairs": lambda: nearer.mining.RandomPairs(negatives=3, generator=drawn()),
     "SemiHard": nearer.mining.SemiHard,
     "SemiHardTriplets": lambda: nearer.mining.SemiHardTriplets(0.3),
-    "SpanningTree": nearer.mining.SpanningTree,
+    "SpanningTree": nearer_papers.systems.SpanningTree,
     "VTHM": VTHM,
 }
 REBUILT = {"ClassTree", "RankRange", "HardnessController"}

@@ -28,16 +28,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from nearer.recipes._results import Results, source_hash  # noqa: E402
+from nearer_papers._results import Results, trees  # noqa: E402
 from record import RESULTS, save  # noqa: E402
 
 NUMERIC = [
     f"tests/{name}"
     for name in (
         "audit", "decisions", "estimators", "evaluation", "geometry", "graph", "losses", "mining", "models",
-        "neighbors", "pairwise", "questions", "recipes", "relations", "training",
+        "neighbors", "pairwise", "questions", "relations", "training",
     )
-]  # fmt: skip
+] + ["papers/tests"]  # fmt: skip
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 RECORDED = ("metric-learn", "open-metric-learning")
 EXTRAS = "adapters,text,photos,ray"
@@ -65,8 +65,10 @@ def threads(number: int) -> dict[str, str]:
 
 
 def sources() -> str:
-    """A hash of the library and its tests."""
-    return source_hash(*sorted(file for part in ("src", "tests") for file in (ROOT / part).rglob("*.py")))
+    """The trees of the library, the experiments and the tests, as git knows them; "" where they are changed."""
+    words = ["git", "-C", str(ROOT), "rev-parse", "HEAD:src", "HEAD:papers/nearer_papers", "HEAD:tests"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return " ".join(tree[:12] for tree in done.stdout.split()) if trees() and done.returncode == 0 else ""
 
 
 def avx512() -> str:

@@ -31,16 +31,27 @@ import nearer.mining
 import nearer.neighbors
 import nearer.questions
 import nearer.training
+import nearer_papers.systems
 import pretend_device
 from every_loss import CASES, LEFT_OUT, MINERS, ONE_SET_ONLY, OTHERS, REBUILT, batch, drawn, plain
-from nearer.alternating import BelievedAngular, DeepAPIT, DeepLRML, NeighborhoodAngular, Plan, alternate
 from nearer.evaluation import evaluate, kmeans, map_at_r, nmi, recall_at_k
-from nearer.geometry import MLP, AsymmetricMap, BoostedHeads, Mahalanobis, OrthogonalMap, embed
+from nearer.geometry import MLP, AsymmetricMap, Mahalanobis, OrthogonalMap, embed
 from nearer.losses import ContrastiveLoss, PairLoss, RAWLoss
-from nearer.mining import VTHM, ClassTree
+from nearer.mining import VTHM
 from nearer.relations import LabelDistributions, MultiLabels, Numbers, Pairs, PartialLabels, Soft, Triplets
-from nearer.training import ClassSampler, EncoderStep, RiemannianAdam, TensorBatches, backward_in_chunks
+from nearer.training import (
+    BelievedAngular,
+    ClassSampler,
+    EncoderStep,
+    NeighborhoodAngular,
+    Plan,
+    RiemannianAdam,
+    TensorBatches,
+    alternate,
+    backward_in_chunks,
+)
 from nearer.training._views import exemplar_views, jiggled
+from nearer_papers.systems import BoostedHeads, ClassTree, DeepAPIT, DeepLRML
 from pretend_device import DEVICE, Remote, here, pretend, there
 
 # Every operation that ran on the device, for the last test of this file.
@@ -210,7 +221,7 @@ def test_trees_and_tables_are_built_where_the_module_is() -> None:
         return tree.margins(y, y) + tree.nearest(y, count=3).sum()
 
     on_both(ClassTree, ask, X, Y)
-    ranks = lambda: nearer.mining.RankRange(lambda x: lambda q, k: torch.cdist(q, x).argsort(1)[:, :k])  # noqa: E731
+    ranks = lambda: nearer_papers.systems.RankRange(lambda x: lambda q, k: torch.cdist(q, x).argsort(1)[:, :k])  # noqa: E731
 
     def look_up(miner: Any, x: Tensor, y: Tensor) -> Tensor:
         miner.update(x, y)
@@ -250,7 +261,7 @@ COLORS = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 GEOMETRY: dict[str, tuple[Callable[[], Any], Callable[..., Any], Tensor]] = {
     "AsymmetricMap": (lambda: AsymmetricMap(8, 3), lambda m, x: m(x, x.flip(0)), ROWS),
     "AttentionHeads": (
-        lambda: nearer.geometry.AttentionHeads(3, (2, 2), generator=drawn()),
+        lambda: nearer_papers.systems.AttentionHeads(3, (2, 2), generator=drawn()),
         lambda m, x: m(x),
         COLORS,
     ),
@@ -262,7 +273,7 @@ GEOMETRY: dict[str, tuple[Callable[[], Any], Callable[..., Any], Tensor]] = {
     ),
     "ColorCNN": (lambda: nearer.geometry.ColorCNN(generator=drawn()), lambda m, x: m(x), COLORS),
     "DecoupledEncoder": (
-        lambda: nearer.geometry.DecoupledEncoder(nn.Conv2d(3, 4, 3), 4, embedding_dim=18, generator=drawn()),
+        lambda: nearer_papers.systems.DecoupledEncoder(nn.Conv2d(3, 4, 3), 4, embedding_dim=18, generator=drawn()),
         lambda m, x: m(x),
         COLORS,
     ),
@@ -282,7 +293,7 @@ GEOMETRY: dict[str, tuple[Callable[[], Any], Callable[..., Any], Tensor]] = {
     "euclidean_distance": (lambda: None, lambda _, x: nearer.geometry.euclidean_distance(x), ROWS),
     "itq": (lambda: None, lambda _, x: nearer.geometry.itq(x, 4)(x.detach()), ROWS),
     "normalize": (lambda: None, lambda _, x: nearer.geometry.normalize(x), ROWS),
-    "rmac": (lambda: None, lambda _, x: nearer.geometry.rmac(x), COLORS),
+    "rmac": (lambda: None, lambda _, x: nearer_papers.systems.rmac(x), COLORS),
 }
 
 
@@ -437,8 +448,8 @@ ON_THE_HOST: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "ami": lambda x, y: nearer.evaluation.ami(y, y // 2),
     "purity": lambda x, y: nearer.evaluation.purity(y, y // 2),
     "pairwise_f1": lambda x, y: nearer.evaluation.pairwise_f1(y, y // 2),
-    "nn_discrepancy": lambda x, y: nearer.evaluation.nn_discrepancy(x[:20], x[20:]),
-    "nn_lambda": lambda x, y: nearer.evaluation.nn_lambda(x[:24], y[:24], x[24:], y[24:] + 8),
+    "nn_discrepancy": lambda x, y: nearer_papers.systems.nn_discrepancy(x[:20], x[20:]),
+    "nn_lambda": lambda x, y: nearer_papers.systems.nn_lambda(x[:24], y[:24], x[24:], y[24:] + 8),
     "nearest_neighbors": lambda x, y: _graph(x).indices,
     "class_shares": lambda x, y: nearer.graph.class_shares(_graph(x), _partly(y)).shares,
     "believe_labels": lambda x, y: nearer.graph.believe_labels(_graph(x), _partly(y))[0],

@@ -29,19 +29,19 @@ from nearer._storage import read_folder, write_folder
 from nearer.cli._config import read_config
 from nearer.datasets import load_files, load_image_folder
 from nearer.datasets._anything import as_dataset
-from nearer.datasets._cifar10 import read_cifar10_archive
-from nearer.datasets._download import download_file
-from nearer.datasets._idx import read_idx
 from nearer.datasets._image_files import load_image
-from nearer.datasets._matlab import read_mat
-from nearer.datasets._omniglot import read_omniglot_archive
-from nearer.datasets._usps import read_libsvm
 from nearer.exceptions import CorruptFileError, LimitError, NearerError, NotFiniteError, ParameterError, ShapeError
 from nearer.geometry import Mahalanobis
 from nearer.index import Index
 from nearer.models import Model
 from nearer.models._inputs import Inputs
 from nearer.training import Checkpoints
+from nearer_papers.data._cifar10 import read_cifar10_archive
+from nearer_papers.data._download import download_file
+from nearer_papers.data._idx import read_idx
+from nearer_papers.data._matlab import read_mat
+from nearer_papers.data._omniglot import read_omniglot_archive
+from nearer_papers.data._usps import read_libsvm
 
 MEGABYTE = 1 << 20
 

@@ -29,14 +29,14 @@ import torch
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from nearer.datasets._banking77 import load_banking77
-from nearer.datasets._cars196 import load_cars196_features
-from nearer.datasets._digits import load_digits
-from nearer.datasets._mnist import load_mnist
-from nearer.datasets._uci import load_letter
+from nearer.datasets._classics import load_digits
 from nearer.evaluation import evaluate, kmeans, nmi
 from nearer.evaluation._problem import unit_rows
 from nearer.exceptions import MissingDataError
+from nearer_papers.data._banking77 import load_banking77
+from nearer_papers.data._cars196 import load_cars196_features
+from nearer_papers.data._mnist import load_mnist
+from nearer_papers.data._uci import load_letter
 from record import interleaved, save
 
 QUICK = "--quick" in sys.argv

@@ -32,7 +32,6 @@ from nearer.losses import (
     CircleLoss,
     ContrastiveLoss,
     DistanceContrastiveLoss,
-    EqualWeightLoss,
     FastAPLoss,
     GeneralizedLiftedLoss,
     HistogramLoss,
@@ -50,6 +49,7 @@ from nearer.losses import (
     TripletLoss,
 )
 from nearer.mining import VTHM
+from nearer_papers.systems import EqualWeightLoss
 from record import interleaved, save
 
 warnings.filterwarnings("ignore")

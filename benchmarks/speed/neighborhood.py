@@ -22,8 +22,9 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from nearer.estimators import AsymmetricKNN, GerrymanderingMetric
+from nearer.estimators import AsymmetricKNN
 from nearer.losses import NeighborhoodLoss
+from nearer_papers.systems import GerrymanderingMetric
 from record import interleaved, peak_megabytes, save
 
 QUERIES = ITEMS = 10_000

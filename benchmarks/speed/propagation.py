@@ -19,9 +19,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nearer.datasets import few_labels
-from nearer.datasets._mnist import load_mnist
 from nearer.graph import nearest_neighbors, propagate
 from nearer.mining._neighborhood import mine_neighborhood
+from nearer_papers.data._mnist import load_mnist
 from record import peak_megabytes, save
 
 

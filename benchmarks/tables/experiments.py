@@ -11,8 +11,8 @@ from page import load, markdown, measured, source, table
 
 def _relation_rows(kind: str) -> tuple[list[dict[str, Any]], list[list[dict[str, Any]]]]:
     """The summaries of all data sets of one kind that have been measured, and their records."""
-    from nearer.recipes.relation_alignment._relation_alignment import summary
-    from nearer.recipes.relation_alignment._relation_data import SETS
+    from nearer_papers.relation_alignment._relation_alignment import summary
+    from nearer_papers.relation_alignment._relation_data import SETS
 
     lines, records = [], []
     for name, data in SETS.items():
@@ -28,7 +28,7 @@ def _relation_rows(kind: str) -> tuple[list[dict[str, Any]], list[list[dict[str,
 
 
 def _relation_table(kind: str) -> str:
-    from nearer.recipes.relation_alignment._relation_alignment import SCORES
+    from nearer_papers.relation_alignment._relation_alignment import SCORES
 
     lines, records = _relation_rows(kind)
     scores, rows = SCORES[kind], []
@@ -51,7 +51,7 @@ def _relation_table(kind: str) -> str:
 
 @table("decisions")
 def decisions() -> str:
-    from nearer.recipes.decisions._decisions import HEADER, lines
+    from nearer_papers.ours._decisions import HEADER, lines
 
     rows = load("decisions")
     return markdown(HEADER, lines(rows)) + source(rows)
@@ -59,7 +59,7 @@ def decisions() -> str:
 
 @table("questions")
 def questions() -> str:
-    from nearer.recipes.questions._questions import HEADER, lines
+    from nearer_papers.ours._questions import HEADER, lines
 
     rows = load("questions")
     return markdown(HEADER, lines(rows)) + source(rows)
@@ -67,7 +67,7 @@ def questions() -> str:
 
 @table("codes")
 def codes() -> str:
-    from nearer.recipes.codes._codes import HEADER, lines
+    from nearer_papers.ours._codes import HEADER, lines
 
     rows = load("codes")
     return markdown(HEADER, lines(rows)) + source(rows)
@@ -100,7 +100,7 @@ def codes_speed() -> str:
 
 @table("new-classes")
 def new_classes() -> str:
-    from nearer.recipes.new_classes._heads import HEADER, lines
+    from nearer_papers.ours._new_classes import HEADER, lines
 
     rows = load("new_classes")
     return markdown(HEADER, lines(rows)) + source(rows)
@@ -123,7 +123,7 @@ def relation_alignment_distributions() -> str:
 
 @table("audit")
 def audit() -> str:
-    from nearer.recipes.audit._audit import SCORES, summary
+    from nearer_papers.ours._audit import SCORES, summary
 
     if not measured("audit"):
         return "Not measured yet.\n"
@@ -143,7 +143,7 @@ def audit() -> str:
 
 @table("gestures")
 def gestures() -> str:
-    from nearer.recipes.gestures._gestures import summary
+    from nearer_papers.ours._gestures import summary
 
     if not measured("gestures"):
         return "Not measured yet.\n"
@@ -236,7 +236,7 @@ def _few_label_line(rows: Sequence[dict[str, Any]]) -> list[object]:
 @table("semi-supervised")
 def semi_supervised() -> str:
     """All methods of the tables of the paper; the ablation has a table of its own."""
-    from nearer.recipes.semi_supervised import _semi_supervised as recipe
+    from nearer_papers.semi_supervised import _semi_supervised as recipe
 
     record = recipe.of_the_tables(load("semi_supervised"))
     ablation = set(recipe.TABLES["ablation"]) - set(recipe.TABLES["table-4"])
@@ -256,7 +256,7 @@ def semi_supervised() -> str:
 @table("semi-supervised-ablation")
 def semi_supervised_ablation() -> str:
     """Ours without each of its changes to the paper, on the seeds that every one of its rows has."""
-    from nearer.recipes.semi_supervised import _semi_supervised as recipe
+    from nearer_papers.semi_supervised import _semi_supervised as recipe
 
     methods = recipe.TABLES["ablation"]
     record = [row for row in recipe.of_the_tables(load("semi_supervised")) if row["method"] in methods]
@@ -286,10 +286,10 @@ UNSEEN = {
 
 def _unseen_rows(data: str, tables: Sequence[str]) -> list[dict[str, Any]]:
     """The lines of one data set in the order of the recipes' tables."""
-    from nearer.recipes.joint_representations import _jrd as jrd
-    from nearer.recipes.unified_view import _unified_view as unified_view
-    from nearer.recipes.unified_view._unseen_class_report import START
-    from nearer.recipes.unified_view._unseen_classes import summarize
+    from nearer_papers.joint_representations import _jrd as jrd
+    from nearer_papers.unified_view import _unified_view as unified_view
+    from nearer_papers.unified_view._unseen_class_report import START
+    from nearer_papers.unified_view._unseen_classes import summarize
 
     known = {"unified": unified_view.TABLES, "jrd": jrd.TABLES}
     wanted = [START]
@@ -362,7 +362,7 @@ def unseen_rates() -> str:
 
 @table("demo")
 def demo() -> str:
-    from nearer.recipes.digits._splits import summary
+    from nearer_papers.ours._digits import summary
 
     record = load("demo")
     rows = [
@@ -383,7 +383,7 @@ def demo() -> str:
 @table("partial-labels-summary")
 def partial_labels_summary() -> str:
     """Every semi-supervised linear learner over all rows: gain over the features, worst, losses of a point."""
-    from nearer.recipes.semi_supervised._linear import summary
+    from nearer_papers.semi_supervised._linear import summary
 
     if not measured("partial_labels"):
         return ""
@@ -436,7 +436,7 @@ def encoders() -> str:
     """Features of an encoder → the metric learned on them, mean ± deviation over the seeds."""
     if not measured("encoders"):
         return ""
-    from nearer.recipes.encoders._encoders import SCORES, cells, summary
+    from nearer_papers.ours._encoders import SCORES, cells, summary
 
     rows = load("encoders")
     lines = [

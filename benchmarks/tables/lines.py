@@ -65,7 +65,7 @@ def asymmetric() -> str:
 
 def _unseen(rows: Sequence[Any], printed: Sequence[str]) -> str:
     """Recall@1 of the rows: as printed on photos, and as measured here."""
-    from nearer.recipes.unified_view._unseen_classes import summarize
+    from nearer_papers.unified_view._unseen_classes import summarize
 
     records = {name: load(f"unseen_{name}") for name in HERE if measured(f"unseen_{name}")}
     lines = {name: {one["row"]: one for one in summarize(record)} for name, record in records.items()}
@@ -88,21 +88,21 @@ def _unseen(rows: Sequence[Any], printed: Sequence[str]) -> str:
 
 @table("line-pair-weighting")
 def pair_weighting() -> str:
-    from nearer.recipes.unified_view._unified_view import ABLATION
+    from nearer_papers.unified_view._unified_view import ABLATION
 
     return _unseen([row for row in ABLATION if row.printed], tuple(PHOTOS))
 
 
 @table("line-joint-representations")
 def joint_representations() -> str:
-    from nearer.recipes.joint_representations._jrd import VARIANTS
+    from nearer_papers.joint_representations._jrd import VARIANTS
 
     return _unseen(VARIANTS, ("cub200", "cars196", "sop"))
 
 
 @table("line-semi-supervised")
 def semi_supervised() -> str:
-    from nearer.recipes.semi_supervised._semi_supervised import PRINTED, of_the_tables
+    from nearer_papers.semi_supervised._semi_supervised import PRINTED, of_the_tables
 
     record = of_the_tables(load("semi_supervised"))
     rows = []
@@ -127,8 +127,8 @@ def semi_supervised() -> str:
 @table("line-relation-alignment")
 def relation_alignment() -> str:
     """The first score of the sets of the paper's tables: printed, raw and chosen on training rows."""
-    from nearer.recipes.relation_alignment._relation_alignment import SCORES, with_choice
-    from nearer.recipes.relation_alignment._relation_data import SETS
+    from nearer_papers.relation_alignment._relation_alignment import SCORES, with_choice
+    from nearer_papers.relation_alignment._relation_data import SETS
 
     rows, shown = [], []
     for name, data in SETS.items():

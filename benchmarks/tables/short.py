@@ -75,7 +75,7 @@ def decisions() -> str:
 
 @table("questions-short")
 def questions() -> str:
-    from nearer.recipes.questions._questions import HEADER, lines
+    from nearer_papers.ours._questions import HEADER, lines
 
     full = [list(map(str, line)) for line in lines(load("questions"))]
     kept = [line for line in full if line[1] in ("random", "influence")]
@@ -84,7 +84,7 @@ def questions() -> str:
 
 @table("codes-short")
 def codes() -> str:
-    from nearer.recipes.codes._codes import HEADER, lines
+    from nearer_papers.ours._codes import HEADER, lines
 
     shown = (("features", "384"), ("floats", "128"), ("ITQ", "128"), ("bits", "128"), ("bits, float query", "128"))
     kept = [line for line in lines(load("codes")) if (str(line[0]), str(line[1])) in shown]
@@ -130,8 +130,8 @@ def learners() -> str:
 @table("relations-short")
 def relations() -> str:
     """The first score of every set: raw features, and the learners of relation alignment at their defaults."""
-    from nearer.recipes.relation_alignment._relation_alignment import SCORES
-    from nearer.recipes.relation_alignment._relation_data import SETS
+    from nearer_papers.relation_alignment._relation_alignment import SCORES
+    from nearer_papers.relation_alignment._relation_data import SETS
 
     methods = ("raw features", "RAML-SVR", "RAML-KRR", "HRAML")
     rows = []
@@ -163,7 +163,7 @@ def unseen() -> str:
 
 @table("semi-supervised-short")
 def semi_supervised() -> str:
-    from nearer.recipes.semi_supervised._semi_supervised import of_the_tables
+    from nearer_papers.semi_supervised._semi_supervised import of_the_tables
 
     record = of_the_tables(load("semi_supervised"))
     rows = []

@@ -2,7 +2,7 @@
 
 The folders stand in the order that data flows: `relations`, `datasets`, `geometry`, `neighbors`, `graph`,
 `pairwise`, `mining`, `losses`, `training`, `evaluation`, `index`, `estimators`, `decisions`, `questions`,
-`reports`, `models`, `recipes`, `server`, `client`. `nearer.load(folder)` brings back a saved model. Importing
+`reports`, `models`, `server`, `client`. `nearer.load(folder)` brings back a saved model. Importing
 `nearer` loads none of them; each is loaded when it is first used.
 """
 

@@ -1,4 +1,3 @@
-from . import alternating as alternating
 from . import audit as audit
 from . import client as client
 from . import datasets as datasets
@@ -16,7 +15,6 @@ from . import models as models
 from . import neighbors as neighbors
 from . import pairwise as pairwise
 from . import questions as questions
-from . import recipes as recipes
 from . import relations as relations
 from . import reports as reports
 from . import server as server
@@ -28,7 +26,6 @@ from .models._door import fit as fit
 __version__: str
 
 __all__ = [
-    "alternating",
     "audit",
     "client",
     "datasets",
@@ -49,7 +46,6 @@ __all__ = [
     "neighbors",
     "pairwise",
     "questions",
-    "recipes",
     "relations",
     "reports",
     "server",

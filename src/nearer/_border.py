@@ -48,7 +48,7 @@ def explained(thing: Any) -> Any:
     Traceback (most recent call last):
     nearer.exceptions.ParameterError: `x` must be an integer, got a str: 'a'.
     """
-    if inspect.isfunction(thing) and thing.__module__.startswith("nearer."):
+    if inspect.isfunction(thing) and thing.__module__.startswith(("nearer.", "nearer_papers.")):
         if hasattr(thing, "__explained__"):
             return thing
         made = _careful(thing)
@@ -58,7 +58,7 @@ def explained(thing: Any) -> Any:
         return made
     if inspect.isclass(thing):
         for one in thing.__mro__:
-            if one.__module__.startswith("nearer.") and "__explained__" not in vars(one):
+            if one.__module__.startswith(("nearer.", "nearer_papers.")) and "__explained__" not in vars(one):
                 _in_place(one)
     return thing
 

@@ -50,7 +50,7 @@ def quick_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Empty figures: tests/recipes draws the real ones."""
     names = ("map", "raw retrieval", "learned retrieval", "training")
     figures = {name: new_figure(1, 1) for name in names}
-    monkeypatch.setattr("nearer.recipes.digits._digits_report.digits_figures", lambda result: figures)
+    monkeypatch.setattr("nearer.cli._digits_report.digits_figures", lambda result: figures)
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -141,7 +141,7 @@ def test_an_output_that_cannot_be_written_is_refused_at_once(
     runner: CliRunner, tmp_path: Path, place: str, as_json: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a-file").write_text("kept")
-    monkeypatch.setattr("nearer.recipes.digits._digits.load_digits", lambda: pytest.fail("work began"))
+    monkeypatch.setattr("nearer.cli._digits.load_digits", lambda: pytest.fail("work began"))
     result = runner.invoke(app, ["demo", "--out", str(tmp_path / place), *(["--json"] if as_json else [])])
     assert result.exit_code == 1
     assert ("`--out` must be" in result.stderr) is not as_json

@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 import nearer
 from nearer.cli import app
 from nearer.cli._config import commented_config
-from nearer.datasets._digits import load_digits
-from nearer.datasets._uci import load_wine
+from nearer.datasets._classics import load_digits, load_wine
 from nearer.models import _networks as networks
 from nearer.models._settings import FitSettings
 

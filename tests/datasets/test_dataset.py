@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from nearer.datasets import Dataset, Source, Split, tfidf
-from nearer.datasets._digits import load_digits
-from nearer.datasets._uci import load_iris
+from nearer.datasets import Dataset, Source, Split
+from nearer.datasets._classics import load_digits, load_iris
 from nearer.exceptions import ParameterError, ShapeError
+from nearer_papers.data._news20 import tfidf
 
 SOURCE = Source("toy", "Toy", "nobody", "none", "http://nowhere")
 

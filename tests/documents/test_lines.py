@@ -57,10 +57,10 @@ def test_the_words_of_the_tables() -> None:
 
 def test_the_commands_name_recipes_and_what_they_know() -> None:
     """`nearer reproduce NAME --only WHAT` of the pages: the recipe exists, and its sources know the word."""
-    from nearer.recipes._catalog import RECIPES
+    from nearer_papers._catalog import RECIPES
 
     known = {recipe.name for recipe in RECIPES}
-    sources = "\n".join(path.read_text() for path in (ROOT / "src" / "nearer" / "recipes").rglob("*.py"))
+    sources = "\n".join(path.read_text() for path in (ROOT / "papers" / "nearer_papers").rglob("*.py"))
     asked = 0
     for page in (ROOT / "docs" / "lines").glob("*.md"):
         for block in re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):

@@ -11,9 +11,8 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, train_test_split
 
-from nearer.estimators import LMNN, AsymmetricKNN, GerrymanderingMetric, KernelAsymmetricKNN, MetricKNN
+from nearer.estimators import LMNN, AsymmetricKNN, KernelAsymmetricKNN, MetricKNN
 from nearer.estimators.linear._kernels import KernelLearner
-from nearer.estimators.neighbors._gerrymandering import learn_matrix
 from nearer.estimators.neighbors._neighborhood_fitting import hold_out, scale_to_margin
 from nearer.estimators.neighbors._neighborhood_training import (
     Rows,
@@ -27,6 +26,8 @@ from nearer.exceptions import NearerWarning, NotFiniteError, ParameterError, Sha
 from nearer.index import Index
 from nearer.losses import NeighborhoodLoss
 from nearer.neighbors import vote
+from nearer_papers.systems import GerrymanderingMetric
+from nearer_papers.systems._gerrymandering import learn_matrix
 
 
 def noisy(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

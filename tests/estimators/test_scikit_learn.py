@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearer import estimators as E
+from nearer_papers.systems import GerrymanderingMetric
 from right_labels import SetsOfClasses, SharesOfNumbers
 
 pytestmark = pytest.mark.filterwarnings("ignore::nearer.exceptions.NearerWarning")
@@ -38,7 +39,7 @@ SPARSE = [
     E.LSML(max_iter=20),
 ]
 SPARSE += [E.LMNN(max_iter=20), E.NCA(max_iter=10), E.MLKR(max_iter=10)]
-DENSE: list[Any] = [E.LFDA(), E.GerrymanderingMetric(max_iter=5)]
+DENSE: list[Any] = [E.LFDA(), GerrymanderingMetric(max_iter=5)]
 DENSE += [E.RAMLKRR(), E.RAMLSVR()]
 # A network: its rows have length one and no matrix stands behind them.
 NETWORKS = [E.HRAML(epochs=2, networks=1, batch_size=20)]

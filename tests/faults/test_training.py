@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import nearer
 import small_run
 from nearer.cli import app
-from nearer.datasets._uci import load_wine
+from nearer.datasets._classics import load_wine
 
 MINUTES = 60.0
 # Slowed down between its steps, so that a kill finds it at work however fast the machine is.

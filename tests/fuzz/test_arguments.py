@@ -16,6 +16,7 @@ import torch
 
 import any_arguments
 import nearer
+import nearer_papers.systems
 from nearer._border import explained
 from nearer.estimators import KISSME
 from nearer.exceptions import NearerError, ParameterError
@@ -28,9 +29,9 @@ SHORT, CHUNK = 250, 500
 
 def test_every_package_is_called() -> None:
     packages = {path.parent.name for path in Path(nearer.__file__).parent.glob("*/__init__.py")}
-    # The commands and the folder format have tests of their own; recipes export nothing; losses are written in
+    # The commands and the folder format have tests of their own; losses are written in
     # what pairwise exports.
-    left_out = {"_storage", "cli", "recipes", "pairwise"}
+    left_out = {"_storage", "cli", "pairwise"}
     assert packages - left_out == {name.partition(".")[2] for name in any_arguments.PACKAGES} - {""}
     assert len(any_arguments.NAMES) > 200
 
@@ -86,7 +87,7 @@ def test_a_raw_exception_is_seen() -> None:
     ("call", "words"),
     [
         (lambda: nearer.load({}), "`path` must be a string or a path, got a dict: {}"),
-        (lambda: nearer.losses.ABIERLoss(3), "`heads` must be of the kind BoostedHeads, got a int: 3"),
+        (lambda: nearer_papers.systems.ABIERLoss(3), "`heads` must be of the kind BoostedHeads, got a int: 3"),
         (lambda: nearer.graph.find_modes("a"), "`neighbors` must be of the kind Neighbors, got a str: 'a'"),
         (lambda: nearer.training.milestones(3), "must be a list of which each is an integer, got a int: 3"),
         (lambda: nearer.losses.NestedLoss(3, widths=[2])([[1.0, 2.0]], [1]), "`loss` must be of the kind Module"),
@@ -101,10 +102,10 @@ def test_the_argument_of_a_wrong_kind_is_named(call: object, words: str) -> None
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: nearer.mining.ClassTree().update_from(iter([3])), "`parts` must be pairs .*, got a int"),
+        (lambda: nearer_papers.systems.ClassTree().update_from(iter([3])), "`parts` must be pairs .*, got a int"),
         (lambda: batches().labels(torch.tensor([0.5])), "`rows` must be whole numbers, got fractions"),
         (lambda: batches().items(torch.tensor([1, 4])), r"`rows` must lie in 0\.\.3, got 1 to 4"),
-        (lambda: nearer.geometry.AttentionHeads(3, [2])(ValueError("no")), "`maps` must hold numbers"),
+        (lambda: nearer_papers.systems.AttentionHeads(3, [2])(ValueError("no")), "`maps` must hold numbers"),
         (lambda: weight_matrix(ContrastiveLoss(), torch.eye(3), []), "one entry for each of the 3 rows, got 0"),
     ],
 )

@@ -25,15 +25,15 @@ from nearer._storage import _folder
 from nearer.cli import app
 from nearer.cli._config import read_config
 from nearer.datasets import load_files
-from nearer.datasets._idx import read_idx
 from nearer.datasets._image_files import load_image
-from nearer.datasets._matlab import read_mat
 from nearer.geometry import Mahalanobis
 from nearer.geometry import load as load_geometry
 from nearer.index import Index
 from nearer.models import Model
 from nearer.models._inputs import Inputs
 from nearer.training import Checkpoints
+from nearer_papers.data._idx import read_idx
+from nearer_papers.data._matlab import read_mat
 from random_cases import family, outcome
 
 ROWS = np.random.default_rng(0).standard_normal((12, 3))

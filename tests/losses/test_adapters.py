@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import nn
 
-from nearer.datasets._banking77 import load_banking77
 from nearer.exceptions import MissingDataError, ParameterError
 from nearer.geometry import MLP
 from nearer.losses import (
@@ -20,6 +19,7 @@ from nearer.losses import (
     SupConLoss,
     for_transformers,
 )
+from nearer_papers.data._banking77 import load_banking77
 
 X = torch.randn(24, 8, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(6).repeat(4)

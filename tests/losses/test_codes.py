@@ -11,7 +11,7 @@ from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry import itq
 from nearer.losses import BinaryLoss, NestedLoss, ProxyAnchorLoss, RAWLoss, SupConLoss
 from nearer.mining import VTHM
-from nearer.recipes.codes._codes import lines, recall_at_1
+from nearer_papers.ours._codes import lines, recall_at_1
 
 Y = torch.arange(24) % 4
 

@@ -17,18 +17,11 @@ import torch
 from torch import Tensor
 
 from every_loss import CASES, MINERS, ONE_SET_ONLY, batch, drawn, value_and_gradient
-from nearer.losses import (
-    AngularTripletLoss,
-    ContrastiveLoss,
-    HierarchicalTripletLoss,
-    PairLoss,
-    PairSemiHardTripletLoss,
-    TwoTermQuadrupletLoss,
-)
-from nearer.mining import ClassTree, RankRange
+from nearer.losses import AngularTripletLoss, ContrastiveLoss, PairLoss, PairSemiHardTripletLoss
 from nearer.pairwise._indices import ListedPairs
 from nearer.pairwise._panels import tile_size
 from nearer.relations import Pairs, Triplets
+from nearer_papers.systems import ClassTree, HierarchicalTripletLoss, RankRange, TwoTermQuadrupletLoss
 from random_cases import TOTAL
 
 COUNT = 350 * TOTAL // 500

@@ -10,6 +10,7 @@ import torch
 
 import nearer.losses
 import nearer.mining
+import nearer_papers.systems
 from every_loss import CASES, LOSSES, ONE_SET_ONLY, batch, value_and_gradient
 from nearer.exceptions import LabelError, NearerError, ParameterError, ShapeError
 from nearer.losses import (
@@ -214,7 +215,7 @@ def test_a_miner_lists_what_its_masks_choose(kind: type[Miner]) -> None:
     with tile_size(4):
         a1, p, a2, n = make()(x, y)
     z = torch.nn.functional.normalize(x, dim=1)
-    weights = nearer.losses.EqualWeightLoss(miner=make()).weights(z @ z.T, y)
+    weights = nearer_papers.systems.EqualWeightLoss(miner=make()).weights(z @ z.T, y)
     if kind is DistanceWeighted:  # it draws by the dimension, which a matrix of similarities does not have
         assert bool((y[a1] == y[p]).all())
         assert bool((y[a2] != y[n]).all())

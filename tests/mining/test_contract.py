@@ -29,14 +29,14 @@ from nearer.mining import (
     RandomPairs,
     SemiHard,
     SemiHardTriplets,
-    SpanningTree,
 )
 from nearer.mining._distance_weighted import log_inverse_density
-from nearer.mining._spanning_tree import spanning_tree
 from nearer.pairwise import Miner, Panel
 from nearer.pairwise._panels import iterate_panels, tile_size
 from nearer.pairwise._rule import Pairing
 from nearer.relations import ClassLabels, MultiLabels
+from nearer_papers.systems import SpanningTree
+from nearer_papers.systems._spanning_tree import spanning_tree
 
 SETTINGS: dict[str, dict[str, object]] = {
     "HardestFraction": {"fraction": 0.3},

@@ -10,8 +10,7 @@ import torch
 
 import nearer
 from nearer.datasets import Dataset, Source, Split, load_files
-from nearer.datasets._digits import load_digits
-from nearer.datasets._uci import load_wine
+from nearer.datasets._classics import load_digits, load_wine
 from nearer.exceptions import CorruptFileError, LabelError, NearerError, ParameterError, ShapeError
 from nearer.models import Model, export_onnx, export_state, load
 from nearer.models._card import save_fitted

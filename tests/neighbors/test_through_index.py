@@ -12,8 +12,8 @@ import torch
 from nearer.exceptions import ParameterError
 from nearer.graph import nearest_neighbors, propagate
 from nearer.index import HNSW, Index, open_index
-from nearer.mining._rank_range import mine_rank_range
 from nearer.neighbors import search
+from nearer_papers.systems._rank_range import mine_rank_range
 
 X = np.random.default_rng(0).integers(0, 4, size=(60, 3)).astype(np.float32)
 X[:, 0] += np.arange(60) % 7

@@ -18,8 +18,8 @@ from nearer.exceptions import NearerError, ParameterError, ShapeError
 from nearer.questions import suggest_items, suggest_pairs
 from nearer.questions._influence import DAMPING, GAMMA, REACH, STEPS, pick, spread, walk
 from nearer.questions._pairs import groups_of
-from nearer.recipes.questions._questions import learn_from_spread, lines
 from nearer.relations import Pairs
+from nearer_papers.ours._questions import learn_from_spread, lines
 
 
 def crowds(m: int, each: int = 30, seed: int = 0, spread_: float = 0.25) -> tuple[np.ndarray, np.ndarray]:

@@ -14,16 +14,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nearer.exceptions import ParameterError
 from nearer.losses import SupConLoss
-from nearer.mining import ClassTree, RankRange
-from nearer.training import (
-    AnchorNeighborSampler,
-    ClassSampler,
-    HierarchicalSampler,
-    NPairSampler,
-    RankRangeSampler,
-    UniformSampler,
-    joint_loss,
-)
+from nearer.training import ClassSampler, HierarchicalSampler, NPairSampler, UniformSampler, joint_loss
+from nearer_papers.systems import AnchorNeighborSampler, ClassTree, RankRange, RankRangeSampler
 
 LABELS = torch.arange(12).repeat_interleave(6)
 ROWS = torch.randn(72, 5, generator=torch.Generator().manual_seed(0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
@@ -87,6 +88,20 @@ def nearer(
 for module in (_commands_learn, _commands_search, _commands_look, _commands_about):
     for command in module.COMMANDS:
         app.command()(command)
+
+
+def _reproduce() -> None:
+    """The published experiments, which are a package of their own."""
+    say("nearer: the published experiments are a package of their own. pip install nearer-papers", err=True)
+    raise typer.Exit(2)
+
+
+# Other packages bring commands: nearer-papers has `reproduce`.
+for point in sorted(entry_points(group="nearer.commands")):
+    app.command(point.name)(point.load())
+if "reproduce" not in [command.name for command in app.registered_commands]:
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+    app.command("reproduce", hidden=True, context_settings=anything)(_reproduce)
 
 
 def main() -> None:

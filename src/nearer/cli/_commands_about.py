@@ -1,80 +1,15 @@
-"""Commands about nearer itself: the experiments, the methods, this installation."""
+"""Commands about nearer itself: the methods, this installation."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nearer.cli._options import Json, Quiet
+from nearer.cli._options import Json
 from nearer.cli._output import failures_reported
 
 __all__ = ["COMMANDS"]
-
-
-def reproduce(
-    name: Annotated[str | None, typer.Argument(help="Which experiment; without a name all are listed.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A few minutes instead of the whole protocol.")] = False,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
-    only: Annotated[list[str] | None, typer.Option(help="A table, data set or row of it; repeat it.")] = None,
-    record: Annotated[
-        bool, typer.Option("--record", help="Write each row into benchmarks/results as soon as it is measured.")
-    ] = False,
-    missing: Annotated[
-        bool, typer.Option("--missing", help="With --record: measure only the rows that are not there.")
-    ] = False,
-    tune: Annotated[
-        bool, typer.Option("--tune", help="Compare settings on validation data; nothing is scored on test data.")
-    ] = False,
-    backbone: Annotated[
-        str | None, typer.Option(help="package.module:function that makes a network for photos.")
-    ] = None,
-    weights: Annotated[Path | None, typer.Option(help="A local file with its weights.")] = None,
-    protocol: Annotated[
-        str, typer.Option(help="ours, or paper: rates, batches, crop and colours as published, for photos.")
-    ] = "ours",
-    size: Annotated[int | None, typer.Option(help="The size of photos for the network. [224]")] = None,
-    colors: Annotated[str | None, typer.Option(help="rgb, or bgr for weights that want blue first.")] = None,
-    mean: Annotated[str | None, typer.Option(help="Three numbers in 0..1 that are taken off the colours.")] = None,
-    spread: Annotated[str | None, typer.Option(help="Three numbers that the colours are divided by.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The folder to write. [reproduce-NAME]")] = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
-    """Run a published experiment and write its numbers (JSON) and a page with tables and pictures.
-
-    \b
-    Examples:
-      nearer reproduce
-      nearer reproduce asymmetric --quick
-      nearer reproduce relation-alignment --only emotions --seeds 1
-      nearer reproduce unified-view --only omniglot --record --missing
-      nearer reproduce unified-view --only omniglot --only RAW+VTHM --tune
-      nearer reproduce jrd --only cub200 --protocol paper --backbone mynets:bn_inception --weights bn_inception.pth
-    """
-    with failures_reported(as_json):
-        from nearer.cli._reproduce import run_reproduce
-
-        run_reproduce(
-            name,
-            quick=quick,
-            seeds=seeds,
-            only=only or [],
-            record=record,
-            missing=missing,
-            tune=tune,
-            backbone=backbone,
-            weights=weights,
-            protocol=protocol,
-            size=size,
-            colors=colors,
-            mean=mean,
-            spread=spread,
-            out=out,
-            quiet=quiet,
-            as_json=as_json,
-        )
 
 
 def methods(
@@ -113,4 +48,4 @@ def doctor(as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-COMMANDS = (reproduce, methods, doctor)
+COMMANDS = (methods, doctor)

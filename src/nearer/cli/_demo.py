@@ -11,9 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from nearer.cli._digits import DigitsResult, learn_digits
 from nearer.cli._output import print_json, say
 from nearer.cli._screen import screen
-from nearer.recipes.digits._digits import DigitsResult, learn_digits
 
 __all__ = ["run_demo", "score_table"]
 

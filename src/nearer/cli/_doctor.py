@@ -59,17 +59,6 @@ def _threads() -> str:
     return f"{torch.get_num_threads()} for torch, {os.cpu_count()} cores"
 
 
-def _data_folder() -> str:
-    from nearer.datasets._local import data_folder
-
-    folder = data_folder()
-    if not folder.exists():
-        return f"{folder} (not there yet; made by the first download)"
-    if not os.access(folder, os.R_OK):
-        raise PermissionError(f"{folder} cannot be read")
-    return f"{folder} ({len(list(folder.glob('*.npz')))} prepared files)"
-
-
 def _loss() -> str:
     import torch
 
@@ -112,7 +101,6 @@ def _expect(holds: bool, message: str) -> None:
 
 CHECKS: dict[str, Callable[[], str]] = {
     "threads": _threads,
-    "data folder": _data_folder,
     "loss": _loss,
     "index": _index,
     "evaluation": _evaluation,

@@ -4,7 +4,6 @@ from ._dataset import Dataset as Dataset
 from ._dataset import Split as Split
 from ._files import load_files as load_files
 from ._files import load_image_folder as load_image_folder
-from ._news20 import tfidf as tfidf
 from ._source import Source as Source
 from ._splits import class_disjoint_split as class_disjoint_split
 from ._splits import few_labels as few_labels
@@ -21,5 +20,4 @@ __all__ = [
     "load_files",
     "load_image_folder",
     "stratified_split",
-    "tfidf",
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from nearer.datasets._dataset import Array
-from nearer.datasets._local import read_npy, read_npz
+from nearer.datasets._npy import read_npy, read_npz
 from nearer.datasets._table import Columns, Table, label_matrix, label_text
 from nearer.exceptions import ParameterError, ShapeError
 

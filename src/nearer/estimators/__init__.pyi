@@ -21,7 +21,6 @@ from .linear._rca import RCA as RCA
 from .linear._triplet_svm import TripletSVM as TripletSVM
 from .neighbors._asymmetric_knn import AsymmetricKNN as AsymmetricKNN
 from .neighbors._asymmetric_knn import KernelAsymmetricKNN as KernelAsymmetricKNN
-from .neighbors._gerrymandering import GerrymanderingMetric as GerrymanderingMetric
 from .neighbors._neighbors import AAKNN as AAKNN
 from .neighbors._neighbors import MLKNN as MLKNN
 from .neighbors._neighbors import MetricKNN as MetricKNN
@@ -62,7 +61,6 @@ __all__ = [
     "DMLEig",
     "DoubletSVM",
     "Euclidean",
-    "GerrymanderingMetric",
     "KernelAsymmetricKNN",
     "KernelGMML",
     "KernelLMNN",

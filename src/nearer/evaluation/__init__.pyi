@@ -2,8 +2,6 @@ from ._clustering import ami as ami
 from ._clustering import nmi as nmi
 from ._clustering import pairwise_f1 as pairwise_f1
 from ._clustering import purity as purity
-from ._discrepancy import nn_discrepancy as nn_discrepancy
-from ._discrepancy import nn_lambda as nn_lambda
 from ._evaluate import evaluate as evaluate
 from ._evaluate import evaluate_distribution as evaluate_distribution
 from ._evaluate import evaluate_multilabel as evaluate_multilabel
@@ -29,8 +27,6 @@ __all__ = [
     "map_at_r",
     "mrr",
     "nmi",
-    "nn_discrepancy",
-    "nn_lambda",
     "pairwise_f1",
     "precision_at_k",
     "purity",

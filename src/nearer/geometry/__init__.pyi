@@ -1,8 +1,5 @@
 from ._asymmetric import AsymmetricMap as AsymmetricMap
 from ._asymmetric import TwoEncoders as TwoEncoders
-from ._attention_heads import AttentionHeads as AttentionHeads
-from ._attention_heads import DecoupledEncoder as DecoupledEncoder
-from ._boosted_heads import BoostedHeads as BoostedHeads
 from ._encoders import MLP as MLP
 from ._encoders import Chain as Chain
 from ._encoders import ColorCNN as ColorCNN
@@ -13,7 +10,6 @@ from ._loading import load as load
 from ._mahalanobis import Mahalanobis as Mahalanobis
 from ._orthogonal import OrthogonalMap as OrthogonalMap
 from ._plain import UnitLength as UnitLength
-from ._rmac import rmac as rmac
 from ._similarity import cosine_similarity as cosine_similarity
 from ._similarity import euclidean_distance as euclidean_distance
 from ._similarity import normalize as normalize
@@ -22,11 +18,8 @@ from ._standardize import Standardize as Standardize
 __all__ = [
     "MLP",
     "AsymmetricMap",
-    "AttentionHeads",
-    "BoostedHeads",
     "Chain",
     "ColorCNN",
-    "DecoupledEncoder",
     "DigitsCNN",
     "Mahalanobis",
     "OrthogonalMap",
@@ -39,5 +32,4 @@ __all__ = [
     "itq",
     "load",
     "normalize",
-    "rmac",
 ]

@@ -21,13 +21,7 @@ from .pairs._circle import CircleLoss as CircleLoss
 from .pairs._contrastive import ContrastiveLoss as ContrastiveLoss
 from .pairs._distance_contrastive import DistanceContrastiveLoss as DistanceContrastiveLoss
 from .pairs._dynamic_margin import DynamicSoftMarginLoss as DynamicSoftMarginLoss
-from .pairs._energy_confusion import EnergyConfusionLoss as EnergyConfusionLoss
-from .pairs._equal import EqualWeightLoss as EqualWeightLoss
-from .pairs._facility_location import FacilityLocationLoss as FacilityLocationLoss
 from .pairs._generalized_lifted import GeneralizedLiftedLoss as GeneralizedLiftedLoss
-from .pairs._global_loss import GlobalLoss as GlobalLoss
-from .pairs._global_loss import SmartMiningLoss as SmartMiningLoss
-from .pairs._hierarchical_triplet import HierarchicalTripletLoss as HierarchicalTripletLoss
 from .pairs._histogram import HistogramLoss as HistogramLoss
 from .pairs._instance import InstanceLoss as InstanceLoss
 from .pairs._lifted import LiftedStructureLoss as LiftedStructureLoss
@@ -36,8 +30,6 @@ from .pairs._n_pairs import NPairsLoss as NPairsLoss
 from .pairs._neighborhood import NeighborhoodLoss as NeighborhoodLoss
 from .pairs._pair_loss import PairLoss as PairLoss
 from .pairs._pair_loss import ShardedLoss as ShardedLoss
-from .pairs._quadruplet import QuadrupletLoss as QuadrupletLoss
-from .pairs._quadruplet import TwoTermQuadrupletLoss as TwoTermQuadrupletLoss
 from .pairs._ranked_list import RankedListLoss as RankedListLoss
 from .pairs._ranking import FastAPLoss as FastAPLoss
 from .pairs._ranking import SmoothAPLoss as SmoothAPLoss
@@ -65,20 +57,12 @@ from .proxies._proxy_anchor import ProxyAnchorLoss as ProxyAnchorLoss
 from .proxies._proxy_nca import ProxyNCALoss as ProxyNCALoss
 from .proxies._soft_triple import SoftTripleLoss as SoftTripleLoss
 from .proxies._sub_center import SubCenterArcFaceLoss as SubCenterArcFaceLoss
-from .systems._bier import ABIERLoss as ABIERLoss
-from .systems._bier import BIERLoss as BIERLoss
-from .systems._deml import DeMLLoss as DeMLLoss
-from .systems._hdc import HDCLoss as HDCLoss
-from .systems._hdml import HDMLLoss as HDMLLoss
-from .systems._pddm import PDDMLoss as PDDMLoss
 
 __all__ = [
-    "ABIERLoss",
     "AMSoftmaxLoss",
     "AngularLoss",
     "AngularTripletLoss",
     "ArcFaceLoss",
-    "BIERLoss",
     "BatchHardTripletLoss",
     "BinaryLoss",
     "BinomialDevianceLoss",
@@ -86,19 +70,11 @@ __all__ = [
     "ContrastiveLoss",
     "CrossBatchMemory",
     "DatabaseMemory",
-    "DeMLLoss",
     "DistanceContrastiveLoss",
     "DynamicSoftMarginLoss",
-    "EnergyConfusionLoss",
-    "EqualWeightLoss",
-    "FacilityLocationLoss",
     "FastAPLoss",
     "Gaussian",
     "GeneralizedLiftedLoss",
-    "GlobalLoss",
-    "HDCLoss",
-    "HDMLLoss",
-    "HierarchicalTripletLoss",
     "HistogramLoss",
     "InfoNCELoss",
     "InstanceLoss",
@@ -119,13 +95,11 @@ __all__ = [
     "NestedLoss",
     "NormalizedSoftmaxLoss",
     "P2SGradLoss",
-    "PDDMLoss",
     "PairLoss",
     "PairSemiHardTripletLoss",
     "Polynomial",
     "ProxyAnchorLoss",
     "ProxyNCALoss",
-    "QuadrupletLoss",
     "RAWLoss",
     "RandomTripletLoss",
     "RankedListLoss",
@@ -134,7 +108,6 @@ __all__ = [
     "SemiHardTripletLoss",
     "SentenceTransformersLoss",
     "ShardedLoss",
-    "SmartMiningLoss",
     "SmoothAPLoss",
     "SoftTripleLoss",
     "SquaredContrastiveLoss",
@@ -142,7 +115,6 @@ __all__ = [
     "SupConLoss",
     "TripletLoss",
     "TupletMarginLoss",
-    "TwoTermQuadrupletLoss",
     "VICRegLoss",
     "for_transformers",
     "tapped",

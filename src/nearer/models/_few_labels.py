@@ -15,11 +15,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from nearer.alternating import BelievedAngular, Plan, alternate
 from nearer.geometry import Chain
 from nearer.models._problem import Problem
 from nearer.models._settings import FitSettings
-from nearer.training import Checkpoints, cosine
+from nearer.training import BelievedAngular, Checkpoints, Plan, alternate, cosine
 from nearer.training._loop import Callback, History
 from nearer.training._views import jiggled
 

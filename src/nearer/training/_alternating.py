@@ -35,7 +35,7 @@ __all__ = ["AlternatingLearner", "AlternatingStep", "Plan", "alternate"]
 class AlternatingLearner(Protocol):
     """A metric that is learnt in turn with an encoder; `module` maps embeddings to where they are compared.
 
-    >>> from nearer.alternating import DeepLRML
+    >>> from nearer_papers.systems import DeepLRML
     >>> isinstance(DeepLRML(4).module, torch.nn.Module)
     True
     """
@@ -227,7 +227,7 @@ def alternate(
     moves the encoder only.
 
     >>> from nearer.geometry import MLP
-    >>> from nearer.alternating import NeighborhoodAngular
+    >>> from nearer.training import NeighborhoodAngular
     >>> encoder, items = MLP(4, 3), torch.rand(30, 4)
     >>> labels = torch.where(torch.arange(30) < 6, torch.arange(30) % 2, -1)
     >>> sgd = torch.optim.SGD(encoder.parameters(), lr=0.01)

@@ -57,7 +57,7 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
     half of the given labels at a time and takes what agrees best with the other half. 0.0 is the projection alone.
 
     With `encoder`, any torch module from rows (n, p) to embeddings, a copy of it is trained in turn with the
-    projection for `max_iter` epochs (`nearer.alternating.alternate`), and `transform` goes through it; there "auto"
+    projection for `max_iter` epochs (`nearer.training.alternate`), and `transform` goes through it; there "auto"
     is 0.0 and another `blend` is refused.
 
     Reference: Dutta, Harandi, Sekhar (2021).

@@ -1,0 +1,3 @@
+"""Loaders of published data sets, from their prepared or original files."""
+
+__all__: list[str] = []

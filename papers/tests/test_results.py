@@ -1,0 +1,111 @@
+"""Result files: every row says how it was made, rows are kept and replaced, and recipes resume row by row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from nearer.cli import app
+from nearer.exceptions import CorruptFileError, ParameterError
+from nearer_papers._catalog import RECIPES, recipe_named
+from nearer_papers._recipe import Request
+from nearer_papers._results import Results, source_hash, stamp
+from nearer_papers._runner import run_recipe
+from nearer_papers.asymmetric import _asymmetric
+
+MADE = stamp(script=[Path(__file__)])
+
+
+def test_a_row_says_how_it_was_made(tmp_path: Path) -> None:
+    file = Results(tmp_path / "speed.json", key=["loss", "batch"])
+    file.add({"loss": "raw", "batch": 8, "ms": 1.0}, stamp(script=[Path(__file__)], data="ab" * 32, seconds=1.234))
+    (row,) = json.loads((tmp_path / "speed.json").read_text())["rows"]
+    made = row["made"]
+    assert made["source"] == source_hash()
+    assert made["script"] == source_hash(Path(__file__)) != made["source"]
+    assert (made["data"], made["seconds"]) == ("ab" * 6, 1.23)
+    assert set(made["versions"]) >= {"python", "nearer", "torch", "numpy", "scikit-learn"}
+    assert str(tmp_path) not in json.dumps(made)
+
+
+def test_rows_are_replaced_by_their_key_and_others_are_kept(tmp_path: Path) -> None:
+    first, second = (Results(tmp_path / "r.json", key=["a"]) for _ in range(2))
+    first.add({"a": 1, "x": 1}, MADE)
+    second.add({"a": 2, "x": 2}, MADE)  # opened before the first row was there
+    first.add({"a": 1, "x": 3}, MADE)
+    assert [(row["a"], row["x"]) for row in Results(tmp_path / "r.json", key=["a"]).rows] == [(1, 3), (2, 2)]
+    assert (2,) in first
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"rows": [{"b": 1}]}', '{"rows": 3}'])
+def test_a_file_that_is_none_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "r.json").write_text(text)
+    with pytest.raises(CorruptFileError, match=r"`r\.json` must be a result file"):
+        Results(tmp_path / "r.json", key=["a"])
+    with pytest.raises(ParameterError, match="`key` must name the columns"):
+        Results(tmp_path / "new.json", key=[])
+
+
+def test_the_hash_follows_the_contents(tmp_path: Path) -> None:
+    first, second = tmp_path / "a" / "s.py", tmp_path / "b" / "s.py"
+    for file, text in ((first, "x = 1\n"), (second, "x = 2\n")):
+        file.parent.mkdir()
+        file.write_text(text)
+    assert source_hash(first) != source_hash(second)
+
+
+def test_an_interrupted_recipe_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, str]] = []
+
+    def error(problem: str, seed: int, method: str) -> float:
+        calls.append((problem, method))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return 0.25
+
+    monkeypatch.setattr(_asymmetric, "_measure_view", error)
+    recipe, request = recipe_named("asymmetric"), Request(seeds=1, only=["halves"])
+    with pytest.raises(KeyboardInterrupt):
+        run_recipe(recipe, request, folder=tmp_path)
+    assert len(json.loads((tmp_path / "asymmetric_views.json").read_text())["rows"]) == 2
+    outcome = run_recipe(recipe, request, folder=tmp_path, missing=True)
+    rows = json.loads((tmp_path / "asymmetric_views.json").read_text())["rows"]
+    assert len(rows) == len(outcome.record["rows"]) == len({row["method"] for row in rows}) == 8
+    assert len(calls) == 3 + 6
+    assert {row["made"]["data"] for row in rows} == {_asymmetric.load_digits().fingerprint()[:12]}
+    before = len(calls)
+    run_recipe(recipe, request, folder=tmp_path, missing=True)
+    assert len(calls) == before
+
+
+def test_what_does_not_go_together(tmp_path: Path) -> None:
+    recipe = recipe_named("asymmetric")
+    for request, settings, told in (
+        (Request(), {"missing": True}, "`--missing` must come with `--record`"),
+        (Request(quick=True), {"folder": tmp_path}, "got `--quick`"),
+        (Request(tune=True), {}, "`--tune` must come with one of unified-view, jrd"),
+        (Request(backbone=object()), {}, "`--backbone` must come with one of semi-supervised, unified-view, jrd"),
+    ):
+        with pytest.raises(ParameterError, match=told):
+            run_recipe(recipe, request, **settings)  # type: ignore[arg-type]
+
+
+def test_record_needs_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["reproduce", "asymmetric", "--record"])
+    assert result.exit_code == 1
+    assert "the checkout of nearer" in result.stderr
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_every_recipe_has_the_four_names(recipe) -> None:
+    module = recipe.load()
+    assert module.KEY
+    assert callable(module.measure)
+    assert callable(module.present)
+    row = dict.fromkeys(module.KEY, "x") | {"rate": None}
+    name = module.result_file(row)
+    assert any(name == pattern or name.startswith(pattern.rstrip("*")) for pattern in recipe.files)

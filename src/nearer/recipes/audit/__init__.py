@@ -1,1 +1,0 @@
-"""Which labels are wrong: planted flips, found by the audit and by cleanlab."""

@@ -1,1 +1,0 @@
-"""Small codes: what nested widths and bits lose."""

@@ -1,1 +1,0 @@
-"""Same or not: whether thresholds keep their level on classes that were never seen."""

@@ -1,1 +1,0 @@
-"""The demo: handwritten digits from ten labels per class."""

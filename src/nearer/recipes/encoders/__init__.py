@@ -1,1 +1,0 @@
-"""Photos and texts behind trained encoders: raw features beside the learned metric."""

@@ -1,1 +1,0 @@
-"""Heads for classes never seen: do they harm?"""

@@ -1,1 +1,0 @@
-"""What to ask next: how many answers a strategy needs for what random answers reach."""
