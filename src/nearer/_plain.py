@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from datetime import date
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, time
 from typing import Any
 
 import numpy as np
 
-__all__ = ["as_plain", "table_rows"]
+from nearer.exceptions import ParameterError
+
+__all__ = ["as_plain", "is_nothing", "table_rows"]
+
+
+def is_nothing(value: Any) -> bool:
+    """None, NaN, and what pandas has for them: NA and NaT.
+
+    >>> is_nothing(float("nan")), is_nothing(np.datetime64("NaT")), is_nothing("")
+    (True, True, False)
+    """
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    missing = value is None or type(value).__name__ in ("NAType", "NaTType")
+    return missing or (isinstance(value, float | np.floating) and value != value)
 
 
 def table_rows(data: Any) -> list[dict[str, Any]] | None:
@@ -21,20 +34,29 @@ def table_rows(data: Any) -> list[dict[str, Any]] | None:
     >>> table_rows([{"year": 1999}])
     """
     if hasattr(data, "to_dicts"):
-        rows = data.to_dicts()  # polars
+        names, rows = data.columns, data.to_dicts  # polars
     elif hasattr(data, "to_dict") and hasattr(data, "columns"):
-        rows = data.to_dict(orient="records")  # pandas
+        names, rows = data.columns, lambda: data.to_dict(orient="records")  # pandas
     elif hasattr(data, "to_pylist") and hasattr(data, "column_names"):
-        rows = data.to_pylist()  # Arrow
+        names, rows = data.column_names, data.to_pylist  # Arrow
     else:
         return None
-    return [as_plain(row) for row in rows]
+    check_names(names, "The columns of a table")
+    return [as_plain(row) for row in rows()]
+
+
+def check_names(names: Iterable[Any], what: str) -> None:
+    """Refuse names that are equal as text: one of two columns would be lost."""
+    texts = [str(name) for name in names]
+    if len(set(texts)) < len(texts):
+        twice = next(text for text in texts if texts.count(text) > 1)
+        raise ParameterError(f"{what} must have different names, as text, got {twice!r} twice.")
 
 
 def as_plain(value: Any) -> Any:
     """A value as JSON has it: plain numbers, text, lists and objects, null for what is missing, dates as text.
 
-    >>> as_plain({"n": np.int64(3), "weight": float("nan"), "on": date(1999, 12, 31)})
+    >>> as_plain({"n": np.int64(3), "weight": float("nan"), "on": datetime(1999, 12, 31)})
     {'n': 3, 'weight': None, 'on': '1999-12-31'}
     """
     if isinstance(value, Mapping):
@@ -43,10 +65,10 @@ def as_plain(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, list | tuple):
         return [as_plain(one) for one in value]
-    if type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, np.datetime64) and np.isnat(value)):
+    if is_nothing(value):
         return None
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    if isinstance(value, date):
-        return value.isoformat()
-    return str(value) if isinstance(value, np.datetime64) else value
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    if isinstance(value, datetime) and value.tzinfo is None and value.time() == time():
+        value = value.date()  # the beginning of a day is the day, as people write it in a filter
+    return value.isoformat() if isinstance(value, date) else value

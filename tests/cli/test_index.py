@@ -17,6 +17,7 @@ from nearer.cli._where import as_where
 from nearer.cli._words import OPTIONS
 from nearer.exceptions import ParameterError
 from nearer.index import open_index
+from nearer.models._sinks import IndexSink
 
 ROWS = "\n".join(f"{400638133000 + n},{n % 7},{n % 3 + n % 5},{1990 + n % 20},{'xy'[n % 2]}" for n in range(60))
 
@@ -171,3 +172,30 @@ def test_a_network_with_batch_normalisation_has_a_fingerprint() -> None:
     one = Model(encoder, Inputs("features", size=(2,)), method="by hand").fingerprint
     encoder.batches += 1
     assert one != Model(encoder, Inputs("features", size=(2,)), method="by hand").fingerprint
+
+
+def test_an_unfinished_index_says_so(tmp_path, monkeypatch) -> None:
+    """A run that was stopped leaves what it has, and everybody who looks into it is told."""
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{number % 7},{number % 5},{'ab'[number % 2]}\n" for number in range(60))
+    Path("data.csv").write_text("x,y,kind\n" + rows)
+    runner = CliRunner()
+    assert runner.invoke(app, ["fit", "data.csv", "-l", "kind", "--out", "m", "--method", "rca"]).exit_code == 0
+    put = IndexSink.put
+
+    def interrupted(self, part) -> None:
+        if part.start >= 20:
+            raise KeyboardInterrupt
+        put(self, part)
+
+    words = ["index", "data.csv", "-m", "m", "-o", "i", "--batch-size", "20"]
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexSink, "put", interrupted)
+        done = runner.invoke(app, words)
+    assert done.exit_code == 130
+    assert "20 rows are done. Repeat the command, and it goes on." in done.stderr
+    for command in (["search", "i", "data.csv"], ["index", "i", "-o", "part.parquet"]):
+        assert "i is unfinished" in runner.invoke(app, command).stderr
+    assert runner.invoke(app, words).exit_code == 0
+    assert "unfinished" not in runner.invoke(app, ["search", "i", "data.csv"]).stderr
+    assert len(open_index("i", read_only=True)) == 60

@@ -185,7 +185,8 @@ def test_labels_that_are_none() -> None:
 
 def test_cells() -> None:
     assert read_cells(["1,234", "56"]).values.tolist() == [1234.0, 56.0]
-    assert read_cells(["1,23", "56"]).kind == "word"
+    assert read_cells(["1,23", "56"]).values.tolist() == [1.23, 56]
+    assert read_cells(["1,23", "1,2,3"]).kind == "word"
     assert read_cells(["1.234,5", "6"], decimal_comma=True).values.tolist() == [1234.5, 6.0]
     assert read_cells(["2024-05-01T12:00:00Z", "2024-05-01 12:00"]).values.tolist() == [1714564800.0] * 2
     assert read_cells(["05/31/2024", "06/01/2024"]).kind == "date"

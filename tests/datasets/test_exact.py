@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -13,12 +16,13 @@ from pyarrow import parquet
 import nearer
 from nearer.cli._loading import paired
 from nearer.datasets._anything import Columns, as_dataset
+from nearer.datasets._cleaning import Cleaning
 from nearer.datasets._frame import CellForm, frame_from, read_cells
 from nearer.datasets._sampling import sample_rows
 from nearer.exceptions import ParameterError
 from nearer.index import open_index
 from nearer.models import embed_stream
-from nearer.models._inputs import item_metadata
+from nearer.models._inputs import Inputs, item_metadata
 
 EAN = 4006381333931
 LONG = 123456789012345678
@@ -153,7 +157,7 @@ def test_columns_of_frames_are_kept_as_they_are() -> None:
         "mixed": ["a", "3", None],
         "big": [LONG, None, 3],
         "objects": [10**25, None, 3],
-        "when": ["2024-05-01T00:00:00", None, "2024-05-01T10:00:00.250000"],
+        "when": ["2024-05-01", None, "2024-05-01T10:00:00.250000"],
         "float": [1.5, None, 2.0],
         "flag": [True, None, False],
     }
@@ -209,3 +213,77 @@ def test_the_fingerprint_is_of_what_objects_say() -> None:
     one, two = (as_dataset(goods(), "kind", columns=columns) for _ in range(2))
     other = as_dataset(goods().assign(zip="00001"), "kind", columns=columns)
     assert one.fingerprint() == two.fingerprint() != other.fingerprint()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["cat", None, "dog"],
+        ["cat", float("nan"), "dog"],
+        pd.Series(["cat", None, "dog"]),
+        pd.Series(["cat", None, "dog"], dtype="string"),
+        pd.Series(["cat", None, "dog"], dtype="category"),
+        polars.Series(["cat", None, "dog"]),
+        np.array(["cat", float("nan"), "dog"], dtype=object),
+    ],
+    ids=["none", "nan", "object", "string", "category", "polars", "array"],
+)
+def test_a_label_that_is_missing_is_no_class(labels: Any) -> None:
+    data = as_dataset(np.zeros((3, 1)), labels)
+    assert data.class_names == ("cat", "dog")
+    assert data.all.y.tolist() == [0, -1, 1]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [LONG, None, LONG + 1],
+        [LONG, float("nan"), LONG + 1],
+        pd.Series([LONG, None, LONG + 1], dtype="Int64"),
+        [2**63 + 1, None, 2**63 + 2],
+    ],
+)
+def test_long_labels_beside_a_missing_one_stay_apart(labels: Any) -> None:
+    data = as_dataset(np.zeros((3, 1)), labels)
+    first, _, second = map(str, labels)
+    assert set(data.class_names) == {first, second}
+    assert data.all.y[1] == -1
+
+
+def test_dates_and_commas_mean_what_they_meant_in_training(tmp_path: Path) -> None:
+    """01/02/2024 and 1,200 fit two ways; the table that was learned from decides, the plan says which."""
+    rng = np.random.default_rng(0)
+    days = [f"{day:02d}/{1 + day % 12:02d}/2024" for day in range(1, 29)] * 2
+    prices = [f"{price:.2f}".replace(".", ",") for price in rng.uniform(1, 20, len(days))]
+    table = pd.DataFrame({"day": days, "price": prices, "kind": ["a", "b"] * (len(days) // 2)})
+    plan = as_dataset(table, "kind").cleaning
+    assert plan is not None
+    assert "the day first" in str(plan)
+    first = frame_from(pd.DataFrame({"day": ["01/02/2024"], "price": ["1,200"]}))
+    assert plan.apply(first).tolist() == [[19754.0, pytest.approx(1.2)]]
+    with pytest.raises(
+        ParameterError, match=r"'day' must hold dates such as 31/12/2024, the day first.*'02/28/2024'"
+    ):
+        plan.apply(frame_from(pd.DataFrame({"day": ["02/28/2024"], "price": ["1,5"]})))
+    assert Cleaning.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+    table.to_csv(tmp_path / "a.csv", index=False, sep=";")
+    from_file = as_dataset(tmp_path / "a.csv", "kind")
+    np.testing.assert_array_equal(from_file.all.x, as_dataset(table, "kind").all.x)
+
+
+def test_kept_dates_can_be_compared(tmp_path: Path) -> None:
+    rows = [f"{number * 7 % 5},{day}.11.2021,{'ab'[number % 2]}" for number, day in enumerate(range(1, 13))]
+    (tmp_path / "a.csv").write_text("x,day,kind\n" + "\n".join(rows))
+    data = as_dataset(tmp_path / "a.csv", "kind", columns=Columns(keep=("day",)))
+    assert data.all.extra["day"][:2].tolist() == ["2021-11-01", "2021-11-02"]
+
+
+def test_a_kept_column_is_learned_from_where_it_is_named_as_a_feature() -> None:
+    table = pd.DataFrame({"x": [1.5, 2, 3, 4], "price": [4.5, 3, 2, 1], "kind": ["a", "b"] * 2})
+    assert as_dataset(table, "kind", columns=Columns(keep=("price",))).all.x.shape == (4, 1)
+    both = as_dataset(table, "kind", columns=Columns(keep=("price",), features=("x", "price")))
+    assert both.all.x.shape == (4, 2)
+    assert both.all.extra["price"].tolist() == [4.5, 3, 2, 1]
+    inputs = Inputs("features", size=(2,), cleaning=both.cleaning, labels=("kind",), keep=("price",))
+    assert inputs.read(table).all.x.shape == (4, 2)
+    assert inputs.read(table).all.extra["price"].tolist() == [4.5, 3, 2, 1]

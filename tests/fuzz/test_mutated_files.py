@@ -41,7 +41,6 @@ def test_a_reader_that_could_end_the_process(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(set(mutated_files.KINDS) - {"parquet"}))
-@pytest.mark.skipif(LONG, reason="the long form runs these in processes of their own")
 def test_other_readers(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     mutated_files.main(kind, 0, FILES)
     assert json.loads(capsys.readouterr().out)["raw"] == []

@@ -124,7 +124,7 @@ def test_absence_and_other_folders_are_named(tmp_path: Path) -> None:
     with pytest.raises(CorruptFileError, match=r"must be a 'nearer\.index' folder"):
         Index.load(tmp_path / "other")
     index = Index(2)
-    with pytest.raises(CorruptFileError, match="must be free or the folder of an index, it is neither"):
+    with pytest.raises(CorruptFileError, match="must be the folder of an index or free"):
         index.save(tmp_path / "other")
     (tmp_path / "file").touch()
     with pytest.raises(ParameterError, match="must be a folder, it is a file"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import threading
@@ -283,9 +285,10 @@ def test_an_interrupt_anywhere_leaves_memory_as_the_database(tmp_path: Path, eas
 
 
 def test_another_writer_is_noticed(tmp_path: Path) -> None:
-    """A process that reads the lock file by other means loses SQLite's lock; what the other wrote is not lost."""
+    """Where no lock is kept, as on some network disks: what the other wrote is not lost."""
     one = open_index(tmp_path / "index", dimension=2)
-    one._lock.rollback()
+    one._lock.connection.rollback()
+    fcntl.flock(one._lock.handle, fcntl.LOCK_UN)
     other = open_index(tmp_path / "index")
     other.add([[1, 2]])
     one.add([[3, 4]])
@@ -294,6 +297,90 @@ def test_another_writer_is_noticed(tmp_path: Path) -> None:
     assert one.ids == [1, 2]
     other.close()
     one.close()
+
+
+def test_copying_the_folder_lets_no_second_writer_in(tmp_path: Path) -> None:
+    """Closing a file that was read to copy it drops the locks of SQLite on it, and not ours."""
+    with open_index(tmp_path / "index", dimension=2) as index:
+        index.add([[1, 2]])
+        shutil.copytree(tmp_path / "index", tmp_path / "copy")
+        code = f"from nearer.index import open_index; open_index({str(tmp_path / 'index')!r})"
+        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert "must be open for writing once" in other.stderr
+        index.add([[3, 4]])
+    assert Index.load(tmp_path / "index").ids == [0, 1]
+
+
+def test_a_log_that_another_writer_took_away_is_noticed(tmp_path: Path) -> None:
+    """Both locks lost: the other one has closed, and what this one would write is read by nobody."""
+    one = open_index(tmp_path / "index", dimension=2)
+    one.add([[1, 2]])
+    kept = (tmp_path / "index" / "index.sqlite-wal").read_bytes()
+    (tmp_path / "index" / "index.sqlite-wal").unlink()
+    (tmp_path / "index" / "index.sqlite-wal").write_bytes(kept)
+    with pytest.raises(WriteError, match="opened by another writer"):
+        one.add([[3, 4]])
+    with pytest.raises(WriteError, match="opened by another writer"):
+        one.compact()
+    before = (tmp_path / "index" / "index.sqlite").read_bytes()
+    one.close()
+    assert (tmp_path / "index" / "index.sqlite").read_bytes() == before, "it must not write over the other's rows"
+
+
+@pytest.mark.parametrize("work", ["close", "sync", "compact", "verify"])
+def test_a_forked_copy_commits_nothing(tmp_path: Path, work: str) -> None:
+    index = open_index(tmp_path / "index", dimension=2)
+    index.add([[1, 2]])
+    index.add([[3, 4]], sync=False)
+
+    def child() -> None:
+        try:
+            getattr(index, work)()
+        except ParameterError:
+            assert work != "close"
+
+    assert wait(fork(child)) == 0
+    assert open_index(tmp_path / "index", read_only=True).ids == [0]
+    index.close()
+    assert open_index(tmp_path / "index", read_only=True).ids == [0, 1]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_an_interrupt_anywhere_in_a_save_leaves_the_index_as_it_is(tmp_path: Path, read_only: bool) -> None:
+    rows = np.random.default_rng(0).standard_normal((60, 4)).astype(np.float32)
+    with open_index(tmp_path / "index", dimension=4) as made:
+        made.add(rows, metadata={"n": range(60)})
+        made.remove([3, 7, 20])
+    index = open_index(tmp_path / "index", read_only=read_only)
+    before = [index.ids, index.embeddings(index.ids).numpy().tolist(), index.metadata(index.ids)]
+
+    for number in range(1, 2000, 3):
+        left = [number]
+
+        def interrupt(frame: Any, event: str, argument: Any, left: list[int] = left) -> Any:
+            if event == "line" and "nearer" in frame.f_code.co_filename:
+                left[0] -= 1
+                if not left[0]:
+                    raise KeyboardInterrupt
+            return interrupt
+
+        sys.settrace(interrupt)
+        try:
+            index.save(tmp_path / "elsewhere")
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        assert [index.ids, index.embeddings(index.ids).numpy().tolist(), index.metadata(index.ids)] == before
+        shutil.rmtree(tmp_path / "elsewhere", ignore_errors=True)
+        if left[0] > 0:
+            break
+    else:
+        pytest.fail("the save must come to its end")
+    if not read_only:
+        index.upsert(rows[:2], ids=[0, 1])
+        index.verify()
+        index.close()
 
 
 def test_a_saved_folder_can_be_written_and_an_open_one_saved(tmp_path: Path) -> None:
@@ -409,7 +496,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         open_index(place)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
-    with pytest.raises(CorruptFileError, match="must be free or the folder of an index"):
+    with pytest.raises(CorruptFileError, match="must be the folder of an index or free"):
         open_index(tmp_path / "other", dimension=2)
     with open_index(place, dimension=2, fingerprint="one"):
         with pytest.raises(LockedError, match=r"must be open for writing once.*read_only=True"):
@@ -600,10 +687,10 @@ def test_writes_into_a_folder_that_has_gone_are_refused(tmp_path: Path) -> None:
     index = open_index(tmp_path / "index", dimension=1)
     index.add([[1.0]])
     shutil.rmtree(tmp_path / "index")
-    with pytest.raises(WriteError, match="was moved or deleted"):
+    with pytest.raises(WriteError, match="was moved, deleted or opened"):
         index.add([[2.0]])
     with open_index(tmp_path / "index", dimension=1) as other:
-        with pytest.raises(WriteError, match="was moved or deleted"):
+        with pytest.raises(WriteError, match="was moved, deleted or opened"):
             index.add([[2.0]])
         other.add([[3.0]])
     index.close()
@@ -632,3 +719,79 @@ def test_a_reader_with_gaps_can_be_saved_elsewhere(tmp_path: Path) -> None:
         index.remove([1])
     open_index(tmp_path / "index", read_only=True).save(tmp_path / "copy")
     assert Index.load(tmp_path / "copy").ids == [0, 2]
+
+
+@pytest.mark.parametrize("name", ["exact", "journaled"])
+@pytest.mark.parametrize("call", ["load", "read", "write", "with a dimension"])
+def test_a_conversion_killed_within_its_first_flush_loses_nothing(tmp_path: Path, name: str, call: str) -> None:
+    """The database of the conversion has half of its pages and the journal that takes them back: it is empty."""
+    older = Path(__file__).parents[1] / "compatibility" / "0.1.0" / name
+    place = tmp_path / "index"
+    shutil.copytree(older, place)
+    expected = Index.load(place)
+    (tmp_path / "begun").mkdir()
+    writer = sqlite3.connect(tmp_path / "begun" / "index.sqlite", isolation_level=None)
+    for command in ("PRAGMA cache_size = 1", "PRAGMA cache_spill = 1", "BEGIN", "CREATE TABLE about (name, value)"):
+        writer.execute(command)
+    writer.executemany("INSERT INTO about VALUES (?, ?)", [(str(row), "x" * 1000) for row in range(100)])
+    for file in (tmp_path / "begun").iterdir():
+        shutil.copy(file, place)
+    writer.rollback()
+    writer.close()
+    assert (place / "index.sqlite-journal").stat().st_size
+    for _ in range(2):
+        if call == "load":
+            found = Index.load(place)
+        elif call == "read":
+            found = open_index(place, read_only=True)
+        else:
+            dimension = {"dimension": expected.dimension} if call == "with a dimension" else {}
+            found = open_index(place, **dimension)
+        assert found.ids == expected.ids
+        np.testing.assert_array_equal(found.embeddings(found.ids), expected.embeddings(expected.ids))
+        if hasattr(found, "close"):
+            found.close()
+
+
+def test_an_older_index_goes_only_with_the_database_that_has_its_items(tmp_path: Path) -> None:
+    place = tmp_path / "index"
+    with open_index(place, dimension=2) as index:
+        index.add([[1, 2]])
+    older = Path(__file__).parents[1] / "compatibility" / "0.1.0" / "exact"
+    for file in older.iterdir():
+        shutil.copy(file, place)
+    (place / "items-notes.txt").write_text("mine")
+    open_index(place).close()
+    assert (place / "manifest.json").exists()
+    open_index(place, dimension=2).close()
+    assert (place / "items-notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "vectors-0.f32", "items-0.jsonl", "journal-1.log"])
+@pytest.mark.parametrize("what", ["pipe", "link"])
+def test_an_older_folder_of_a_stranger_leads_nowhere(tmp_path: Path, name: str, what: str) -> None:
+    place = tmp_path / "index"
+    shutil.copytree(Path(__file__).parents[1] / "compatibility" / "0.1.0" / "journaled", place)
+    names = {file.name for file in place.iterdir()}
+    name = next(one for one in sorted(names) if one.split("-")[0] == name.split("-")[0])
+    outside = tmp_path / "outside"
+    shutil.move(place / name, outside)
+    if what == "pipe":
+        os.mkfifo(place / name)
+    else:
+        (place / name).symlink_to(outside)
+    for call in (Index.load, open_index, lambda place: open_index(place, read_only=True)):
+        with pytest.raises((CorruptFileError, MissingDataError)):
+            call(place)
+    assert outside.exists()
+
+
+def test_values_that_a_forged_database_has_many_times_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows may share their pages: together they must not be longer than the file."""
+    with open_index(tmp_path / "index", dimension=2) as index:
+        index.add(np.ones((50, 2)), metadata=[{"text": "x" * 1000}] * 50)
+    monkeypatch.setattr(Database, "size", lambda self: 20_000)
+    with pytest.raises(CorruptFileError, match="must hold every value once"):
+        open_index(tmp_path / "index", read_only=True)

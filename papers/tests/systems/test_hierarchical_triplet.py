@@ -68,5 +68,5 @@ def test_bad_input() -> None:
         loss(x, torch.where(y == 1, 7, y))
     with pytest.raises(LabelError, match="with a tree needs class labels, got PartialLabels"):
         loss(x, PartialLabels(y))
-    with pytest.raises(ParameterError, match=r"`tree` must be a nearer\.mining\.ClassTree, got str"):
+    with pytest.raises(ParameterError, match=r"`tree` must be a nearer_papers\.systems\.ClassTree, got str"):
         HierarchicalTripletLoss(tree="tree")  # type: ignore[arg-type]

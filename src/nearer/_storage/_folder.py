@@ -136,7 +136,8 @@ def read_folder(path: str | os.PathLike[str], *, format: str, version: int) -> F
                 try:
                     return _content(snapshot, format, version)
                 except CorruptFileError:
-                    if snapshot.is_current():
+                    # Whole a moment ago: its writer is taking it away, unless it is damaged and stays.
+                    if snapshot.is_current() and is_whole(old):
                         raise
             continue  # it has just got its name back, or has gone: look again
         except CorruptFileError as error:

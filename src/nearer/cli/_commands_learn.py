@@ -60,7 +60,9 @@ def fit(
     features: Annotated[list[str] | None, typer.Option(help="A column to use; repeat it. [all others]")] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out; repeat it.")] = None,
     id_: Annotated[str | None, typer.Option("--id", help="The column that names each row in results.")] = None,
-    keep: Annotated[list[str] | None, typer.Option(help="A column to keep for searches; repeat it.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="A column that searches show and filter by; repeat it.")
+    ] = None,
     unlabeled: Annotated[str | None, typer.Option(help="The value that means: no label. [-1]")] = None,
     encoder: Annotated[
         str | None,

@@ -102,8 +102,9 @@ def _scores(given: Dataset, name: str) -> NDArray[np.float64]:
 def _names(given: Dataset) -> list[Any]:
     """How an item is called: by its id, its file, or its row."""
     part = given.all
-    if "id" in part.extra:
-        return list(part.extra["id"].tolist())
+    for name in ("id", "file"):
+        if name in part.extra:
+            return list(part.extra[name].tolist())
     return list(part.x.tolist()) if part.x.dtype.kind == "U" else list(range(len(part)))
 
 

@@ -215,6 +215,10 @@ def _summary(data: Dataset) -> str:
             lines[0] += f", {int((part.y < 0).sum()):,} rows without a label"
     if data.cleaning is not None and any(column.why for column in data.cleaning.columns):
         lines += [f"  {line}" for line in str(data.cleaning).splitlines()]
+    learned = () if data.cleaning is None else data.cleaning.inputs
+    kept = [] if data.columns is None else [one for one in data.columns.keep if one not in learned]
+    if kept:
+        lines.append(f"  Kept for searches, not learned from: {', '.join(kept)}. --features learns from them too.")
     return "\n".join(lines)
 
 

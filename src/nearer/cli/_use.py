@@ -26,7 +26,7 @@ from nearer.exceptions import ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, copy_index, open_index
 from nearer.index._open import check_fits, model_of
 from nearer.models import Model, embed_stream, export_onnx, export_state, load
-from nearer.models._bulk import Embedded, work_folder
+from nearer.models._bulk import Embedded, unfinished, work_folder
 from nearer.models._door import evaluate_dataset
 from nearer.models._inputs import item_metadata
 from nearer.models._sinks import FILES
@@ -184,6 +184,7 @@ def run_copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
         raise ParameterError(f"`--out` must be a folder, a URL or a .parquet file, got {out!r}.")
     if "://" not in source and Path(source).is_file() and Path(source).suffix.lower() != ".parquet":
         raise ParameterError(f"`--model` must be given: `{source}` is data, which a model must embed.")
+    say_unfinished(source)
     items = copy_index(source, out, kind=KINDS[check_choice(kind, "kind", list(KINDS))])
     if as_json:
         print_json({"items": items, "out": out})
@@ -191,9 +192,16 @@ def run_copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
         say(f"{items:,} items in {out}.")
 
 
+def say_unfinished(index: str) -> None:
+    """Tell of rows that are not there yet, on stderr: what is read by programs stays as it is."""
+    if told := unfinished(index):
+        say(f"nearer: {told}", err=True)
+
+
 def opened_with_model(index: str, model: Path | None) -> tuple[Any, Model]:
     """An index to search in, and the model that was named or that it remembers."""
     found = open_index(index, read_only="://" not in index)
+    say_unfinished(index)
     machine = load(model_of(found, index) if model is None else model)
     check_fits(found, index, None, None, machine.fingerprint)
     return found, machine

@@ -13,7 +13,9 @@ from nearer.index._fields import kind_of
 __all__ = ["as_where"]
 
 OPERATORS = {"=": "$eq", "==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
-FORMS = 'NAME=VALUE, with != < <= > >= too, or JSON such as {"Year": {"$in": [1999, 2004]}}'
+FORMS = (
+    'NAME=VALUE, with != < <= > >= too, NAME= where there is none, or JSON such as {"Year": {"$in": [1999, 2004]}}'
+)
 
 
 def as_where(text: str, fields: Mapping[str, Collection[str]]) -> dict[str, Any]:
@@ -22,6 +24,8 @@ def as_where(text: str, fields: Mapping[str, Collection[str]]) -> dict[str, Any]
     >>> fields = {"year": {"numbers"}, "code": {"text"}}
     >>> as_where("year>=2000", fields), as_where("code=2000", fields), as_where("code != x", fields)
     ({'year': {'$gte': 2000}}, {'code': {'$eq': '2000'}}, {'code': {'$ne': 'x'}})
+    >>> as_where("code=", fields)
+    {'code': {'$eq': None}}
     >>> as_where('{"year": {"$in": [1999, 2000]}}', fields)
     {'year': {'$in': [1999, 2000]}}
     """
@@ -44,6 +48,8 @@ def as_where(text: str, fields: Mapping[str, Collection[str]]) -> dict[str, Any]
 
 def _typed(text: str, kinds: Collection[str]) -> Any:
     """A number, a truth value or null where the field holds them; text where it holds text."""
+    if not text:
+        return None  # an empty cell of a table
     try:
         value = parse_json(text.encode(), "`--where`")
         kind = kind_of(value)

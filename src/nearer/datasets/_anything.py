@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nearer._plain import is_nothing
 from nearer._validation import as_tensor
 from nearer.datasets._cleaning import Cleaning
 from nearer.datasets._csv_files import read_columns, semicolons
@@ -57,7 +58,7 @@ class Columns:
 
     @property
     def exact(self) -> tuple[str, ...]:
-        """The columns that are no features: what was written in them counts."""
+        """The columns of which it counts what was written."""
         return (*self.label, *self.keep, *([self.ids] if self.ids else []))
 
 
@@ -178,7 +179,8 @@ def dataset_from_frame(
     name: str,
 ) -> Dataset:
     """Clean the features of a table and take its labels, ids and kept columns."""
-    aside = [*columns.label, *columns.keep, *([columns.ids] if columns.ids else [])]
+    kept = [one for one in columns.keep if one not in columns.features]
+    aside = [*columns.label, *kept, *([columns.ids] if columns.ids else [])]
     for one in (*aside, *columns.ignore, *columns.features):
         frame[one]
     if not len(frame):
@@ -217,10 +219,9 @@ def label_codes(labels: Any, n: int, unlabeled: str | int | None = -1) -> tuple[
         labels = labels.to_list()  # a Series of pandas or polars
     array = labels.toarray() if hasattr(labels, "toarray") else labels
     if not isinstance(array, np.ndarray):
-        try:
-            array = np.asarray(array)
-        except ValueError as error:
-            raise LabelError(f"`y` must be rectangular: {error}.") from error
+        array = _listed_labels(array)
+    elif array.dtype.kind == "M":
+        array = array.astype("datetime64[us]").astype(object)
     if len(array) != n:
         raise ShapeError(f"`y` must have one entry for each of the {n} rows, got {len(array)}.")
     if array.ndim == 2 and array.shape[1] == 1:
@@ -245,6 +246,32 @@ def label_codes(labels: Any, n: int, unlabeled: str | int | None = -1) -> tuple[
         raise LabelError(f"`y` must fit into 64 bits with a sign, got {array.max()}.")
     codes, names = encode({"all": label_text(array.tolist())}, unlabeled)
     return codes["all"], names, "partial" if (codes["all"] < 0).any() else "classes"
+
+
+def _listed_labels(labels: Any) -> Array:
+    """Labels of a list as an array; what numpy would round, or spell as text, stays as it is.
+
+    >>> _listed_labels([123456789012345678, None, 123456789012345679]).tolist()
+    [123456789012345678, None, 123456789012345679]
+    """
+    try:
+        if not isinstance(labels, list | tuple):
+            return np.asarray(labels)
+        listed = list(labels)
+        if any(hasattr(one, "__len__") and not isinstance(one, str | bytes) for one in listed):
+            return np.asarray(listed)  # several labels a row
+    except (ValueError, TypeError) as error:
+        raise LabelError(f"`y` must be rectangular: {error}.") from error
+    known = [one for one in listed if not is_nothing(one)]
+    if known and all(isinstance(one, float) for one in known):
+        return np.array([np.nan if is_nothing(one) else one for one in listed], dtype=np.float64)
+    if len(known) == len(listed) and len(set(map(type, known))) == 1:
+        array = np.asarray(listed)
+        if not isinstance(known[0], int) or array.dtype.kind in "ib":
+            return array
+    array = np.empty(len(listed), dtype=object)
+    array[:] = [None if is_nothing(one) else one for one in listed]
+    return array
 
 
 def label_columns(frame: Frame, y: Any) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ Rule = Literal["number", "flag", "date", "categories", "left out"]
 # More different words than this share the column "other".
 MOST_CATEGORIES = 20
 DAY = 86_400.0
+SAID = {"%m/%d/%Y": ", the month first", "%d/%m/%Y": ", the day first"}
 _ID_NAMES = ("id", "uuid", "guid", "index", "key", "row number", "row_number", "rownum", "rownames", "row names",
              "row_names", "unnamed: 0")  # fmt: skip
 
@@ -40,6 +41,8 @@ class Cleaned:
     categories: tuple[str, ...] = ()
     """The words that have a column of their own; any other word goes to "other"."""
     other: bool = False
+    form: str | None = None
+    """How the cells were written, where they could mean something else: 01/02/2024, or 1,200."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -70,6 +73,7 @@ class Cleaned:
             raise ParameterError(
                 f"The column {self.name!r} must hold numbers as the model learned it, got {found!r}."
             )
+        column = column.read_as(self.form, self.name)
         values = np.full(len(column.values), np.nan) if column.kind == "word" else column.values
         if self.rule == "date":
             values = values / DAY
@@ -181,7 +185,13 @@ class Cleaning:
             words = tuple(str(word) for word in one["categories"])
             columns.append(
                 Cleaned(
-                    str(one["name"]), one["rule"], str(one["why"]), float(one["fill"]), words, bool(one["other"])
+                    str(one["name"]),
+                    one["rule"],
+                    str(one["why"]),
+                    float(one["fill"]),
+                    words,
+                    bool(one["other"]),
+                    None if one.get("form") is None else str(one["form"]),
                 )
             )
         return cls(tuple(columns))
@@ -236,10 +246,11 @@ def _look(name: str, column: Column, fill: float | None) -> Cleaned:
         return _categories(name, present, holes)
     assert fill is not None  # a column with values that are no words has one
     if column.kind == "date":
-        told = f"days since 1970{', ' + holes.rstrip(', ') if missing else ''}"
-        return Cleaned(name, "date", told, fill / DAY)
+        told = f"days since 1970{', ' + holes.rstrip(', ') if missing else ''}{SAID.get(column.form or '', '')}"
+        return Cleaned(name, "date", told, fill / DAY, form=column.form)
     word = "most frequent" if column.kind == "flag" else "median"
-    return Cleaned(name, column.kind, f"{holes}{word} {fill:.4g}" if missing else "", fill)
+    told = f"{holes}{word} {fill:.4g}" if missing else ""
+    return Cleaned(name, column.kind, told, fill, form=column.form)
 
 
 def _categories(name: str, present: Array, holes: str) -> Cleaned:

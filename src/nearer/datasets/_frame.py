@@ -18,6 +18,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from nearer._limits import check_limit
+from nearer._plain import is_nothing
 from nearer.datasets._dataset import Array
 from nearer.exceptions import ParameterError, ShapeError
 
@@ -30,6 +31,15 @@ FLAGS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0, "
 DATE_FORMATS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y")
 # What a column takes besides its values: a file of 800 bytes can hold one list of 40 million zeros.
 COLUMN_BYTES = 512
+DECIMAL_COMMA, THOUSANDS = "1,5", "1,200"
+# Ways to write that the same cells may fit.
+ALIKE = (("%m/%d/%Y", "%d/%m/%Y"), (DECIMAL_COMMA, THOUSANDS))
+SPELLED = {
+    "%m/%d/%Y": "dates such as 12/31/2024, the month first",
+    "%d/%m/%Y": "dates such as 31/12/2024, the day first",
+    DECIMAL_COMMA: "numbers with decimal commas",
+    THOUSANDS: "numbers with commas between the thousands",
+}
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _DIGITS = re.compile(r"-?[0-9]+")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
@@ -52,6 +62,8 @@ class Column:
     """What the values cannot say: whole numbers as integers, text as it was given."""
     written: Array | None = None
     """The cells of a file, text or None."""
+    form: str | None = None
+    """How cells were read that could mean something else in another file: 01/02/2024, or 1,200."""
 
     @property
     def missing(self) -> Array:
@@ -63,8 +75,27 @@ class Column:
 
     def take(self, rows: Any) -> Column:
         """The values of some rows."""
-        some = (None if one is None else one[rows] for one in (self.exact, self.written))
-        return Column(self.kind, self.values[rows], *some)
+        exact, written = (None if one is None else one[rows] for one in (self.exact, self.written))
+        return Column(self.kind, self.values[rows], exact, written, self.form)
+
+    def read_as(self, form: str | None, name: str) -> Column:
+        """The same cells read as a model learned them: 01/02/2024 is what it was in the table it learned from.
+
+        >>> column = read_cells(["01/02/2024"])
+        >>> column.kept().tolist(), column.read_as("%d/%m/%Y", "day").kept().tolist()
+        (['2024-01-02'], ['2024-02-01'])
+        """
+        alike = next((pair for pair in ALIKE if {form, self.form} <= set(pair)), None)
+        if form == self.form or alike is None or self.written is None:
+            return self
+        texts = [_text(cell) for cell in self.written]
+        values = _read_in(form, [text for text in texts if text is not None])
+        if values is None:
+            raise ParameterError(
+                f"The column {name!r} must hold {SPELLED[form or '']}, as the model learned it, got "
+                f"{next(text for text in texts if text is not None and _read_in(form, [text]) is None)!r}."
+            )
+        return replace(self, values=_spread(values, texts), form=form)
 
     def kept(self) -> Array:
         """The values with their types: whole numbers, numbers, truth values or text, and None where there is none.
@@ -72,10 +103,11 @@ class Column:
         >>> read_cells(["1999", "", "2000"]).kept().tolist(), read_cells(["007", "12"]).kept().tolist()
         ([1999, None, 2000], ['007', '12'])
         """
-        if self.exact is not None:
-            given = self.exact
-        elif self.kind == "date":
+        if self.kind == "date":
+            # Not as it was written: text is ordered by its characters, and 2019-10-03 comes after 2019-02-11.
             given = np.array([None if np.isnan(one) else _iso(one) for one in self.values], dtype=object)
+        elif self.exact is not None:
+            given = self.exact
         else:
             given = self.values if self.kind != "flag" else np.nan_to_num(self.values).astype(np.bool_)
         if given.dtype == object or not self.missing.any():
@@ -218,10 +250,10 @@ def _objects(series: Any) -> tuple[list[Any], Array | None]:
 
 def _as_given(listed: list[Any]) -> Array:
     """Cells of a column of objects: text and whole numbers as they are, anything else as text."""
-    if all(type(one) is int for one in listed if not _is_nothing(one)):
-        kept = [None if _is_nothing(one) else one for one in listed]
+    if all(type(one) is int for one in listed if not is_nothing(one)):
+        kept = [None if is_nothing(one) else one for one in listed]
     else:
-        kept = [None if _is_nothing(one) else one if isinstance(one, str) else _spelled(one) for one in listed]
+        kept = [None if is_nothing(one) else one if isinstance(one, str) else _spelled(one) for one in listed]
     given = np.empty(len(listed), dtype=object)
     given[:] = kept
     return given
@@ -329,45 +361,58 @@ class CellForm:
         """Cells that were looked at, as the kind that fits all of them; `exact` keeps what was written besides."""
         texts = [_text(cell) for cell in cells]
         column = self._read(texts, [text for text in texts if text is not None])
-        if not exact:
+        if not exact and column.form is None:
             return column
         given: Array | None
         written, given = np.empty(len(texts), dtype=object), np.empty(len(texts), dtype=object)
-        written[:] = [None if _is_nothing(cell) else str(cell).strip() or None for cell in cells]
+        written[:] = [None if is_nothing(cell) else str(cell).strip() or None for cell in cells]
         given[:] = texts
         if column.kind == "word":
             given = written
         elif column.kind == "flag" and self.truths:
             given = None
         elif column.kind == "number" and not self.codes:
-            counted = self.whole and not (self.decimal_comma and self.decimals)
+            counted = self.whole and column.form != DECIMAL_COMMA
             numbers = (0 if text is None else int(text.replace(",", "")) for text in texts)
             given = np.fromiter(numbers, np.int64, len(texts)) if counted else None
         return replace(column, exact=given, written=written)
 
     def _read(self, texts: Sequence[str | None], present: list[str]) -> Column:
-        if self.decimal_comma and self.decimals:
-            numbers = _parsed([_pointed(text) for text in present]) if self.decimal else None
-        elif self.commas:
-            numbers = _parsed([text.replace(",", "") for text in present]) if self.thousands else None
+        form = None
+        if self.commas:
+            # Where 10,61 stands no comma is between thousands, whatever separates the cells of the file.
+            decimal = self.decimals and (self.decimal_comma or not self.thousands)
+            form = DECIMAL_COMMA if decimal else THOUSANDS
+            numbers = _read_in(form, present) if (self.decimal if decimal else self.thousands) else None
         else:
             numbers = _parsed(present) if self.plain else None
         if numbers is not None:
-            return Column("number", _spread(numbers, texts))
+            return Column("number", _spread(numbers, texts), form=form)
         if self.present and self.flags:
             return Column("flag", _spread([FLAGS[text.lower()] for text in present], texts))
         dates = None
         if self.present and (self.iso or self.formats):
-            dates = _iso_dates(present) if self.iso else _formatted_dates(present, self.formats[0])
+            form = None if self.iso else self.formats[0]
+            dates = _iso_dates(present) if form is None else _read_in(form, present)
         if dates is not None:
-            return Column("date", _spread(dates, texts))
+            return Column("date", _spread(dates, texts), form=form)
         words = np.empty(len(texts), dtype=object)
         words[:] = texts
         return Column("word", words)
 
 
+def _read_in(form: str | None, texts: Sequence[str]) -> Sequence[float] | Array | None:
+    """Numbers or dates that are written in one way, None where one is not."""
+    if form == DECIMAL_COMMA:
+        return _parsed([_pointed(text) for text in texts])
+    if form == THOUSANDS:
+        fits = all(_THOUSANDS.fullmatch(text) or "," not in text for text in texts)
+        return _parsed([text.replace(",", "") for text in texts]) if fits else None
+    return None if form is None else _formatted_dates(texts, form)
+
+
 def _text(cell: Any) -> str | None:
-    if _is_nothing(cell):
+    if is_nothing(cell):
         return None
     text = str(cell).strip()
     return None if text.lower() in MISSING else text
@@ -397,15 +442,6 @@ def _all_integers(values: Array) -> bool:
     return all(one is None or type(one) is int for one in values.tolist())
 
 
-def _is_nothing(value: Any) -> bool:
-    """None, NaN, and what pandas has for them: NA and NaT."""
-    return (
-        value is None
-        or type(value).__name__ in ("NAType", "NaTType")
-        or (isinstance(value, float) and value != value)
-    )
-
-
 def _spelled(value: Any) -> str:
     """A value as people write it: 3.0 is 3, and no digit is lost."""
     if isinstance(value, float):
@@ -415,7 +451,11 @@ def _spelled(value: Any) -> str:
 
 def _iso(seconds: float) -> str:
     """Seconds since 1970 as ISO text."""
-    return str(np.datetime64(round(seconds * 1e6), "us") if seconds % 1 else np.datetime64(int(seconds), "s"))
+    if seconds % 1:
+        return str(np.datetime64(round(seconds * 1e6), "us"))
+    # The beginning of a day is the day, as people write it in a filter.
+    moment = np.datetime64(int(seconds), "s")
+    return str(moment.astype("datetime64[D]") if seconds % 86_400 == 0 else moment)
 
 
 def _parsed(texts: Sequence[str]) -> Array | None:

@@ -20,6 +20,7 @@ LEAST_ROWS = 10
 # Lines that come twice or were dropped: the number jumps at one place for each, at two where a copy is elsewhere.
 # Nothing that was measured grows by one from row to row at 49 of 50 places without coming back to a value.
 JUMPS = (2, 0.02)
+ENOUGH = 100
 # Enough to see that most columns are no copy.
 FIRST = 100
 RUNNING = "a running row number, in the order of the file"
@@ -57,7 +58,9 @@ def _jumps(column: Column, rows: Array | None) -> int | None:
     values = column.values
     if column.kind != "number" or len(values) < LEAST_ROWS:
         return None
-    most = max(JUMPS[0], int(JUMPS[1] * len(values)))
+    # A few rows of years or ages run by themselves; row numbers begin with 0 or 1.
+    few = JUMPS[0] if len(values) >= ENOUGH or values[0] in (0, 1) else 0
+    most = max(few, int(JUMPS[1] * len(values)))
     steps = np.ones(len(values) - 1) if rows is None else np.diff(rows)
     known = values[np.isfinite(values)]
     with np.errstate(invalid="ignore"):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nearer._plain import is_nothing
 from nearer.datasets._dataset import Array
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.relations._kinds import kind_of_matrix
@@ -108,11 +109,9 @@ def label_matrix(array: Array, name: str) -> Array:
 
 
 def _one_label(value: object) -> str:
-    if value is None:
+    if is_nothing(value):
         return ""
     if isinstance(value, (float, np.floating)):
-        if np.isnan(value):
-            return ""
         if value != np.floor(value):
             raise LabelError(_NOT_WHOLE.format(value))
         return str(int(value))

@@ -93,9 +93,10 @@ def _write(target: str | os.PathLike[str], about: dict[str, Any], parts: Iterato
             part = next(parts, None)
         index.number_from(about["next_id"])
     except BaseException:
-        getattr(index, "discard", index.close)()
         if new:
+            # While its lock is held: nobody else has anything there.
             shutil.rmtree(target, ignore_errors=True)
+        getattr(index, "discard", index.close)()
         raise
     index.close()
     return copied

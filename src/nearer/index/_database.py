@@ -15,6 +15,7 @@ leaves one plain file that a read-only disk can hold.
 from __future__ import annotations
 
 import errno
+import fcntl
 import functools
 import json
 import os
@@ -24,18 +25,20 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer._limits import limit, parse_json
+from nearer._limits import limit, parse_json, size_on_disk
+from nearer._storage._disk import open_plain
 from nearer.exceptions import CorruptFileError, LockedError, MissingDataError, NearerError, WriteError
 from nearer.index._exact import Floats
 from nearer.index._items import Id
+from nearer.index._older import is_older
 
-__all__ = ["FILE", "STRUCTURE", "Database", "check_plain", "has_database", "hold", "let_go"]
+__all__ = ["FILE", "STRUCTURE", "Database", "WriterLock", "check_plain", "has_database", "hold", "let_go"]
 
 FILE, STRUCTURE, LOCK = "index.sqlite", "structure.safetensors", "writer.lock"
 LOCK_LOGS = (f"{LOCK}-journal", f"{LOCK}-wal", f"{LOCK}-shm")
@@ -53,6 +56,7 @@ ROWS = 1024
 SIGN, ALL = 1 << 63, (1 << 64) - 1
 # Settings, tables: far fewer are ours, and a forged tree of pages could give them without end.
 FEW = 1000
+VECTOR = "SELECT embedding FROM items WHERE id = ?"
 INSERT = "INSERT INTO items (id, metadata, embedding, checksum) VALUES (?, ?, ?, ?)"
 REMOVE = "UPDATE items SET id = NULL, metadata = NULL, checksum = ? WHERE id = ?"
 
@@ -155,7 +159,8 @@ class Database:
     def about(self) -> dict[str, Any]:
         """All settings and counters."""
         with told(self.place, "read"):
-            rows = self.connection.execute(f"SELECT name, value FROM about LIMIT {FEW}").fetchall()
+            found = self.connection.execute(f"SELECT name, value FROM about LIMIT {FEW}")
+            rows = [row for part in self._bounded(found) for row in part]
         return {name: parse_json(value.encode(), f"`{self.place / FILE}`") for name, value in rows}
 
     def note(self, **values: Any) -> None:
@@ -190,10 +195,17 @@ class Database:
             sums = checksums(names, notes, numbers)
             self.connection.executemany(INSERT, zip(names, notes, blobs, sums, strict=True))
 
-    def remove(self, ids: Iterable[Id], rows: Floats) -> None:
+    def remove(self, ids: Iterable[Id]) -> None:
         """Leave only the vectors of some items, which a structure may still need."""
         names = list(ids)
-        sums = checksums([None] * len(names), [None] * len(names), np.ascontiguousarray(rows, dtype="<f4"))
+        # From the database, not from memory: no fault there may damage what is here.
+        found = [self.connection.execute(VECTOR, (name,)).fetchone() for name in names]
+        if None in found:
+            raise CorruptFileError(
+                f"`{self.place / FILE}` must hold {names[found.index(None)]!r}, it is not there."
+            )
+        rows = np.frombuffer(b"".join(blob for (blob,) in found), dtype="<f4").reshape(len(names), -1)
+        sums = checksums([None] * len(names), [None] * len(names), rows)
         self.connection.executemany(REMOVE, zip(sums, names, strict=True))
 
     def rows(self, dimension: int) -> Iterator[tuple[list[Id | None], list[str | None], Floats]]:
@@ -201,7 +213,7 @@ class Database:
         with told(self.place, "read"):
             found = self.connection.execute("SELECT id, metadata, embedding, checksum FROM items ORDER BY position")
             start = 0
-            while part := found.fetchmany(ROWS):
+            for part in self._bounded(found):
                 ids, texts, blobs, sums = (list(column) for column in zip(*part, strict=True))
                 _check_types(self.place, ids, texts, blobs, sums, 4 * dimension)
                 rows = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(part), dimension)
@@ -214,6 +226,20 @@ class Database:
                     )
                 yield ids, texts, rows
                 start += len(part)
+
+    def _bounded(self, found: sqlite3.Cursor) -> Iterator[list[tuple[Any, ...]]]:
+        """Rows, some at a time; forged ones may share their pages and hold far more together than the file."""
+        left, part = self.size(), []
+        for row in found:
+            left -= sum(len(value) for value in row if isinstance(value, str | bytes))
+            if left < 0:
+                raise CorruptFileError(f"`{self.place / FILE}` must hold every value once. Take it from a backup.")
+            part.append(row)
+            if len(part) == ROWS:
+                yield part
+                part = []
+        if part:
+            yield part
 
     def count(self, most: int) -> int:
         """How many rows there are, removed ones included; counting ends behind `most`."""
@@ -287,21 +313,27 @@ def has_database(place: Path) -> bool:
     """Whether a folder has the file of an index, with something in it: a maker may have been stopped before."""
     if not _size(place / FILE):
         return False
+    # A folder of an older format keeps its manifest until the database has everything: what cannot be read beside
+    # it is a conversion that was killed. Elsewhere whoever opens it will be told what is wrong.
+    unreadable = not is_older(place)
+    if (place / f"{FILE}-journal").exists() and os.access(place, os.W_OK):
+        _recover(place)
     try:
         connection = _connect(place / FILE, "ro")
     except sqlite3.Error:
-        return True
+        return unreadable
     try:
         return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
     except (sqlite3.Error, UnicodeDecodeError):
-        return True  # whoever opens it will be told what is wrong
+        return unreadable
     finally:
         connection.close()
 
 
 def _size(file: Path) -> int:
+    """The bytes of a file that are there; one with holes claims more."""
     try:
-        return file.stat().st_size
+        return size_on_disk(file.stat())
     except OSError:
         return 0
 
@@ -309,8 +341,58 @@ def _size(file: Path) -> int:
 # One writer
 
 
-def hold(place: Path) -> sqlite3.Connection:
-    """Become the one writer of a folder: a lock of SQLite on an empty database beside the other."""
+class WriterLock(NamedTuple):
+    """The right to write a folder: a lock of SQLite on an empty database, and one of the file that is open.
+
+    The first is kept on network disks too. A process that opens the same file by other means, to copy the folder,
+    loses it when it closes that; the second it keeps.
+    """
+
+    connection: sqlite3.Connection
+    handle: int
+
+
+def _forget_handles() -> None:
+    """In a process made by fork: the lock must not live longer than the one that took it."""
+    for handle in _HANDLES:
+        with suppress(OSError):
+            os.close(handle)
+    _HANDLES.clear()
+
+
+_HANDLES: set[int] = set()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_handles)
+
+
+def hold(place: Path) -> WriterLock:
+    """Become the one writer of a folder."""
+    connection = _hold_database(place)
+    try:
+        handle = open_plain(place / LOCK, os.O_RDWR)
+    except OSError as error:
+        connection.close()
+        raise WriteError(f"`{place}` could not be locked: {error.strerror}. Look at its rights.") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        connection.close()
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            raise _open_elsewhere(place) from error
+        raise WriteError(f"`{place}` could not be locked: {error.strerror}. Look at its rights.") from error
+    _HANDLES.add(handle)
+    return WriterLock(connection, handle)
+
+
+def _open_elsewhere(place: Path) -> LockedError:
+    return LockedError(
+        f"`{place}` must be open for writing once, and it is already, here or in another process. Close it there, "
+        f"or open it with read_only=True."
+    )
+
+
+def _hold_database(place: Path) -> sqlite3.Connection:
     check_plain(place)
     try:
         lock = sqlite3.connect(place / LOCK, timeout=0, isolation_level=None, check_same_thread=False)
@@ -322,10 +404,7 @@ def hold(place: Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         lock.close()
         if "locked" in str(error):
-            raise LockedError(
-                f"`{place}` must be open for writing once, and it is already, here or in another process. Close "
-                f"it there, or open it with read_only=True."
-            ) from error
+            raise _open_elsewhere(place) from error
         raise _failure(error, place, "locked") from error
     except BaseException:
         lock.close()
@@ -333,11 +412,14 @@ def hold(place: Path) -> sqlite3.Connection:
     return lock
 
 
-def let_go(lock: sqlite3.Connection) -> None:
+def let_go(lock: WriterLock) -> None:
     """Let others write."""
     with suppress(sqlite3.Error):
-        lock.rollback()
-    lock.close()
+        lock.connection.rollback()
+    lock.connection.close()
+    _HANDLES.discard(lock.handle)
+    with suppress(OSError):
+        os.close(lock.handle)
 
 
 def check_plain(place: Path) -> None:

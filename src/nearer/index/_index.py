@@ -348,6 +348,17 @@ class Index:
         """
         self._close_gaps()
 
+    def compacted(self) -> Index:
+        """A copy in memory without gaps, with a structure of its own."""
+        other = Index(self.dimension, similarity=self.similarity, kind=self.kind)
+        other.fingerprint, other.made_by = self.fingerprint, self.made_by
+        other._auto, other._target = self._auto, self._target
+        other._offset, other._longest = self._offset, self._longest
+        other._items, other._buffer = self._items.kept(self._alive), self._vectors[self._alive]
+        other._alive = np.ones(len(other._items), dtype=np.bool_)
+        other._close_gaps()
+        return other
+
     def _close_gaps(self) -> None:
         if self._removed:
             self._buffer = self._vectors[self._alive]

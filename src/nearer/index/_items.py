@@ -94,6 +94,14 @@ class Items:
             del self.places[self.ids[position]]
             self.texts[position] = ""
 
+    def kept(self, marked: NDArray[np.bool_]) -> Items:
+        """A copy of the marked positions, in order."""
+        other = Items()
+        other.next_id, other.fields.kinds = self.next_id, self.fields.kinds
+        other.ids, other.texts = self.ids, self.texts
+        other.keep(marked)
+        return other
+
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Close the gaps: only the marked positions stay, in order."""
         self.ids = [one for one, stays in zip(self.ids, kept, strict=True) if stays]

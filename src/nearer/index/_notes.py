@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
 from nearer._limits import check_json
-from nearer._plain import table_rows
+from nearer._plain import as_plain, check_names, table_rows
 from nearer.exceptions import LimitError, ParameterError, ShapeError
 from nearer.index._fields import Kinds, kind_of, merged
 
@@ -34,6 +35,7 @@ def as_notes(value: Any, n: int, known: Kinds) -> Notes:
     table = table_rows(value)
     value = value if table is None else table
     if isinstance(value, Mapping):
+        check_names(value, "`metadata`")
         columns = {str(key): list(column) for key, column in value.items() if not isinstance(column, str)}
         for key in value:
             if str(key) not in columns or len(columns[str(key)]) != n:
@@ -95,6 +97,8 @@ def _text(value: Any, name: str) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, date | np.datetime64):
+        return as_plain(value)
     if isinstance(value, np.generic | np.ndarray | Tensor):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} has no JSON form")

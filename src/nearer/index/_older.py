@@ -5,7 +5,11 @@ There were two: a saved folder of tensors and JSON, and a folder with a journal 
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import re
+import stat
 import struct
 import zlib
 from collections.abc import Iterator
@@ -16,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearer._checks import check_int
-from nearer._limits import parse_json
+from nearer._limits import check_limit, parse_json, size_on_disk
 from nearer._storage import read_folder
+from nearer._storage._disk import open_plain
 from nearer._storage._folder import MANIFEST, _seal
 from nearer.exceptions import CorruptFileError, NearerError
 from nearer.index._approximate import restore
@@ -29,13 +34,13 @@ from nearer.index._rows import Change
 if TYPE_CHECKING:
     from nearer.index._index import Index
 
-__all__ = ["is_older", "load_older", "remove_older"]
+__all__ = ["is_older", "load_older", "remove_older", "seal_of_older"]
 
 SAVED, JOURNALED = "nearer.index", "nearer.stored_index"
 MAGIC, HEAD = b"nrJ1", struct.Struct("<4sIQQQ")
 # Everything that such folders consist of.
 FILES = ("manifest.json", "items.json", "vectors.safetensors", "structure.safetensors", "manifest.new")
-SERIES = ("vectors-", "items-", "structure-", "journal-")
+SERIES = re.compile(r"vectors-\d+\.f32|items-\d+\.jsonl|structure-\d+\.safetensors|journal-\d+\.log")
 
 
 def is_older(place: Path) -> bool:
@@ -43,12 +48,24 @@ def is_older(place: Path) -> bool:
     return _format(place) in (SAVED, JOURNALED)
 
 
+def seal_of_older(place: Path) -> str | None:
+    """What tells the older index of a folder from others; None where there is none."""
+    return hashlib.sha256(_read(place / MANIFEST)).hexdigest() if is_older(place) else None
+
+
 def _format(place: Path) -> str | None:
     try:
-        with open(place / MANIFEST, "rb") as file:
-            return str(json.loads(file.read(1 << 24))["format"])
+        return str(json.loads(_read(place / MANIFEST, 1 << 24))["format"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def _read(file: Path, most: int | None = None) -> bytes:
+    """The beginning of an ordinary file, or all of it; a stranger's may be a link, a pipe or a hole."""
+    with os.fdopen(open_plain(file, os.O_RDONLY), "rb") as opened:
+        size = size_on_disk(os.fstat(opened.fileno()))
+        check_limit("NEARER_MAX_BYTES", size if most is None else min(size, most), f"`{file}`")
+        return opened.read(min(size, size if most is None else most))
 
 
 def load_older(index: Index, place: Path) -> None:
@@ -66,13 +83,14 @@ def load_older(index: Index, place: Path) -> None:
         ) from error
 
 
-def remove_older(place: Path) -> None:
-    """Delete the files of the older format, whose items are in the database now."""
-    if not is_older(place):
+def remove_older(place: Path, seal: str | None) -> None:
+    """Delete the files of the older format, whose items are in the database now; `seal` says of which index."""
+    if seal is None or seal != seal_of_older(place):
         return
     kept = place / MANIFEST
     for file in sorted(place.iterdir()):
-        if file != kept and (file.name in FILES[:3] or file.name == FILES[4] or file.name.startswith(SERIES)):
+        ours = file.name in FILES[:3] or file.name == FILES[4] or SERIES.fullmatch(file.name)
+        if file != kept and ours and stat.S_ISREG(file.lstat().st_mode):
             file.unlink(missing_ok=True)
     # Last, because it says that the others may go.
     kept.unlink(missing_ok=True)
@@ -105,7 +123,7 @@ def _load_saved(index: Index, place: Path) -> None:
 
 
 def _load_journaled(index: Index, place: Path) -> None:
-    about = parse_json((place / MANIFEST).read_bytes(), f"`{place / MANIFEST}`")
+    about = parse_json(_read(place / MANIFEST), f"`{place / MANIFEST}`")
     if about.pop("sha256", None) != _seal(about):
         raise CorruptFileError(f"`{place / MANIFEST}` was changed after it was written. Take it from a backup.")
     _begin(index, about)
@@ -113,10 +131,11 @@ def _load_journaled(index: Index, place: Path) -> None:
     saved = about["saved"]
     n, generation = check_int(saved["rows"], "rows", minimum=0), saved["generation"]
     if n:
-        vectors = np.fromfile(place / f"vectors-{int(generation)}.f32", dtype="<f4")[: n * index.dimension]
-        vectors = vectors.reshape(-1, index.dimension)
+        data = _read(place / f"vectors-{int(generation)}.f32", 4 * n * index.dimension)
+        vectors = np.frombuffer(data[: len(data) // 4 * 4], dtype="<f4")
+        vectors = vectors[: len(vectors) // index.dimension * index.dimension].reshape(-1, index.dimension)
         _check_rows(vectors, (n, index.dimension))
-        data = (place / f"items-{int(generation)}.jsonl").read_bytes()[: saved["items_bytes"]]
+        data = _read(place / f"items-{int(generation)}.jsonl", check_int(saved["items_bytes"], "items", minimum=0))
         if len(data) != saved["items_bytes"] or zlib.crc32(data) != saved["items_crc"]:
             raise CorruptFileError(f"the items of `{place}` were changed after they were written. Take a backup.")
         parts = [parse_json(line, f"`{place}`") for line in data.splitlines()]
@@ -130,7 +149,7 @@ def _load_journaled(index: Index, place: Path) -> None:
         index._take(Change(fresh, checked, vectors[kept], offset))
     number = saved["journal"]
     while (file := place / f"journal-{int(number)}.log").exists():
-        for record, rows in _records(file.read_bytes(), file):
+        for record, rows in _records(_read(file), file):
             _replay(index, record, rows)
         number += 1
     index._items.next_id = max(index._items.next_id, check_next_id(about["next_id"]))

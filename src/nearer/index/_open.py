@@ -191,7 +191,9 @@ def model_of(index: VectorIndex, where: str | os.PathLike[str]) -> Path:
         raise MissingDataError(f"`{where}` does not say which model made it. Name the model (--model).")
     there = Path(path) if "://" in str(where) else Path(os.path.normpath(_resolved(where) / path))
     if not there.exists():
-        raise MissingDataError(f"`{where}` was made by the model `{there}`, which is not there. Name it (--model).")
+        raise MissingDataError(
+            f"`{where}` was made by the model `{there}`, which is not there. Name the model too."
+        )
     return there
 
 

@@ -31,7 +31,7 @@ from nearer.index._exact import Floats
 from nearer.index._fields import kinds_from
 from nearer.index._items import Items, check_next_id
 from nearer.index._kinds import IVF, Exact, kind_from, kind_to
-from nearer.index._older import is_older, load_older, remove_older
+from nearer.index._older import is_older, load_older, remove_older, seal_of_older
 from nearer.index._rows import LONGEST, WIDEST
 from nearer.index._structure_file import load_structure, save_structure
 
@@ -178,27 +178,30 @@ def load(index: Index, path: str | os.PathLike[str]) -> Index:
 def save(index: Index, path: str | os.PathLike[str]) -> Path:
     """Write an index whole, in the place of the one that is there, in one transaction."""
     place = _resolved(path)
-    if index._removed:
-        index._close_gaps()
     check_free(place)
+    # What is saved must not change: whoever searches in it goes on, and an interrupt leaves it as it is.
+    index = index.compacted() if index._removed else index
     fresh = make_folder(place)
     lock = hold(place)
     try:
-        write_all(index, place)
+        replaced = write_all(index, place)
     except BaseException:
-        let_go(lock)
         if fresh:
             shutil.rmtree(place, ignore_errors=True)
+        let_go(lock)
         raise
+    remove_older(place, replaced)
     let_go(lock)
-    remove_older(place)
     return place
 
 
-def write_all(index: Index, place: Path) -> None:
-    """Replace everything in the database of a folder whose lock is held."""
+def write_all(index: Index, place: Path) -> str | None:
+    """Replace everything in the database of a folder whose lock is held; returns what of an older format it
+    replaces.
+    """
     database = Database.write(place)
-    about = settings_of(index)
+    replaced = seal_of_older(place)
+    about = {**settings_of(index), "replaces": replaced}
     try:
         with database.transaction() as connection:
             if database.is_empty:
@@ -211,6 +214,7 @@ def write_all(index: Index, place: Path) -> None:
             save_structure(place, index._structure, about["name"], 0)
     finally:
         database.close()
+    return replaced
 
 
 def convert(place: Path) -> None:
@@ -229,7 +233,9 @@ def check_free(place: Path) -> None:
         raise ParameterError(f"`{place}` must be a folder, it is a file. Choose another name.")
     free = (place / FILE).exists() or is_older(place) or not place.exists()
     if not free and any(file.name not in COMPANIONS for file in place.iterdir()):
-        raise CorruptFileError(f"`{place}` must be free or the folder of an index, it is neither. Choose another.")
+        raise CorruptFileError(
+            f"`{place}` must be the folder of an index or free, it holds something else. Choose another."
+        )
 
 
 def make_folder(place: Path) -> bool:

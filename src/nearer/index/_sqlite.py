@@ -21,7 +21,7 @@ from nearer._checks import check_int
 from nearer._storage._folder import _resolved
 from nearer.exceptions import MissingDataError, ParameterError, WriteError
 from nearer.index import _saving as saving
-from nearer.index._database import FILE, Database, has_database, hold, let_go, told
+from nearer.index._database import FILE, Database, WriterLock, hold, let_go, told
 from nearer.index._exact import Similarity
 from nearer.index._fields import note_of
 from nearer.index._index import Index, SearchResult
@@ -63,9 +63,10 @@ class SQLiteIndex(Index):
         self._generation = 0
         self._saved_structure = (-1, 0, -1)  # its generation, its rows, and how many it was trained on
         self._database: Database | None = None
-        self._lock: sqlite3.Connection | None = None
+        self._lock: WriterLock | None = None
         self._process = os.getpid()
         self._identity: tuple[int, int] | None = None  # of the file that is open
+        self._log: tuple[int, int] | None = None  # and of its log, from the first change on
         self._writing = threading.RLock()
         self._state = threading.RLock()
         # True while a change is made, and for ever if it is stopped: then memory is read again from the database.
@@ -109,13 +110,15 @@ class SQLiteIndex(Index):
         index._lock = hold(place)
         try:
             # Under the lock: another process may have made it since.
-            if is_older(place) and not has_database(place):
-                convert(place)
             index._database = database = Database.write(place)
+            if database.is_empty and is_older(place):
+                database.close()
+                convert(place)
+                index._database = database = Database.write(place)
             index._identity = identity(index._file)
             if not database.is_empty:
                 index._read()
-                remove_older(place)
+                remove_older(place, database.about().get("replaces"))
             elif dimension is None:
                 raise MissingDataError(
                     f"`{place}` must be the folder of an index, it is still empty. Pass `dimension` to make one."
@@ -138,8 +141,9 @@ class SQLiteIndex(Index):
             if self._database is None:
                 return
             try:
-                self.sync()
-                self._save_structure(always=True)
+                if os.getpid() == self._process:
+                    self.sync()
+                    self._save_structure(always=True)
             finally:
                 self._let_go()
 
@@ -159,7 +163,10 @@ class SQLiteIndex(Index):
             ABANDONED.extend((database, lock))
             return
         try:
-            if database is not None:
+            if database is not None and self._replaced():
+                # Another process had it: what this one has would be written over what that one wrote.
+                ABANDONED.append(database)
+            elif database is not None:
                 database.close()
         finally:
             if lock is not None:
@@ -186,7 +193,7 @@ class SQLiteIndex(Index):
                 if change.notes.kinds is not self._items.fields.kinds:
                     noted["fields"] = {name: sorted(found) for name, found in change.notes.kinds.items()}
                 if known:
-                    database.remove(known, self._buffer[self._items.find(known)])
+                    database.remove(known)
                 database.insert(change.ids, change.notes.texts, change.rows)
                 if noted:
                     database.note(**noted)
@@ -202,7 +209,7 @@ class SQLiteIndex(Index):
         with self._changing() as database:
             positions = sorted(set(self._items.find(ids)))
             if positions:
-                database.remove([self._items.ids[place] for place in positions], self._buffer[positions])
+                database.remove([self._items.ids[place] for place in positions])
                 database.count_removal(self._removals + 1, self._items.next_id)
             self._finish(lambda: self._drop(positions), removals=int(bool(positions)), sync=sync)
         return len(positions)
@@ -224,6 +231,7 @@ class SQLiteIndex(Index):
         """Note which model makes the embeddings."""
         with self._writing:
             self.sync()
+            self._check_own()
             with self._open.transaction():
                 self._open.note(model=model)
             self.made_by = model
@@ -231,6 +239,8 @@ class SQLiteIndex(Index):
     def sync(self) -> None:
         """Return when every change that was made before is on the disk: one flush for many of them."""
         with self._writing:
+            if self._group:
+                self._check_own()
             self._settle()
             lost, self._lost = self._lost, False
             if self._group:
@@ -252,6 +262,7 @@ class SQLiteIndex(Index):
     def compact(self) -> None:
         """Close gaps, save the structure, and give the room of what was removed back to the disk."""
         with self._writing:
+            self._check_own()
             if self._removed:
                 self.rebuild()
             self.sync()
@@ -322,8 +333,20 @@ class SQLiteIndex(Index):
         """The file that is open must be the one at the path, and of this process: what goes elsewhere is lost."""
         if os.getpid() != self._process:
             raise ParameterError(f"`{self.place}` was opened by the process that made this one. Open it here.")
+        if self._replaced():
+            raise WriteError(
+                f"`{self.place}` was moved, deleted or opened by another writer since it was opened. Nothing was "
+                f"changed. Open it again."
+            )
+
+    def _replaced(self) -> bool:
+        """Whether the file that is open, or its log, is no longer the one at the path."""
         if identity(self._file) != self._identity:
-            raise WriteError(f"`{self.place}` was moved or deleted since it was opened. Nothing was changed.")
+            return True
+        log = identity(f"{self._file}-wal")
+        if self._log is None:
+            self._log = log
+        return log != self._log
 
     def _finish(self, work: Callable[[], None], *, sync: bool, added: int = 0, removals: int = 0) -> None:
         """The end of a change: on the disk first, then in memory."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from pathlib import Path
 
 from nearer._storage._disk import exchange, flush_folder
 from nearer._storage._folder import _resolved
 from nearer.exceptions import LockedError, MissingDataError, ParameterError
-from nearer.index._database import FILE, Database, has_database, hold, let_go
+from nearer.index._database import FILE, Database, WriterLock, has_database, hold, let_go
 
 __all__ = ["switch_index"]
 
@@ -46,7 +45,7 @@ def switch_index(where: str | os.PathLike[str], fresh: str | os.PathLike[str]) -
     one, other = _resolved(where), _resolved(fresh)
     if one == other:
         raise ParameterError(f"`fresh` must be another folder than `where`, both are `{one}`.")
-    held: list[sqlite3.Connection] = []
+    held: list[WriterLock] = []
     try:
         for place in (one, other):
             if not has_database(place):

@@ -110,9 +110,11 @@ def embed_stream(
                 journey.save(done, sink.commit())
                 step(len(part.embeddings))
         sink.finish()
-    except BaseException:
+    except BaseException as stop:
         sink.abandon()
-        if new and done == 0:
+        if isinstance(stop, KeyboardInterrupt) and journey.rows:
+            stop.args = (f"{journey.rows:,} rows are done. Repeat the command, and it goes on.",)
+        if new and journey.rows == 0:
             # Nothing to go on with: the corrected call finds the place free.
             for folder in (Path(target), work):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -127,6 +129,17 @@ def work_folder(target: str) -> Path:
         plain = "".join(letter if letter.isalnum() else "-" for letter in _without_secret(target))
         return Path(f"{plain.strip('-')}.partial")
     return Path(f"{target.rstrip('/')}.partial")
+
+
+def unfinished(target: str) -> str:
+    """What to say of a result whose run was stopped before its end; empty where there is none.
+
+    >>> unfinished("no-such-index")
+    ''
+    """
+    if not (work_folder(target) / "progress.json").exists():
+        return ""
+    return f"{target} is unfinished: the run that fills it was stopped. Repeat that command, and it goes on."
 
 
 def _without_secret(target: str) -> str:

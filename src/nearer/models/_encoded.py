@@ -130,7 +130,7 @@ def check_texts(texts: Sequence[Any], *, column: str | None = None) -> list[str]
     for row, text in enumerate(texts):
         if text is None or (isinstance(text, float) and np.isnan(text)):
             raise ShapeError(
-                f"{where} must have a text in every row, got none in row {row}. Drop it, or write an empty text."
+                f"{where} must have a text in every row, got none in row {row} (counted from 0). Drop the row."
             )
         if not isinstance(text, str):
             raise ShapeError(f"{where} must hold texts, got {type(text).__name__} {text!r} in row {row}.")

@@ -66,7 +66,9 @@ class Inputs:
             return as_dataset(data, y, cleaning=self.cleaning)
         told = label_columns(data, y)
         named, given = told or self.labels, None if told else y
+        learned = () if self.cleaning is None else self.cleaning.inputs
         columns = Columns(
+            features=tuple(one for one in self.keep if one in learned and one in data.columns),
             label=tuple(one for one in named if one in data.columns) if given is None else (),
             keep=tuple(one for one in self.keep if one in data.columns),
             ids=self.ids if self.ids in data.columns else None,

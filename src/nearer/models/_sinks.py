@@ -260,8 +260,8 @@ class Journey:
 
     def save(self, rows: int, mark: dict[str, Any]) -> None:
         """Everything up to `rows` is durable."""
-        self.rows, self.mark = rows, mark
         write_file(self.place, json.dumps({"about": self.about, "rows": rows, "mark": mark}).encode())
+        self.rows, self.mark = rows, mark
 
     def close(self) -> None:
         """The work is done."""
