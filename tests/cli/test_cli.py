@@ -34,9 +34,9 @@ COMMANDS = [
     "export",
     "audit",
     "explore",
-    "reproduce",
     "methods",
     "doctor",
+    "reproduce",
 ]
 
 
@@ -141,7 +141,7 @@ def test_an_output_that_cannot_be_written_is_refused_at_once(
     runner: CliRunner, tmp_path: Path, place: str, as_json: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a-file").write_text("kept")
-    monkeypatch.setattr("nearer.cli._digits.load_digits", lambda: pytest.fail("work began"))
+    monkeypatch.setattr("nearer.cli._digits.load", lambda name: pytest.fail("work began"))
     result = runner.invoke(app, ["demo", "--out", str(tmp_path / place), *(["--json"] if as_json else [])])
     assert result.exit_code == 1
     assert ("`--out` must be" in result.stderr) is not as_json
@@ -184,7 +184,7 @@ def test_doctor_finds_a_healthy_installation(runner: CliRunner) -> None:
     assert "Everything works." in result.output
     record = json.loads(runner.invoke(app, ["doctor", "--json"]).output)
     assert record["healthy"] is True
-    assert set(record["checks"]) == {"threads", "data folder", "loss", "index", "evaluation"}
+    assert set(record["checks"]) == {"threads", "loss", "index", "evaluation"}
     assert record["packages"]["torch"].startswith("2.")
 
 
@@ -199,14 +199,6 @@ def test_doctor_names_what_is_broken(runner: CliRunner, monkeypatch: pytest.Monk
     assert "Something is broken" in result.output
     record = json.loads(runner.invoke(app, ["doctor", "--json"]).output)
     assert record["healthy"] is False
-
-
-def test_doctor_looks_into_the_data_folder(
-    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NEARER_DATA", str(tmp_path))
-    (tmp_path / "mnist.npz").write_bytes(b"")
-    assert f"{tmp_path} (1 prepared files)" in runner.invoke(app, ["doctor"]).output
 
 
 def test_doctor_notices_an_absent_package(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,13 +68,13 @@ def test_the_number_of_threads_comes_back() -> None:
 
 def test_held_out_digits_never_reach_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the held-out digits look like and are called, the learned network is the same."""
-    whole = digits.load_digits()
+    whole = digits.load("digits")
     expected = learn_digits(epochs=1)
     rows = digits.stratified_split(whole.all.y, test=digits.HELD_OUT, seed=0)[1]
     x = whole.all.x.copy()
     x[rows] = np.random.default_rng(0).random(x[rows].shape)
     spoilt = dataclasses.replace(whole, parts={"all": dataclasses.replace(whole.all, x=x)})
-    monkeypatch.setattr(digits, "load_digits", lambda: spoilt)
+    monkeypatch.setattr(digits, "load", lambda name: spoilt)
     came = learn_digits(epochs=1)
     for mine, theirs in zip(expected.encoder.parameters(), came.encoder.parameters(), strict=True):
         assert torch.equal(mine, theirs)

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearer import alternating as E
 from nearer.exceptions import NearerWarning, StoppedEarlyWarning
 from nearer.geometry import MLP, normalize
 from nearer.training._alternating import Plan, alternate
+from nearer_papers import systems as E
 
 KINDS = [E.DeepLRML, E.DeepSERAPH, E.DeepISDML, E.DeepAPLLR, E.DeepAPIT]
 
