@@ -85,7 +85,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for script in sorted((ROOT / "examples").glob("*.py")):
         book = json.dumps(notebook_of(script), indent=1, ensure_ascii=False)
         files.append(File.generated(config, f"examples/{script.stem}.ipynb", content=book))
-    for result in sorted((ROOT / "benchmarks" / "results").glob("*.json")):
+    for result in sorted((*ROOT.glob("benchmarks/results/*.json"), *ROOT.glob("papers/results/*.json"))):
         files.append(File.generated(config, f"benchmarks/csv/{result.stem}.csv", content=as_csv(result)))
     return files
 

@@ -37,8 +37,18 @@ PACKAGES = [
     "nearer.losses", "nearer.mining", "nearer.models", "nearer.neighbors", "nearer.questions", "nearer.relations",
     "nearer.reports", "nearer.server", "nearer.training", "nearer_papers.systems",
 ]  # fmt: skip
-# What a loss, a miner, a relation or an index of your own is written in: called by nearer, with nearer's data.
-BASES = {"PairLoss", "RowLoss", "Relation", "VectorIndex", "MetricLearner", "AlternatingLearner", "Miner"}
+# What a loss, a miner, a relation or an index of your own is written in: called by nearer, with nearer's data;
+# and a network that its loss calls.
+BASES = {
+    "PairLoss",
+    "RowLoss",
+    "Relation",
+    "VectorIndex",
+    "MetricLearner",
+    "AlternatingLearner",
+    "Miner",
+    "PairScore",
+}
 # They listen on a port, ask other machines, or start processes; their own tests have them.
 OUTSIDE = {
     "serve",

@@ -1,4 +1,6 @@
-"""Every pair loss there is, found by walking `nearer.losses`: a new file is under contract without being listed.
+"""Every pair loss there is, found by walking `nearer.losses` and `nearer_papers.systems`.
+
+A new file is under contract without being listed.
 
 The other losses and the miners are made and called in ways of their own: `OTHERS`, `MINERS`.
 """
@@ -22,7 +24,8 @@ from nearer.losses.pairs._pair_loss import PairLoss as Root
 from nearer.mining import VTHM
 from nearer_papers.systems import BoostedHeads, ClassTree
 
-for _module in pkgutil.walk_packages(nearer.losses.__path__, "nearer.losses."):
+HOUSES = ((nearer.losses, "nearer.losses."), (nearer_papers.systems, "nearer_papers.systems."))
+for _module in (module for package, name in HOUSES for module in pkgutil.walk_packages(package.__path__, name)):
     importlib.import_module(_module.name)
 
 
@@ -32,7 +35,8 @@ def _concrete(kind: type[PairLoss]) -> list[type[PairLoss]]:
 
 
 LOSSES = sorted(
-    {kind for kind in _concrete(Root) if kind.__module__.startswith("nearer.")}, key=lambda kind: kind.__name__
+    {kind for kind in _concrete(Root) if kind.__module__.startswith(("nearer.", "nearer_papers."))},
+    key=lambda kind: kind.__name__,
 )
 
 

@@ -28,12 +28,13 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 from torch.utils._pytree import tree_leaves, tree_map
 
 import nearer
+import nearer_papers
 
 __all__ = ["DEVICE", "Moves", "Remote", "here", "pretend", "there"]
 
 DEVICE = torch.device("meta")
 # The packages themselves: the project may have been cloned into a folder called nearer, or below one called torch.
-_NEARER, _TORCH = (Path(str(package.__file__)).parent for package in (nearer, torch))
+_NEARER, _PAPERS, _TORCH = (Path(str(package.__file__)).parent for package in (nearer, nearer_papers, torch))
 _COPIES = {"aten::_to_copy", "aten::copy_", "aten::_copy_from_and_resize"}
 # With indices on the host torch copies them without a word.
 _INDEXING = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
@@ -132,7 +133,7 @@ def _unwrap(value: Any) -> Any:
 def _line() -> str:
     """The innermost line of nearer (or of the test) that is running."""
     stack = [frame for frame in traceback.extract_stack() if _TORCH not in Path(frame.filename).parents]
-    ours = [frame for frame in stack if _NEARER in Path(frame.filename).parents] or stack[:-2]
+    ours = [frame for frame in stack if {_NEARER, _PAPERS} & set(Path(frame.filename).parents)] or stack[:-2]
     frame = ours[-1]
     return f"{'/'.join(Path(frame.filename).parts[-2:])}: {frame.line}"
 

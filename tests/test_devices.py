@@ -59,11 +59,11 @@ OPERATIONS: set[str] = set()
 
 # Copies that are meant, by the file that makes them.
 MEANT = {
-    "mining/_class_tree.py": "the tree is built on the host, of one mean per class",
-    "mining/_spanning_tree.py": "Kruskal's algorithm is a loop over sorted edges",
+    "systems/_class_tree.py": "the tree is built on the host, of one mean per class",
+    "systems/_spanning_tree.py": "Kruskal's algorithm is a loop over sorted edges",
     "mining/_hardest_fraction.py": "a histogram of a few thousand counts",
     "systems/_hdml.py": "drawn on the host, so that a seed gives the same triplets everywhere",
-    "pairs/_energy_confusion.py": "drawn on the host, so that a seed gives the same pairs everywhere",
+    "systems/_energy_confusion.py": "drawn on the host, so that a seed gives the same pairs everywhere",
 }
 
 X, Y = batch(48, 8, even=True)
@@ -191,9 +191,16 @@ def test_databases_tuples_and_weights(make: Callable[[], PairLoss]) -> None:
 
 
 def test_every_exported_loss_is_run() -> None:
-    exported = {name for name in nearer.losses.__all__ if inspect.isclass(getattr(nearer.losses, name))}
-    pairs = {name for name in exported if issubclass(getattr(nearer.losses, name), PairLoss)}
-    assert exported - pairs - LEFT_OUT == set(OTHERS)
+    exported = {
+        name: getattr(package, name)
+        for package in (nearer.losses, nearer_papers.systems)
+        for name in package.__all__
+        if inspect.isclass(getattr(package, name))
+        and (package is nearer.losses or name.endswith("Loss"))
+        and name != "SyntheticLoss"
+    }
+    pairs = {name for name, kind in exported.items() if issubclass(kind, PairLoss)}
+    assert set(exported) - pairs - LEFT_OUT == set(OTHERS)
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -228,7 +235,7 @@ def test_trees_and_tables_are_built_where_the_module_is() -> None:
         found: Tensor = miner.negatives(torch.arange(5), 2, np.random.default_rng(0))
         return found
 
-    on_both(ranks, look_up, X, Y, meant=["mining/_rank_range.py"])
+    on_both(ranks, look_up, X, Y, meant=["systems/_rank_range.py"])
 
 
 RELATIONS: dict[str, Callable[[Tensor], Any]] = {
@@ -359,7 +366,7 @@ def test_the_loop_in_turns_learns_where_the_encoder_is(name: str, monkeypatch: p
         meant = [
             "training/_alternating.py",
             "geometry/_encoders.py",
-            "alternating/_deep_pairs.py",
+            "systems/_deep_pairs.py",
             "encoder.to(DEVICE)",
         ]
         assert unexpected(device.moves, [*meant, "mining/_neighborhood.py"]) == []

@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "benchmarks" / "tables"))
-from page import RESULTS, load, measured  # noqa: E402
+from page import load, measured, result_file  # noqa: E402
 
 __all__ = [
     "FIGURES",
@@ -70,7 +70,7 @@ def figure(name: str, *results: str, **layout: Any) -> Callable[[Draw], Draw]:
 
 def stamp(name: str) -> str:
     """A hash of the rows that a figure shows: the file says from what it was drawn."""
-    content = b"".join((RESULTS / f"{result}.json").read_bytes() for result in FIGURES[name][1] if measured(result))
+    content = b"".join(result_file(result).read_bytes() for result in FIGURES[name][1] if measured(result))
     return hashlib.sha256(content).hexdigest()[:16]
 
 

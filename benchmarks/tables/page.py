@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "benchmarks" / "results"
+# Of the speed of the library, and of the published experiments.
+RESULTS = (ROOT / "benchmarks" / "results", ROOT / "papers" / "results")
 TABLES: dict[str, Callable[[], str]] = {}
 READ: list[str] = []  # the result files that were read since the list was last cleared
 
@@ -23,16 +24,21 @@ def table(name: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
     return register
 
 
+def result_file(name: str) -> Path:
+    """The file of some rows."""
+    return next((folder / f"{name}.json" for folder in RESULTS if (folder / f"{name}.json").exists()), RESULTS[0])
+
+
 def load(name: str) -> list[dict[str, Any]]:
     """The rows of a result file."""
     READ.append(name)
-    rows: list[dict[str, Any]] = json.loads((RESULTS / f"{name}.json").read_text())["rows"]
+    rows: list[dict[str, Any]] = json.loads(result_file(name).read_text())["rows"]
     return rows
 
 
 def measured(name: str) -> bool:
     """Whether there is such a file."""
-    return (RESULTS / f"{name}.json").exists()
+    return result_file(name).is_file()
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -49,10 +55,10 @@ def source(rows: Iterable[Mapping[str, Any]]) -> str:
     shown = ", ".join(f"`{command if len(command) < 90 else command[:80] + ' …'}`" for command in commands[:3])
     if len(commands) > 3:
         shown += f" and {len(commands) - 3} more"
-    sources = list(dict.fromkeys(one["source"] for one in made if one["source"]))
+    trees = list(dict.fromkeys(one["trees"]["src"][:10] for one in made if one.get("trees")))
     versions = ", ".join(dict.fromkeys(one["versions"]["torch"] for one in made))
-    parts = [f"source {', '.join(sources)}"] if sources else []
-    older = sum(not one["source"] for one in made)
+    parts = [f"git tree of src {', '.join(trees)}"] if trees else []
+    older = sum(not one.get("trees") for one in made)
     if older:
-        parts.append(f"{older} of {len(made)} rows are older than provenance by row")
+        parts.append(f"{older} of {len(made)} rows are older than stamps that git turns back into a commit")
     return f"\nMade by {shown}; {'; '.join(parts)}; torch {versions}.\n"

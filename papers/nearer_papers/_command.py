@@ -19,7 +19,7 @@ def reproduce(
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
     only: Annotated[list[str] | None, typer.Option(help="A table, data set or row of it; repeat it.")] = None,
     record: Annotated[
-        bool, typer.Option("--record", help="Write each row into benchmarks/results as soon as it is measured.")
+        bool, typer.Option("--record", help="Write each row into papers/results as soon as it is measured.")
     ] = False,
     missing: Annotated[
         bool, typer.Option("--missing", help="With --record: measure only the rows that are not there.")

@@ -23,7 +23,7 @@ from nearer_papers._runner import run_recipe
 __all__ = ["run_reproduce"]
 
 
-RESULTS = Path("benchmarks/results")
+RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
 def run_reproduce(
@@ -57,8 +57,8 @@ def run_reproduce(
         raise ParameterError(f"`--out` must be free or an empty folder, `{place}` is not.")
     if record and not RESULTS.is_dir():
         raise ParameterError(
-            f"`--record` must be used where the folder {RESULTS} is, the checkout of nearer; there is none here. "
-            f"Without it the numbers go to `--out`."
+            "`--record` must be used with a checkout of nearer (pip install -e papers), whose papers/results "
+            "has the rows; without it they go to `--out`."
         )
     if weights is not None and backbone is None:
         raise ParameterError("`--weights` must come with `--backbone`, the function that makes the network.")
@@ -96,7 +96,7 @@ def run_reproduce(
         return
     for section in outcome.sections:
         _show_section(section)
-    say(f"Numbers: {RESULTS if record else place / 'result.json'}. Page: {page}")
+    say(f"Numbers: {'papers/results' if record else place / 'result.json'}. Page: {page}")
 
 
 def _inputs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,22 +11,23 @@ from typer.testing import CliRunner
 
 from nearer.cli import app
 from nearer.exceptions import CorruptFileError, ParameterError
+from nearer_papers import _reproduce, _results
 from nearer_papers._catalog import RECIPES, recipe_named
 from nearer_papers._recipe import Request
-from nearer_papers._results import Results, source_hash, stamp
+from nearer_papers._results import SOURCES, Results, check_committed, stamp, trees
 from nearer_papers._runner import run_recipe
 from nearer_papers.asymmetric import _asymmetric
 
-MADE = stamp(script=[Path(__file__)])
+ROOT = Path(__file__).resolve().parents[2]
+MADE = stamp()
 
 
 def test_a_row_says_how_it_was_made(tmp_path: Path) -> None:
     file = Results(tmp_path / "speed.json", key=["loss", "batch"])
-    file.add({"loss": "raw", "batch": 8, "ms": 1.0}, stamp(script=[Path(__file__)], data="ab" * 32, seconds=1.234))
+    file.add({"loss": "raw", "batch": 8, "ms": 1.0}, stamp(data="ab" * 32, seconds=1.234))
     (row,) = json.loads((tmp_path / "speed.json").read_text())["rows"]
     made = row["made"]
-    assert made["source"] == source_hash()
-    assert made["script"] == source_hash(Path(__file__)) != made["source"]
+    assert made["trees"] == dict(trees())
     assert (made["data"], made["seconds"]) == ("ab" * 6, 1.23)
     assert set(made["versions"]) >= {"python", "nearer", "torch", "numpy", "scikit-learn"}
     assert str(tmp_path) not in json.dumps(made)
@@ -49,12 +51,57 @@ def test_a_file_that_is_none_is_named(tmp_path: Path, text: str) -> None:
         Results(tmp_path / "new.json", key=[])
 
 
-def test_the_hash_follows_the_contents(tmp_path: Path) -> None:
-    first, second = tmp_path / "a" / "s.py", tmp_path / "b" / "s.py"
-    for file, text in ((first, "x = 1\n"), (second, "x = 2\n")):
-        file.parent.mkdir()
-        file.write_text(text)
-    assert source_hash(first) != source_hash(second)
+def test_rows_of_changed_sources_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a repository of its own: committed sources have trees, changed ones none."""
+    monkeypatch.setattr(_results, "ROOT", tmp_path)
+    for folder in SOURCES.values():
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "a.py").write_text("x = 1\n")
+    trees.cache_clear()
+    try:
+        with pytest.raises(ParameterError, match="only for committed sources"):
+            check_committed()
+        for words in (
+            ["init", "-q"],
+            ["add", "."],
+            ["-c", "user.name=a", "-c", "user.email=a", "commit", "-qm", "a"],
+        ):
+            subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+        trees.cache_clear()
+        check_committed()
+        assert set(trees()) == set(SOURCES)
+        (tmp_path / "src" / "a.py").write_text("x = 2\n")
+        trees.cache_clear()
+        with pytest.raises(ParameterError, match="only for committed sources"):
+            check_committed()
+    finally:
+        trees.cache_clear()
+
+
+def stamps() -> set[tuple[tuple[str, str], ...]]:
+    """The trees of every row that is kept."""
+    files = [*ROOT.glob("benchmarks/results/*.json"), *ROOT.glob("papers/results/*.json")]
+    rows = [row for file in files for row in json.loads(file.read_text())["rows"]]
+    return {tuple(sorted(row["made"]["trees"].items())) for row in rows if row["made"].get("trees")}
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="the sources must be a checkout with its history")
+def test_git_turns_every_stamp_back_into_a_commit() -> None:
+    commits = subprocess.run(
+        ["git", "-C", str(ROOT), "log", "--format=%H"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    asked = [f"{commit}:{folder}" for commit in commits for folder in SOURCES.values()]
+    answers = subprocess.run(
+        ["git", "-C", str(ROOT), "cat-file", "--batch-check=%(objectname)"],
+        input="\n".join(asked),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    width = len(SOURCES)
+    known = [dict(zip(SOURCES, answers[at : at + width], strict=True)) for at in range(0, len(answers), width)]
+    for stamp_ in stamps():
+        assert any(all(commit[name] == tree for name, tree in stamp_) for commit in known), stamp_
 
 
 def test_an_interrupted_recipe_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +114,7 @@ def test_an_interrupted_recipe_goes_on_where_it_was(tmp_path: Path, monkeypatch:
         return 0.25
 
     monkeypatch.setattr(_asymmetric, "_measure_view", error)
+    monkeypatch.setattr(_results, "trees", lambda: {"src": "0"})
     recipe, request = recipe_named("asymmetric"), Request(seeds=1, only=["halves"])
     with pytest.raises(KeyboardInterrupt):
         run_recipe(recipe, request, folder=tmp_path)
@@ -94,10 +142,10 @@ def test_what_does_not_go_together(tmp_path: Path) -> None:
 
 
 def test_record_needs_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_reproduce, "RESULTS", tmp_path / "none")
     result = CliRunner().invoke(app, ["reproduce", "asymmetric", "--record"])
     assert result.exit_code == 1
-    assert "the checkout of nearer" in result.stderr
+    assert "a checkout of nearer" in result.stderr
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)

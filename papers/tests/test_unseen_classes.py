@@ -42,7 +42,7 @@ from nearer_papers.unified_view._unseen_classes import (
     validate_row,
 )
 
-RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def means(file: str, score: str) -> dict[str, float]:
-    rows: list[dict[str, Any]] = json.loads((ROOT / "benchmarks" / "results" / f"{file}.json").read_text())["rows"]
+    rows: list[dict[str, Any]] = json.loads((ROOT / "papers" / "results" / f"{file}.json").read_text())["rows"]
     names = dict.fromkeys(row["row"] for row in rows)
     return {
         name: statistics.mean(row["scores"][score] for row in rows if row["row"] == name and score in row["scores"])

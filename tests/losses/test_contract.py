@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import nearer.losses
+import nearer_papers.systems
 from every_loss import CASES, LOSSES, ONE_SET_ONLY, Make, batch, value_and_gradient
 from nearer.exceptions import NearerError, NotFiniteError, ParameterError, ShapeError
 from nearer.losses import PairLoss
@@ -37,7 +38,9 @@ def two_sets(loss: PairLoss) -> bool:
 def test_every_loss_is_public() -> None:
     assert len(LOSSES) >= 25
     for kind in LOSSES:
-        assert kind.__name__ in nearer.losses.__all__, f"{kind.__name__} is not exported"
+        assert kind.__name__ in (*nearer.losses.__all__, *nearer_papers.systems.__all__), (
+            f"{kind.__name__} is not exported"
+        )
 
 
 @every_loss
@@ -311,8 +314,8 @@ def test_numpy_and_lists_are_welcome() -> None:
 
 def test_the_contract_is_run_on_every_public_loss() -> None:
     """A lazy package or a new room must not empty the list of losses without a word."""
-    public = {name for name in nearer.losses.__all__ if isinstance(getattr(nearer.losses, name), type)}
-    pair_losses = {name for name in public if issubclass(getattr(nearer.losses, name), PairLoss)}
+    public = [getattr(house, name) for house in (nearer.losses, nearer_papers.systems) for name in house.__all__]
+    pair_losses = {kind.__name__ for kind in public if isinstance(kind, type) and issubclass(kind, PairLoss)}
     listed = {kind.__name__ for kind in LOSSES}
     # Bases and wrappers have no formula of their own.
     assert pair_losses - listed <= {"PairLoss", "RowLoss"}

@@ -99,9 +99,6 @@ METHODS: tuple[Method, ...] = (
         "n² p · steps",
         "one map for queries, one for the database, trained for the k-NN vote",
     ),
-    Method(
-        "gerrymandering", "linear", "GerrymanderingMetric", _CLASSES, "n² p · steps", "trained for the k-NN vote"
-    ),
     Method("lrml", "linear", "LRML", _PARTLY, "n k p + p³", "closed form, smooth on a graph of neighbours"),
     Method("seraph", "linear", "SERAPH", _PARTLY, "pairs · p² · steps", "few labels, little entropy elsewhere"),
     Method("isdml", "linear", "ISDML", _PARTLY, "n k p + p³", "few labels, smooth where rows are dense"),
@@ -171,7 +168,7 @@ def method_named(name: str) -> Method:
 
 
 # Learners whose time grows with the square of the rows, and what to take instead of each.
-SLOW = {"mlkr": "hraml", "asymmetric-knn": "nca", "gerrymandering": "nca"}
+SLOW = {"mlkr": "hraml", "asymmetric-knn": "nca"}
 
 
 def cost(name: str, n: int, p: int) -> float:
