@@ -33,7 +33,7 @@ from nearer.exceptions import NearerError
 
 PACKAGES = [
     "nearer", "nearer.audit", "nearer.client", "nearer.datasets", "nearer.decisions",
-    "nearer.estimators", "nearer.evaluation", "nearer.explorer", "nearer.geometry", "nearer.graph", "nearer.index",
+    "nearer.estimators", "nearer.evaluation", "nearer.geometry", "nearer.graph", "nearer.index",
     "nearer.losses", "nearer.mining", "nearer.models", "nearer.neighbors", "nearer.questions", "nearer.relations",
     "nearer.reports", "nearer.server", "nearer.training", "nearer_papers.systems",
 ]  # fmt: skip

@@ -134,8 +134,8 @@ def class_shares(n: int) -> dict[str, Any]:
     import torch
 
     from nearer.datasets import few_labels
-    from nearer.graph import Neighbors
     from nearer.graph import class_shares as shares_of
+    from nearer.neighbors import Neighbors
 
     if not (KEPT / f"graph-{n}.npz").exists():
         graph(n)

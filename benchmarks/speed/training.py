@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from nearer.geometry import DigitsCNN
+from nearer.geometry._encoders import DigitsCNN
 from nearer.losses import SupConLoss
 from nearer.training import ClassSampler, EncoderStep, JSONLinesLog, TensorBatches, train
 from nearer.training._processes import process_group, rank

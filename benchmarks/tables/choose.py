@@ -128,7 +128,7 @@ def choose() -> str:
         ),
         (
             "classes that no linear map separates",
-            "`KernelNCA`, `KernelLMNN`, `KernelGMML`",
+            "`KernelLearner(NCA())`, or around any learner",
             "n² memory, or `n_landmarks`",
             "[estimators](estimators.md#kernels)",
         ),

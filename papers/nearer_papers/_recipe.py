@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from nearer.reports import Section
+from nearer.reports._page import Section
 
 __all__ = ["Experiment", "Measured", "Outcome", "Request"]
 

@@ -15,7 +15,7 @@ from nearer._storage import write_file
 from nearer.cli._output import print_json, say
 from nearer.cli._screen import screen
 from nearer.exceptions import ParameterError
-from nearer.reports import html_report
+from nearer.reports._page import html_report
 from nearer_papers._catalog import RECIPES, recipe_named
 from nearer_papers._recipe import Request
 from nearer_papers._runner import run_recipe
@@ -136,7 +136,7 @@ def _three(text: str, option: str) -> tuple[float, float, float]:
 
 
 def _show_section(section: Any) -> None:
-    from nearer.reports import Table as ReportTable
+    from nearer.reports._page import Table as ReportTable
 
     for block in section.parts:
         if isinstance(block, ReportTable):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nearer.exceptions import ParameterError
-from nearer.reports import Section
+from nearer.reports._page import Section
 from nearer_papers._catalog import RECIPES, Recipe
 from nearer_papers._recipe import Outcome, Request
 from nearer_papers._results import Results, check_committed, stamp

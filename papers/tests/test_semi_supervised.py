@@ -16,7 +16,7 @@ from unseen_class_sets import photos, tiny_backbone
 from nearer.datasets import Dataset, Split
 from nearer.estimators import SERAPH
 from nearer.exceptions import NearerError
-from nearer.reports import html_report
+from nearer.reports._page import html_report
 from nearer_papers._catalog import recipe_named
 from nearer_papers._recipe import Request
 from nearer_papers._runner import run_recipe

@@ -13,7 +13,7 @@ import pytest
 from unseen_class_sets import SHORT, made, photos, tiny_backbone
 
 from nearer.exceptions import NearerError
-from nearer.reports import Picture, Table, html_report
+from nearer.reports._page import Picture, Table, html_report
 from nearer_papers._catalog import recipe_named
 from nearer_papers._recipe import Request
 from nearer_papers._runner import run_recipe

@@ -19,9 +19,9 @@ from . import relations as relations
 from . import reports as reports
 from . import server as server
 from . import training as training
-from .models import load as load
 from .models._door import evaluate as evaluate
 from .models._door import fit as fit
+from .models._model import load as load
 
 __version__: str
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from nearer.datasets import Dataset, Source, Split
+from nearer.datasets import Dataset, Split
 from nearer.datasets._classics import load_digits, load_iris
+from nearer.datasets._source import Source
 from nearer.exceptions import ParameterError, ShapeError
 from nearer_papers.data._news20 import tfidf
 

@@ -14,11 +14,11 @@ import pytest
 import torch
 
 import browser
-from nearer.graph import Neighbors
 from nearer.graph._propagation import label_reach
 from nearer.losses import BinomialDevianceLoss, ContrastiveLoss, GeneralizedLiftedLoss, RAWLoss, TripletLoss
 from nearer.losses.pairs._neighborhood_inference import choose_sets, nearest_by_class
 from nearer.mining import VTHM
+from nearer.neighbors import Neighbors
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "play").glob("*.html"))

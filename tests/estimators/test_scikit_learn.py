@@ -55,9 +55,9 @@ PARTLY = [
 DENSE += PARTLY
 LEARNERS: list[Any] = SPARSE + DENSE
 KERNELS = [
-    E.KernelGMML(n_landmarks=20),
-    E.KernelLMNN(E.LMNN(max_iter=5), n_landmarks=20),
-    E.KernelNCA(E.NCA(max_iter=5), n_landmarks=20),
+    E.KernelLearner(n_landmarks=20),
+    E.KernelLearner(E.LMNN(max_iter=5), n_landmarks=20),
+    E.KernelLearner(E.NCA(max_iter=5), n_landmarks=20),
     E.KernelLearner(E.RCA(), kernel="poly", degree=2, n_landmarks=20),
 ]
 NEIGHBORS = [

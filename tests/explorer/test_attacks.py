@@ -21,9 +21,10 @@ pytest.importorskip("starlette", reason="needs the extra `explore`")
 pytest.importorskip("uvicorn", reason="needs the extra `explore`")
 
 from nearer.exceptions import CorruptFileError, ParameterError
-from nearer.explorer import Items, Session
 from nearer.explorer._address import keep_address, last_address
+from nearer.explorer._items import Items
 from nearer.explorer._launch import Served
+from nearer.explorer._session import Session
 
 MANY = int(os.environ.get("NEARER_SERVER_FUZZ", "300"))
 WORD = "A" * 24

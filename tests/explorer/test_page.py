@@ -13,8 +13,9 @@ import pytest
 import nearer
 from browser import LONG, Tab, chromium, missing
 from nearer.datasets import load
-from nearer.explorer import Items, Session
+from nearer.explorer._items import Items
 from nearer.explorer._launch import Served
+from nearer.explorer._session import Session
 from nearer.models._exploring import items_of
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())

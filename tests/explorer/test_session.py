@@ -12,13 +12,14 @@ import pytest
 
 import nearer
 from nearer.exceptions import CorruptFileError, LabelError, ParameterError, ShapeError
-from nearer.explorer import Gesture, Items, Session
 from nearer.explorer._answers import audit_lists, colors, overview, positions, questions
-from nearer.explorer._gestures import supervision
+from nearer.explorer._gestures import Gesture, supervision
+from nearer.explorer._items import Items
 from nearer.explorer._maps import place, principal_map, tsne_maps, turn_towards
 from nearer.explorer._metric import fit_metric, principal_axes
 from nearer.explorer._questions import ask
 from nearer.explorer._scores import score_table
+from nearer.explorer._session import Session
 from nearer.explorer._thumbnails import sprite
 
 NONE = np.zeros((0, 2), dtype=np.int64)

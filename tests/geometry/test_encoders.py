@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
-from nearer.geometry import MLP, Chain, ColorCNN, DigitsCNN, Mahalanobis, OrthogonalMap, embed
+from nearer.geometry import MLP, Chain, Mahalanobis, OrthogonalMap, embed
+from nearer.geometry._encoders import ColorCNN, DigitsCNN
 
 
 def generator(seed: int = 0) -> torch.Generator:

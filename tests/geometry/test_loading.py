@@ -16,14 +16,13 @@ from nearer.geometry import (
     MLP,
     AsymmetricMap,
     Chain,
-    ColorCNN,
-    DigitsCNN,
     Mahalanobis,
     OrthogonalMap,
     Standardize,
     TwoEncoders,
     UnitLength,
 )
+from nearer.geometry._encoders import ColorCNN, DigitsCNN
 from nearer.geometry._kernel_map import KernelMap
 from nearer.geometry._loading import KNOWN, load
 from nearer.geometry._orthogonal import orthonormalize

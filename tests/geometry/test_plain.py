@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from nearer.exceptions import ParameterError
-from nearer.geometry import MLP, AsymmetricMap, Chain, ColorCNN, DigitsCNN, Mahalanobis, OrthogonalMap, Standardize
+from nearer.geometry import MLP, AsymmetricMap, Chain, Mahalanobis, OrthogonalMap, Standardize
+from nearer.geometry._encoders import ColorCNN, DigitsCNN
 from nearer.geometry._plain import to_sequential
 
 ROWS = 5 + 3 * torch.randn(20, 6, generator=torch.Generator().manual_seed(0))

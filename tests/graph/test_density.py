@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from nearer.exceptions import NearerError, ParameterError
-from nearer.graph import Neighbors, believe_labels, class_shares, find_modes, nearest_neighbors, propagate
+from nearer.graph import believe_labels, class_shares, find_modes, nearest_neighbors, propagate
 from nearer.graph._density import parzen_density, stationary_distribution
 from nearer.graph._propagation import two_sided_affinity
 from nearer.graph._transition import Transition
+from nearer.neighbors import Neighbors
 
 
 def test_the_stationary_share_is_a_left_eigenvector() -> None:

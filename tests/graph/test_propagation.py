@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nearer.exceptions import NearerError, NearerWarning
-from nearer.graph import Neighbors, nearest_neighbors, propagate
 from nearer.graph import _propagation as P
 from nearer.graph import _transition as transition
+from nearer.graph import nearest_neighbors, propagate
 from nearer.graph._dense import dense_walk
 from nearer.graph._entries import certify
 from nearer.graph._local_lowrank import local_lowrank_entries
 from nearer.graph._propagation import label_reach, two_sided_affinity
 from nearer.graph._transition import Transition, solve
 from nearer.mining._neighborhood import mine_neighborhood
+from nearer.neighbors import Neighbors
 
 
 def clusters(n: int, classes: int = 10, d: int = 32, spread: float = 0.7, seed: int = 0) -> tuple[Tensor, Tensor]:

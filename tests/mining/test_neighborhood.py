@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearer.exceptions import NearerError
-from nearer.graph import Neighbors, nearest_neighbors
+from nearer.graph import nearest_neighbors
 from nearer.mining._neighborhood import mine_neighborhood, mine_signed
+from nearer.neighbors import Neighbors
 
 
 def test_five_items_by_hand() -> None:

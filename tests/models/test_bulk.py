@@ -171,7 +171,7 @@ def test_a_data_set_of_hugging_face_itself(numbers: Model, tmp_path: Path) -> No
 def test_photos_in_parts(tmp_path: Path) -> None:
     from PIL import Image
 
-    from nearer.geometry import ColorCNN
+    from nearer.geometry._encoders import ColorCNN
 
     for number in range(7):
         folder = tmp_path / "photos" / ("cats" if number % 2 else "dogs")

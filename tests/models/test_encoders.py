@@ -31,10 +31,10 @@ from nearer.exceptions import (
     ShapeError,
 )
 from nearer.models import _encoders as encoders
-from nearer.models import plain
 from nearer.models._bulk import embed_part
 from nearer.models._encoded import Reading
 from nearer.models._encoders import FrozenEncoder, frozen, installed
+from nearer.models._export import plain
 from nearer.models._feature_cache import FeatureCache, content_key
 
 Image = pytest.importorskip("PIL.Image")

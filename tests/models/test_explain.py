@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from nearer.exceptions import ParameterError
-from nearer.geometry import MLP, AsymmetricMap, DigitsCNN, Mahalanobis
-from nearer.geometry._encoders import Chain
+from nearer.geometry import MLP, AsymmetricMap, Mahalanobis
+from nearer.geometry._encoders import Chain, DigitsCNN
 from nearer.geometry._standardize import Standardize
 from nearer.index import open_index
 from nearer.models import Model
@@ -89,7 +89,7 @@ def test_an_index_remembers_its_model(tmp_path: Path) -> None:
         for factor in (1, 2)
     )
     one.save(tmp_path / "model")
-    from nearer.models import load
+    from nearer.models._model import load
 
     assert load(tmp_path / "model").fingerprint == one.fingerprint != other.fingerprint
     with open_index(tmp_path / "index", dimension=6, model=one) as index:

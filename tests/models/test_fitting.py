@@ -9,15 +9,17 @@ import pytest
 import torch
 
 import nearer
-from nearer.datasets import Dataset, Source, Split, load_files
+from nearer.datasets import Dataset, Split, load_files
 from nearer.datasets._classics import load_digits, load_wine
+from nearer.datasets._source import Source
 from nearer.exceptions import CorruptFileError, LabelError, NearerError, ParameterError, ShapeError
-from nearer.models import Model, export_onnx, export_state, load
+from nearer.models import Model
 from nearer.models._card import save_fitted
-from nearer.models._export import plain
+from nearer.models._export import export_onnx, export_state, plain
 from nearer.models._fitting import fit_model
 from nearer.models._inputs import Inputs
 from nearer.models._methods import METHODS, batch_size_for, choose_method
+from nearer.models._model import load
 from nearer.models._problem import Problem
 from nearer.models._settings import FitSettings
 

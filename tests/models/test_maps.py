@@ -50,9 +50,11 @@ def rounding(module: nn.Module, rows: Tensor) -> float:
     "learner",
     [
         estimators.KISSME(n_components=4),
-        estimators.KernelGMML(random_state=0),
-        estimators.KernelLMNN(kernel="poly", gamma=0.1, degree=2, n_landmarks=40, random_state=0),
-        estimators.KernelNCA(kernel="linear", n_landmarks=30, random_state=0),
+        estimators.KernelLearner(random_state=0),
+        estimators.KernelLearner(
+            estimators.LMNN(random_state=0), kernel="poly", gamma=0.1, degree=2, n_landmarks=40, random_state=0
+        ),
+        estimators.KernelLearner(estimators.NCA(random_state=0), kernel="linear", n_landmarks=30, random_state=0),
         estimators.HRAML(epochs=2, networks=3, random_state=0),
         estimators.HRAML(epochs=2, networks=1, bounded=False, hidden=(), random_state=0),
     ],

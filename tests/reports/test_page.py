@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.reports import Code, Picture, Section, Table, html_report, training_curve
+from nearer.reports import training_curve
+from nearer.reports._page import Code, Picture, Section, Table, html_report
 
 EVIL = "<script>alert('1')</script> & \"quotes\""
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nearer.client import Client, ServerError
-from nearer.models import load
+from nearer.models._model import load
 from running_server import ROWS, make_index, running
 
 

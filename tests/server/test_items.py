@@ -13,7 +13,8 @@ import pytest
 import torch
 
 import nearer
-from nearer.geometry import ColorCNN, Mahalanobis, TwoEncoders
+from nearer.geometry import Mahalanobis, TwoEncoders
+from nearer.geometry._encoders import ColorCNN
 from nearer.models import Model
 from nearer.models._inputs import Inputs
 from nearer.server import Settings

@@ -9,20 +9,13 @@ import torch
 from torch import nn
 
 from nearer.exceptions import NearerWarning, NotFiniteError, ParameterError, ShapeError
-from nearer.geometry import MLP, DigitsCNN
+from nearer.geometry import MLP
+from nearer.geometry._encoders import DigitsCNN
 from nearer.losses import ContrastiveLoss, MarginLoss, RAWLoss, SupConLoss
 from nearer.mining import VTHM
-from nearer.training import (
-    EncoderStep,
-    TensorBatches,
-    backward_in_chunks,
-    freeze,
-    freeze_for,
-    linear,
-    parameter_groups,
-)
+from nearer.training import EncoderStep, TensorBatches, backward_in_chunks, freeze, linear, parameter_groups
 from nearer.training._loop import Moment
-from nearer.training._parameters import unfreeze
+from nearer.training._parameters import freeze_for, unfreeze
 
 LABELS = torch.arange(6).repeat_interleave(5)
 ITEMS = torch.randn(30, 8, generator=torch.Generator().manual_seed(0))

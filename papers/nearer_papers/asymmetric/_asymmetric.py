@@ -22,7 +22,7 @@ from nearer.estimators import ITML, LFDA, LMNN, NCA, AsymmetricKNN, Euclidean
 from nearer.exceptions import NearerWarning
 from nearer.geometry import MLP, TwoEncoders
 from nearer.losses import NeighborhoodLoss
-from nearer.reports import Picture, Section, Table
+from nearer.reports._page import Picture, Section, Table
 from nearer.reports._style import ACCENT, MUTED, house_style, new_figure
 from nearer_papers._recipe import Measured, Outcome, Request
 from nearer_papers.asymmetric._one_view import (

@@ -22,7 +22,7 @@ from nearer.audit._logistic import cross_fitted
 from nearer.datasets import load
 from nearer.exceptions import MissingDataError
 from nearer.neighbors import search
-from nearer.reports import Section, Table
+from nearer.reports._page import Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request
 
 __all__ = ["KEY", "SCORES", "SETS", "flipped", "measure", "present", "result_file", "summary"]

@@ -20,7 +20,7 @@ from nearer._checks import check_choice
 from nearer.datasets import load
 from nearer.geometry import embed, itq, normalize
 from nearer.losses import BinaryLoss, NestedLoss, SupConLoss
-from nearer.reports import Section, Table
+from nearer.reports._page import Section, Table
 from nearer.training import ClassSampler
 from nearer_papers._recipe import Measured, Outcome, Request
 

@@ -24,11 +24,12 @@ from nearer._checks import check_choice
 from nearer.datasets import load
 from nearer.decisions._class_losses import Calibration, Floats, distances, thresholds
 from nearer.decisions._rules import CONFIDENCE, bets, fewest_classes, mean_bound, pair_bound
-from nearer.geometry import DigitsCNN, embed
+from nearer.geometry import embed
+from nearer.geometry._encoders import DigitsCNN
 from nearer.losses import RAWLoss
 from nearer.mining import VTHM
 from nearer.models._within_class import choose_within_class, fit_within_class
-from nearer.reports import Section, Table
+from nearer.reports._page import Section, Table
 from nearer.training import ClassSampler, EncoderStep, TensorBatches, cosine, train
 from nearer_papers._recipe import Measured, Outcome, Request
 

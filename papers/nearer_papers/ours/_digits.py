@@ -11,7 +11,7 @@ from typing import Any
 
 from nearer.cli._digits import learn_digits
 from nearer.datasets import load
-from nearer.reports import Section, Table
+from nearer.reports._page import Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request
 
 __all__ = ["KEY", "measure", "present", "result_file", "summary"]

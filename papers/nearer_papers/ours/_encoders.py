@@ -24,7 +24,7 @@ from nearer.models._encoders import PACKAGED, FrozenEncoder, frozen
 from nearer.models._fitting import fit_model
 from nearer.models._settings import FitSettings
 from nearer.neighbors import search
-from nearer.reports import Section, Table
+from nearer.reports._page import Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request
 
 __all__ = ["KEY", "SCORES", "SETS", "measure", "present", "result_file", "summary"]

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from nearer.datasets import load
 from nearer.evaluation import evaluate
-from nearer.explorer import Items, Session
-from nearer.reports import Section, Table
+from nearer.explorer._items import Items
+from nearer.explorer._session import Session
+from nearer.reports._page import Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request
 
 __all__ = ["KEY", "WAYS", "measure", "present", "result_file", "summary"]

@@ -25,7 +25,7 @@ from nearer.evaluation._paired import bootstrap_intervals, per_query_scores
 from nearer.exceptions import NearerWarning
 from nearer.geometry import embed, normalize
 from nearer.models._within_class import choose_within_class, fit_within_class
-from nearer.reports import Section, Table
+from nearer.reports._page import Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request
 from nearer_papers.ours._decisions import omniglot_features
 

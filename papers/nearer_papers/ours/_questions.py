@@ -27,7 +27,8 @@ from nearer.questions import suggest_pairs
 from nearer.questions._influence import pick, spread, walk
 from nearer.questions._pairs import groups_of
 from nearer.relations import Pairs
-from nearer.reports import Picture, Section, Table, training_curve
+from nearer.reports import training_curve
+from nearer.reports._page import Picture, Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request
 from nearer_papers.ours._question_peers import PEERS, asked_pairs, installed
 

@@ -25,7 +25,7 @@ from nearer.estimators import AAKNN, MLKNN, MetricKNN
 from nearer.evaluation import _distribution as distribution
 from nearer.evaluation import _multilabel as multilabel
 from nearer.exceptions import NearerWarning, ParameterError
-from nearer.reports import Section, Table
+from nearer.reports._page import Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request
 from nearer_papers.relation_alignment._relation_data import FOLDS, SETS, Array, LabeledSet, Part
 from nearer_papers.relation_alignment._relation_methods import AS_PUBLISHED, OURS, RIVALS, Candidate, candidates

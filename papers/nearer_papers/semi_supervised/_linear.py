@@ -23,7 +23,7 @@ from nearer.datasets import few_labels, load, stratified_split
 from nearer.estimators import APIT, APLLR, ISDML, LRML, SERAPH, SemiSupervisedMetric
 from nearer.exceptions import NearerWarning
 from nearer.neighbors import search
-from nearer.reports import Section, Table
+from nearer.reports._page import Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request
 
 __all__ = ["KEY", "LEARNERS", "SETS", "measure", "present", "result_file", "summary"]

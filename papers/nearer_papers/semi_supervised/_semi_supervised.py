@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from nearer._checks import check_choice
-from nearer.reports import Section, Table
+from nearer.reports._page import Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request
 from nearer_papers.semi_supervised._few_label_features import FEATURES, PHOTOS, load_few_label_features
 from nearer_papers.semi_supervised._few_label_images import DATASETS, FewLabelImages, load_few_label_images

@@ -11,8 +11,9 @@ import torch
 from nearer.cli._digits_report import nearest_others
 from nearer.graph import nearest_neighbors, propagate
 from nearer.mining._neighborhood import mine_neighborhood
-from nearer.reports import Picture, Section, retrieval_grid, training_curve
+from nearer.reports import retrieval_grid, training_curve
 from nearer.reports._maps import embedding_maps
+from nearer.reports._page import Picture, Section
 from nearer.reports._style import ACCENT, INK, MUTED, RIGHT, WRONG, class_colors, house_style, new_figure
 from nearer_papers.semi_supervised._few_label_images import FewLabelImages
 from nearer_papers.semi_supervised._semi_supervised_runs import Run

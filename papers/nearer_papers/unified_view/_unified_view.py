@@ -27,7 +27,8 @@ from nearer.losses import (
     TripletLoss,
 )
 from nearer.mining import VTHM, DistanceWeighted, SemiHard
-from nearer.reports import Picture, Section, weight_curves, weight_matrix
+from nearer.reports import weight_curves, weight_matrix
+from nearer.reports._page import Picture, Section
 from nearer.reports._weights import valid_pairs
 from nearer_papers._recipe import Measured, Outcome, Request
 from nearer_papers.systems import EqualWeightLoss, FacilityLocationLoss, PDDMLoss, QuadrupletLoss

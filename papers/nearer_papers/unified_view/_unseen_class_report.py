@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from nearer._checks import check_choice
 from nearer.exceptions import ParameterError
-from nearer.reports import Picture, Section, Table, training_curve
+from nearer.reports import training_curve
+from nearer.reports._page import Picture, Section, Table
 from nearer.reports._style import ACCENT, MUTED, house_style, new_figure
 from nearer_papers._recipe import Measured, Outcome, Request
 from nearer_papers.unified_view._unseen_class_data import (

@@ -16,7 +16,7 @@ from nearer.cli._loading import load_data, load_for
 from nearer.cli._output import plain, print_json, say
 from nearer.datasets import Dataset
 from nearer.exceptions import LabelError, ParameterError
-from nearer.models import load
+from nearer.models._model import load
 from nearer.questions import suggest_items, suggest_pairs
 from nearer.relations import Pairs
 

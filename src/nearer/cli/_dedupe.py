@@ -18,9 +18,10 @@ from nearer.datasets import Dataset
 from nearer.exceptions import ParameterError
 from nearer.index import find_duplicates
 from nearer.index._duplicates import Duplicates
-from nearer.models import load
 from nearer.models._inputs import item_metadata
-from nearer.reports import Picture, Section, Table, html_report, retrieval_grid
+from nearer.models._model import load
+from nearer.reports import retrieval_grid
+from nearer.reports._page import Picture, Section, Table, html_report
 
 __all__ = ["run_dedupe"]
 

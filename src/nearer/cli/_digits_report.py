@@ -11,16 +11,8 @@ from numpy.typing import NDArray
 
 from nearer.geometry import embed
 from nearer.index import Index
-from nearer.reports import (
-    Code,
-    Picture,
-    Section,
-    Table,
-    embedding_map,
-    html_report,
-    retrieval_grid,
-    training_curve,
-)
+from nearer.reports import embedding_map, retrieval_grid, training_curve
+from nearer.reports._page import Code, Picture, Section, Table, html_report
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,11 +8,11 @@ from pathlib import Path
 from nearer._storage import write_file
 from nearer.cli._loading import load_data, load_for, told_as_flags
 from nearer.cli._output import print_json, say
-from nearer.explorer import Session
 from nearer.explorer._launch import check_installed, serve
-from nearer.models import load
+from nearer.explorer._session import Session
 from nearer.models._auditing import audit_dataset, audit_page
 from nearer.models._exploring import items_of
+from nearer.models._model import load
 
 __all__ = ["run_audit", "run_explore"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from nearer.evaluation import Comparison
 from nearer.models._report import scores_section
-from nearer.reports import Section, Table, html_report
+from nearer.reports._page import Section, Table, html_report
 
 __all__ = ["evaluation_page", "search_page"]
 

@@ -13,8 +13,9 @@ from nearer._checks import check_int
 from nearer.cli._loading import load_for, told_as_flags
 from nearer.cli._output import print_json, say
 from nearer.exceptions import NearerWarning, ParameterError
-from nearer.models import load
-from nearer.reports import Code, Picture, Section, error_curves, html_report
+from nearer.models._model import load
+from nearer.reports._errors import error_curves
+from nearer.reports._page import Code, Picture, Section, html_report
 
 __all__ = ["run_calibrate", "run_same"]
 

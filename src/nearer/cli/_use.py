@@ -25,10 +25,12 @@ from nearer.datasets._image_files import IMAGE_SUFFIXES, load_image
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, copy_index, open_index
 from nearer.index._open import check_fits, model_of
-from nearer.models import Model, embed_stream, export_onnx, export_state, load
+from nearer.models import Model, embed_stream
 from nearer.models._bulk import Embedded, unfinished, work_folder
 from nearer.models._door import evaluate_dataset
+from nearer.models._export import EXPORTED
 from nearer.models._inputs import item_metadata
+from nearer.models._model import load
 from nearer.models._sinks import FILES
 
 __all__ = ["run_embed", "run_evaluate", "run_export", "run_index", "run_neighbors", "run_search"]
@@ -246,10 +248,9 @@ def run_search(
 
 def run_export(model: Path, *, out: Path, as_json: bool) -> None:
     """Write a model for programs without nearer, by the ending of the file."""
-    writers = {".onnx": export_onnx, ".safetensors": export_state}
-    if out.suffix not in writers:
-        raise ParameterError(f"`--out` must end in {' or '.join(writers)}, got {out.name!r}.")
-    place = writers[out.suffix](load(model), out)
+    if out.suffix not in EXPORTED:
+        raise ParameterError(f"`--out` must end in {' or '.join(EXPORTED)}, got {out.name!r}.")
+    place = load(model).export(out)
     if as_json:
         print_json({"out": str(place), "bytes": place.stat().st_size})
     else:

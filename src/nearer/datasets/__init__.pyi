@@ -4,14 +4,12 @@ from ._dataset import Dataset as Dataset
 from ._dataset import Split as Split
 from ._files import load_files as load_files
 from ._files import load_image_folder as load_image_folder
-from ._source import Source as Source
 from ._splits import class_disjoint_split as class_disjoint_split
 from ._splits import few_labels as few_labels
 from ._splits import stratified_split as stratified_split
 
 __all__ = [
     "Dataset",
-    "Source",
     "Split",
     "class_disjoint_split",
     "dataset_names",

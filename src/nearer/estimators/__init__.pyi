@@ -5,10 +5,7 @@ from .linear._doublet_svm import DoubletSVM as DoubletSVM
 from .linear._euclidean import Euclidean as Euclidean
 from .linear._gmml import GMML as GMML
 from .linear._itml import ITML as ITML
-from .linear._kernels import KernelGMML as KernelGMML
 from .linear._kernels import KernelLearner as KernelLearner
-from .linear._kernels import KernelLMNN as KernelLMNN
-from .linear._kernels import KernelNCA as KernelNCA
 from .linear._kissme import KISSME as KISSME
 from .linear._ldml import LDML as LDML
 from .linear._lfda import LFDA as LFDA
@@ -62,10 +59,7 @@ __all__ = [
     "DoubletSVM",
     "Euclidean",
     "KernelAsymmetricKNN",
-    "KernelGMML",
-    "KernelLMNN",
     "KernelLearner",
-    "KernelNCA",
     "MetricKNN",
     "MetricLearner",
     "SemiSupervisedMetric",

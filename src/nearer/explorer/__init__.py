@@ -5,6 +5,4 @@ audit. The page is a face of it: `model.explore()` and `nearer explore` serve on
 It needs an extra: pip install 'nearer[explore]'.
 """
 
-from nearer._border import attach as _attach
-
-__getattr__, __dir__, __all__ = _attach(__name__, __file__)
+__all__: list[str] = []

@@ -2,8 +2,6 @@ from ._asymmetric import AsymmetricMap as AsymmetricMap
 from ._asymmetric import TwoEncoders as TwoEncoders
 from ._encoders import MLP as MLP
 from ._encoders import Chain as Chain
-from ._encoders import ColorCNN as ColorCNN
-from ._encoders import DigitsCNN as DigitsCNN
 from ._encoders import embed as embed
 from ._itq import itq as itq
 from ._loading import load as load
@@ -19,8 +17,6 @@ __all__ = [
     "MLP",
     "AsymmetricMap",
     "Chain",
-    "ColorCNN",
-    "DigitsCNN",
     "Mahalanobis",
     "OrthogonalMap",
     "Standardize",

@@ -10,7 +10,7 @@ from torch import Tensor
 from nearer._checks import check_int
 from nearer._validation import as_tensor, check_finite
 from nearer.exceptions import ShapeError
-from nearer.graph import Neighbors
+from nearer.neighbors import Neighbors
 
 __all__ = ["mine_neighborhood", "mine_signed"]
 

@@ -15,7 +15,7 @@ from nearer.datasets import Dataset
 from nearer.exceptions import LabelError
 from nearer.geometry import Standardize, UnitLength
 from nearer.models._problem import CLASSES, inputs_of
-from nearer.reports import Section, Table, html_report
+from nearer.reports._page import Section, Table, html_report
 
 if TYPE_CHECKING:
     from nearer.models._model import Model

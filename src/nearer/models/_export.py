@@ -16,7 +16,9 @@ from nearer.exceptions import ParameterError
 from nearer.geometry._plain import to_sequential
 from nearer.models._model import Model
 
-__all__ = ["export_onnx", "export_state", "plain"]
+EXPORTED = (".onnx", ".safetensors")
+
+__all__ = ["EXPORTED", "export", "export_onnx", "export_state", "plain"]
 
 
 def plain(model: Model) -> nn.Sequential:
@@ -33,6 +35,14 @@ def plain(model: Model) -> nn.Sequential:
         model: the model.
     """
     return to_sequential(model.encoder)
+
+
+def export(model: Model, path: str | os.PathLike[str]) -> Path:
+    """Write a model by the ending of the file: .onnx or .safetensors."""
+    suffix = Path(path).suffix
+    if suffix not in EXPORTED:
+        raise ParameterError(f"`path` must end in {' or '.join(EXPORTED)}, got {os.fspath(path)!r}.")
+    return export_onnx(model, path) if suffix == ".onnx" else export_state(model, path)
 
 
 def export_state(model: Model, path: str | os.PathLike[str]) -> Path:

@@ -410,13 +410,14 @@ def _learn_from_pairs(problem: Problem, learner: Any, *, standardize: bool) -> n
 
 
 def _learn_linear(problem: Problem, method: Method, settings: FitSettings) -> nn.Module:
-    kind = getattr(estimators, method.target)
+    name, _, inner = method.target.partition(":")
+    kind = getattr(estimators, name)
     known = kind().get_params()
     wanted: dict[str, Any] = {"random_state": settings.seed} if "random_state" in known else {}
     if "n_components" in known:
         wanted["n_components"] = settings.n_components
-    elif settings.n_components is not None:
-        wanted["learner"] = kind._default(n_components=settings.n_components, random_state=settings.seed)
+    if inner:
+        wanted["learner"] = getattr(estimators, inner)(settings.n_components, random_state=settings.seed)
     if "batch_size" in known and method.name in IN_BATCHES:
         p = int(np.prod(problem.inputs.size))
         wanted["batch_size"] = batch_size_for(method.name, problem.labeled, p, settings.budget)

@@ -28,7 +28,7 @@ class Method:
     name: str
     kind: Literal["linear", "encoder"]
     target: str
-    """The class in `nearer.estimators` (linear) or `nearer.losses` (encoder)."""
+    """The class in `nearer.estimators` (linear) or `nearer.losses` (encoder); behind a colon the learner in it."""
     supervision: tuple[Kind, ...]
     cost: str
     about: str
@@ -85,12 +85,22 @@ METHODS: tuple[Method, ...] = (
         "the same by small networks side by side: distances that a matrix cannot follow",
     ),
     Method(
-        "kernel-gmml", "linear", "KernelGMML", _CLASSES, "n³", "GMML in the space of a kernel, up to 5,000 rows"
+        "kernel-gmml",
+        "linear",
+        "KernelLearner:GMML",
+        _CLASSES,
+        "n³",
+        "GMML in the space of a kernel, up to 5,000 rows",
     ),
     Method(
-        "kernel-lmnn", "linear", "KernelLMNN", _CLASSES, "n³", "LMNN in the space of a kernel, up to 5,000 rows"
+        "kernel-lmnn",
+        "linear",
+        "KernelLearner:LMNN",
+        _CLASSES,
+        "n³",
+        "LMNN in the space of a kernel, up to 5,000 rows",
     ),
-    Method("kernel-nca", "linear", "KernelNCA", _CLASSES, "n³ · steps", "NCA in the space of a kernel"),
+    Method("kernel-nca", "linear", "KernelLearner:NCA", _CLASSES, "n³ · steps", "NCA in the space of a kernel"),
     Method(
         "asymmetric-knn",
         "linear",

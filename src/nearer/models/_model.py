@@ -262,6 +262,25 @@ class Model:
 
         return write_report(self, path)
 
+    def to_torch(self) -> nn.Sequential:
+        """The model as plain torch layers, from raw items to embeddings, for programs without nearer."""
+        from nearer.models._export import plain
+
+        return plain(self)
+
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write the model for programs without nearer, by the ending of the file.
+
+        `.onnx` has the input `items` (n, ...) and the output `embeddings` (n, d), n free, and needs `pip install
+        'nearer[onnx]'`; `.safetensors` is the state dictionary of `to_torch()`.
+
+        Args:
+            path: the file to write.
+        """
+        from nearer.models._export import export
+
+        return export(self, path)
+
     def explore(
         self,
         data: Any = None,

@@ -15,7 +15,8 @@ from nearer import losses
 from nearer._checks import check_choice
 from nearer.evaluation import recall_at_k
 from nearer.exceptions import ParameterError
-from nearer.geometry import MLP, Chain, ColorCNN, DigitsCNN, Standardize, embed
+from nearer.geometry import MLP, Chain, Standardize, embed
+from nearer.geometry._encoders import ColorCNN, DigitsCNN
 from nearer.mining import VTHM
 from nearer.models._few_labels import train_few_labels
 from nearer.models._methods import Method

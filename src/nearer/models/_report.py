@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearer.reports import Code, Picture, Section, Table, embedding_map, html_report
+from nearer.reports import embedding_map
+from nearer.reports._page import Code, Picture, Section, Table, html_report
 
 if TYPE_CHECKING:
     from nearer.models._model import Model

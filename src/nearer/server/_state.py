@@ -10,7 +10,8 @@ import numpy as np
 
 from nearer.exceptions import MissingDataError, ParameterError
 from nearer.index import open_index
-from nearer.models import Model, load
+from nearer.models import Model
+from nearer.models._model import load
 from nearer.server._embedding import through
 
 __all__ = ["Place", "Served"]

@@ -14,7 +14,6 @@ from ._loop import train as train
 from ._neighborhood_angular import BelievedAngular as BelievedAngular
 from ._neighborhood_angular import NeighborhoodAngular as NeighborhoodAngular
 from ._parameters import freeze as freeze
-from ._parameters import freeze_for as freeze_for
 from ._parameters import parameter_groups as parameter_groups
 from ._processes import joint_loss as joint_loss
 from ._processes import process_group as process_group
@@ -27,7 +26,6 @@ from ._samplers import NPairSampler as NPairSampler
 from ._samplers import UniformSampler as UniformSampler
 from ._schedules import cosine as cosine
 from ._schedules import linear as linear
-from ._schedules import milestones as milestones
 from ._step import EncoderStep as EncoderStep
 
 __all__ = [
@@ -55,10 +53,8 @@ __all__ = [
     "backward_in_chunks",
     "cosine",
     "freeze",
-    "freeze_for",
     "joint_loss",
     "linear",
-    "milestones",
     "parameter_groups",
     "process_group",
     "train",

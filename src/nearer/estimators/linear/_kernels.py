@@ -21,11 +21,9 @@ from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._learner import PairAnswers
 from nearer.estimators._matrices import Array, symmetric
 from nearer.estimators.linear._gmml import GMML
-from nearer.estimators.linear._lmnn import LMNN
-from nearer.estimators.linear._nca import NCA
 from nearer.exceptions import NotFiniteError, ShapeError
 
-__all__ = ["KernelGMML", "KernelLMNN", "KernelLearner", "KernelNCA", "kernel_map"]
+__all__ = ["KernelLearner", "kernel_map"]
 
 # Squares of larger entries do not fit into float32.
 _WIDE = 1e15
@@ -56,7 +54,7 @@ def kernel_map(gram: Array) -> Array:
 
 
 class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Any linear learner in the space of a kernel; `KernelLMNN`, `KernelNCA` and `KernelGMML` choose the learner.
+    """Any linear learner in the space of a kernel: `KernelLearner(LMNN())`, `KernelLearner(NCA())`.
 
     `kernel` is "rbf" (`exp(−γ‖a − b‖²)`, γ = 1/(p·var X) by default), "poly" (`(γ a·b + 1)^degree`), "linear", or
     "precomputed": X is then the kernel matrix (n, n), and `transform` takes kernels to the training rows.
@@ -69,15 +67,13 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
     True
 
     Args:
-        learner: the linear learner that works in the kernel space.
+        learner: the linear learner that works in the kernel space; GMML if None.
         kernel: "rbf", "poly", "linear" or "precomputed".
         gamma: width of the kernel; None is one over the number of columns.
         degree: of the polynomial kernel.
         n_landmarks: rows that span the kernel space; None takes all.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
     """
-
-    _default: type[Any] | None = None
 
     def __init__(
         self,
@@ -104,11 +100,7 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return tags
 
     def _learner(self) -> Any:
-        if self.learner is not None:
-            return clone(self.learner)
-        if self._default is None:
-            return GMML(random_state=self.random_state)
-        return self._default(random_state=self.random_state)
+        return GMML(random_state=self.random_state) if self.learner is None else clone(self.learner)
 
     def fit(self, X: Any, y: Any) -> Self:
         """Choose landmarks, map the rows, and fit the learner on the mapped rows."""
@@ -198,60 +190,3 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """M in the coordinates of the kernel map, (r, r)."""
         check_is_fitted(self)
         return np.asarray(self.learner_.mahalanobis_matrix())
-
-
-class KernelLMNN(KernelLearner):
-    """LMNN in the space of a kernel; see `KernelLearner` for the kernels, `learner=LMNN(...)` to set LMNN up.
-
-    >>> X = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]] * 4
-    >>> KernelLMNN(random_state=0).fit(X, [0, 0, 1, 1] * 4).transform(X).shape[0]
-    16
-
-    Args:
-        learner: the linear learner that works in the kernel space.
-        kernel: "rbf", "poly", "linear" or "precomputed".
-        gamma: width of the kernel; None is one over the number of columns.
-        degree: of the polynomial kernel.
-        n_landmarks: rows that span the kernel space; None takes all.
-        random_state: seed or generator for everything that is drawn; None takes numpy's own.
-    """
-
-    _default = LMNN
-
-
-class KernelNCA(KernelLearner):
-    """NCA in the space of a kernel; see `KernelLearner` for the kernels, `learner=NCA(...)` to set NCA up.
-
-    >>> X = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]] * 4
-    >>> KernelNCA(random_state=0).fit(X, [0, 0, 1, 1] * 4).transform(X).shape[0]
-    16
-
-    Args:
-        learner: the linear learner that works in the kernel space.
-        kernel: "rbf", "poly", "linear" or "precomputed".
-        gamma: width of the kernel; None is one over the number of columns.
-        degree: of the polynomial kernel.
-        n_landmarks: rows that span the kernel space; None takes all.
-        random_state: seed or generator for everything that is drawn; None takes numpy's own.
-    """
-
-    _default = NCA
-
-
-class KernelGMML(KernelLearner):
-    """GMML in the space of a kernel; see `KernelLearner` for the kernels, `learner=GMML(...)` to set GMML up.
-
-    >>> X = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]] * 4
-    >>> KernelGMML(random_state=0).fit(X, [0, 0, 1, 1] * 4).transform(X).shape[0]
-    16
-
-    Args:
-        learner: the linear learner that works in the kernel space.
-        kernel: "rbf", "poly", "linear" or "precomputed".
-        gamma: width of the kernel; None is one over the number of columns.
-        degree: of the polynomial kernel.
-        n_landmarks: rows that span the kernel space; None takes all.
-        random_state: seed or generator for everything that is drawn; None takes numpy's own.
-    """
-
-    _default = GMML
