@@ -99,3 +99,32 @@ def test_closed_forms_need_no_torch() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nothing"):
         nearer.nothing  # noqa: B018
+
+
+def test_a_search_loads_what_it_uses(tmp_path: Path) -> None:
+    """Not the learners, the losses, the explorer or scikit-learn: it begins while others still import."""
+    rows = "".join(f"{number % 7},{number % 5},{'ab'[number % 2]}\n" for number in range(40))
+    (tmp_path / "data.csv").write_text("x,y,kind\n" + rows)
+    code = (
+        "import sys\n"
+        "from nearer.cli import app\n"
+        "try:\n"
+        "    app(sys.argv[1:])\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code\n"
+        "ours = [name for name in sys.modules if name.partition('.')[0] == 'nearer']\n"
+        "heavy = {'sklearn', 'scipy.stats', 'pandas', 'matplotlib', 'nearer.losses', 'nearer.estimators'}\n"
+        "print(len(ours), sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+
+    def run(*words: str) -> str:
+        command = [sys.executable, "-c", code, *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stderr.strip().splitlines()[-1]
+
+    run("fit", "data.csv", "--label", "kind", "--method", "rca", "--out", "model", "--quiet")
+    run("index", "data.csv", "--model", "model", "--out", "index")
+    count, _, heavy = run("search", "index", "data.csv").partition(" ")
+    assert heavy == "[]"
+    assert int(count) <= 90

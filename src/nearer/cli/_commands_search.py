@@ -68,7 +68,7 @@ def evaluate(
       nearer evaluate photos/ -m photo-model --json
     """
     with failures_reported(as_json):
-        from nearer.cli._use import run_evaluate
+        from nearer.cli._evaluate import run_evaluate
 
         if report is not None:
             check_new(report)

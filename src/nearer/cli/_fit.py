@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from nearer._checks import check_int
 from nearer.cli._config import DATA_KEYS, parse_yaml, read_config
@@ -21,8 +19,8 @@ from nearer.cli._iterations import IterationBar
 from nearer.cli._loading import load_data, paired
 from nearer.cli._output import check_writable, print_json, say
 from nearer.cli._screen import screen
+from nearer.cli._tables import comparison_table
 from nearer.datasets import Dataset
-from nearer.evaluation import Comparison
 from nearer.exceptions import ParameterError
 from nearer.models._card import save_fitted
 from nearer.models._encoded import NO_PHOTOS_EXTRA
@@ -31,7 +29,7 @@ from nearer.models._settings import FitSettings
 from nearer.training import ProgressBar, process_group
 from nearer.training._processes import agree, rank
 
-__all__ = ["comparison_table", "run_fit"]
+__all__ = ["run_fit"]
 
 
 def run_fit(
@@ -170,23 +168,6 @@ def command_line(about: Mapping[str, Any], settings: FitSettings) -> str:
             for one in value if isinstance(value, tuple) else [value]:
                 words += [f"--{flag}", str(one)]
     return shlex.join(words)
-
-
-def comparison_table(comparison: Comparison, *, title: str) -> Table:
-    """Raw beside learned, gains green and losses red."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("score")
-    others = comparison.baselines
-    for name in (comparison.names[0], *others, comparison.names[1], "gain"):
-        table.add_column(name, justify="right")
-    for name, gain in comparison.gains.items():
-        style = "green" if gain > 0 else "red"
-        found = [one[name] for one in (comparison.first, *others.values(), comparison.second)]
-        pair = comparison.intervals.get(name)
-        if pair is not None and pair[0] <= 0 <= pair[1]:
-            style = "dim"  # a difference that these rows cannot show
-        table.add_row(name, *(f"{one:.4f}" for one in found), Text(comparison.shown_gain(name), style))
-    return table
 
 
 def _show(fitted: Fitted, out: Path, *, again: str, quiet: bool) -> None:

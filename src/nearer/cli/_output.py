@@ -15,7 +15,6 @@ from typing import Any
 
 import typer
 
-from nearer.cli._words import in_options
 from nearer.exceptions import NearerError, ParameterError
 
 __all__ = ["Terminated", "check_new", "check_writable", "failures_reported", "plain", "print_json", "say"]
@@ -62,6 +61,8 @@ def failures_reported(as_json: bool) -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(128 + 13) from error
     except (NearerError, OSError) as error:
+        from nearer.cli._words import in_options
+
         told = in_options(str(error))
         if as_json:
             print_json({"error": told})

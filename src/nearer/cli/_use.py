@@ -15,25 +15,21 @@ from rich.table import Table
 
 from nearer._checks import check_choice, check_int
 from nearer._storage import write_file
-from nearer.cli._fit import comparison_table
-from nearer.cli._loading import as_asked, load_for, paired, told_as_flags
+from nearer.cli._loading import as_asked, load_for, told_as_flags
 from nearer.cli._output import check_new, print_json, say
-from nearer.cli._pages import evaluation_page, search_page
 from nearer.cli._screen import screen
 from nearer.cli._where import as_where
 from nearer.datasets._image_files import IMAGE_SUFFIXES, load_image
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, copy_index, open_index
+from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
 from nearer.index._open import check_fits, model_of
 from nearer.models import Model, embed_stream
-from nearer.models._bulk import Embedded, unfinished, work_folder
-from nearer.models._door import evaluate_dataset
-from nearer.models._export import EXPORTED
+from nearer.models._bulk import Embedded, stopped_before, work_folder
 from nearer.models._inputs import item_metadata
 from nearer.models._model import load
 from nearer.models._sinks import FILES
 
-__all__ = ["run_embed", "run_evaluate", "run_export", "run_index", "run_neighbors", "run_search"]
+__all__ = ["run_embed", "run_export", "run_index", "run_neighbors", "run_search"]
 
 KINDS: dict[str, Any] = {"auto": None, "exact": Exact(), "hnsw": HNSW(), "ivf": IVF(), "ivfpq": IVFPQ()}
 
@@ -79,36 +75,6 @@ def run_embed(
 def _shown(quiet: bool, as_json: bool) -> bool:
     """Whether someone looks at a progress bar."""
     return not quiet and not as_json and sys.stderr.isatty()
-
-
-def run_evaluate(
-    data: Path,
-    *,
-    model: Path,
-    label: Sequence[str],
-    pairs: Path | None = None,
-    report: Path | None = None,
-    as_json: bool,
-) -> None:
-    """Score the model beside the raw features on other data."""
-    machine = load(model)
-    given = load_for(machine, data, label=label)
-    if pairs is not None:
-        given = paired(given, pairs)
-    with told_as_flags():
-        found = evaluate_dataset(machine, given)
-    rows = found.first.counts.get("queries", found.first.counts.get("rows", len(given.all)))
-    left_out = found.first.counts.get("trained on, left out", 0)
-    notes = [f"{left_out:,} rows were left out: the model was trained on them."] if left_out else []
-    if report is not None:
-        evaluation_page(found, report, data=data.name, rows=rows, notes=notes)
-    if as_json:
-        print_json({"rows": rows, **found.to_dict()})
-        return
-    screen().print(comparison_table(found, title=f"{rows:,} rows of {data.name}"))
-    for note in notes:
-        say(note)
-    say(found.verdict)
 
 
 def run_neighbors(query: str, *, model: Path, data: Path, label: Sequence[str], k: int, as_json: bool) -> None:
@@ -186,6 +152,8 @@ def run_copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
         raise ParameterError(f"`--out` must be a folder, a URL or a .parquet file, got {out!r}.")
     if "://" not in source and Path(source).is_file() and Path(source).suffix.lower() != ".parquet":
         raise ParameterError(f"`--model` must be given: `{source}` is data, which a model must embed.")
+    from nearer.index import copy_index
+
     say_unfinished(source)
     items = copy_index(source, out, kind=KINDS[check_choice(kind, "kind", list(KINDS))])
     if as_json:
@@ -196,7 +164,7 @@ def run_copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
 
 def say_unfinished(index: str) -> None:
     """Tell of rows that are not there yet, on stderr: what is read by programs stays as it is."""
-    if told := unfinished(index):
+    if told := stopped_before(index):
         say(f"nearer: {told}", err=True)
 
 
@@ -235,6 +203,8 @@ def run_search(
         say(f"There are no hits: {index} has no items{why}.", err=True)
     if out is not None:
         if out.suffix == ".html":
+            from nearer.cli._pages import search_page
+
             search_page(results, out, index=Path(index).name, queries=queries.name)
         else:
             write_file(out, _hits_as_text(results, out.suffix))
@@ -248,6 +218,8 @@ def run_search(
 
 def run_export(model: Path, *, out: Path, as_json: bool) -> None:
     """Write a model for programs without nearer, by the ending of the file."""
+    from nearer.models._export import EXPORTED
+
     if out.suffix not in EXPORTED:
         raise ParameterError(f"`--out` must end in {' or '.join(EXPORTED)}, got {out.name!r}.")
     place = load(model).export(out)

@@ -15,10 +15,7 @@ from nearer._validation import as_tensor
 from nearer.datasets._cleaning import Cleaning
 from nearer.datasets._csv_files import read_columns, semicolons
 from nearer.datasets._dataset import Array, Dataset, Split
-from nearer.datasets._files import load_files, load_image_folder
 from nearer.datasets._frame import Column, Frame, frame_from, is_frame, read_cells
-from nearer.datasets._leaks import leaking
-from nearer.datasets._sampling import rows_that_fit, sample_rows
 from nearer.datasets._source import Source
 from nearer.datasets._streams import open_stream
 from nearer.datasets._table import encode, label_text
@@ -195,6 +192,8 @@ def dataset_from_frame(
         ignore = set(columns.ignore)
         if columns.features:
             ignore |= {one for one in table.names if one not in columns.features}
+        from nearer.datasets._leaks import leaking
+
         leaks = leaking(table.without((*ignore, *columns.features)), y, codes, names)
         cleaning = Cleaning.learn(table, ignore=[one for one in table.names if one in ignore], leaks=leaks)
     x = cleaning.apply(table, known=columns.ignore)
@@ -350,6 +349,8 @@ def _from_path(
     if path.is_dir():
         if y is not None or columns.label:
             raise ParameterError("A folder of images names its classes by sub-folders; leave the label out.")
+        from nearer.datasets._files import load_image_folder
+
         return load_image_folder(path, unreadable="skip" if unreadable == "skip" else "raise")
     named = [y] if isinstance(y, str | int) else list(y or ())
     if named:
@@ -357,6 +358,8 @@ def _from_path(
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".tsv", ".txt", ".parquet", ".pq"):
         label = named if len(named) > 1 else (named[0] if named else None)
+        from nearer.datasets._files import load_files
+
         return load_files(path, label=label, unlabeled=unlabeled)
     exact = columns.exact
     frame, note = (read_frame(path, exact), "") if cleaning is not None else _some_of(path, columns.most, exact)
@@ -375,6 +378,8 @@ def _from_path(
 
 def _some_of(path: Path, most: int | None, exact: Collection[str]) -> tuple[Frame, str]:
     """The table, or as many rows of it as are wanted or fit, and a sentence that says so."""
+    from nearer.datasets._sampling import rows_that_fit, sample_rows
+
     share = rows_that_fit(path) if path.is_file() else 1.0
     if most is None and share >= 1:
         return read_frame(path, exact), ""
@@ -393,6 +398,8 @@ def read_frame(path: Path, exact: Collection[str] | None = ()) -> Frame:
     `exact` are the columns of ids, labels, codes and kept values, of which what was written is kept (None: all).
     """
     if not path.is_file():
+        from nearer.datasets._files import load_files
+
         load_files(path)  # the error that names what is missing
     if path.suffix.lower() in (".parquet", ".pq"):
         from nearer.datasets._parquet_files import open_parquet

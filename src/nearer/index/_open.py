@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from torch import Tensor
 
@@ -16,11 +16,12 @@ from nearer.index._exact import Similarity
 from nearer.index._index import Index, SearchResult
 from nearer.index._items import Id
 from nearer.index._kinds import Kind
-from nearer.index._mapped import MappedIndex, fingerprint_of, maps_of
 from nearer.index._older import is_older
-from nearer.index._remote import RemoteIndex
 from nearer.index._saving import check_free
 from nearer.index._sqlite import SQLiteIndex
+
+if TYPE_CHECKING:
+    from nearer.index._remote import RemoteIndex
 
 __all__ = ["VectorIndex", "model_of", "open_index"]
 
@@ -118,6 +119,8 @@ def open_index(
     [['b']]
     """
     if model is not None:
+        from nearer.index._mapped import MappedIndex, fingerprint_of, maps_of
+
         maps_of(model)
         index = open_index(
             where,

@@ -131,10 +131,10 @@ def work_folder(target: str) -> Path:
     return Path(f"{target.rstrip('/')}.partial")
 
 
-def unfinished(target: str) -> str:
+def stopped_before(target: str) -> str:
     """What to say of a result whose run was stopped before its end; empty where there is none.
 
-    >>> unfinished("no-such-index")
+    >>> stopped_before("no-such-index")
     ''
     """
     if not (work_folder(target) / "progress.json").exists():

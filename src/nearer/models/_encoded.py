@@ -22,7 +22,6 @@ from nearer.datasets._anything import (
     read_frame,
     with_pairs,
 )
-from nearer.datasets._files import load_image_folder
 from nearer.datasets._frame import Frame, frame_from, is_frame
 from nearer.datasets._image_files import IMAGE_SUFFIXES, load_image
 from nearer.datasets._source import Source
@@ -85,6 +84,8 @@ def read_items(data: Any, y: Any, columns: Columns, reading: Reading) -> Dataset
         if path.is_dir():
             if y is not None or columns.label:
                 raise ParameterError("A folder of images names its classes by sub-folders; leave the label out.")
+            from nearer.datasets._files import load_image_folder
+
             data = load_image_folder(path, unreadable="skip" if reading.unreadable == "skip" else "raise")
     if isinstance(data, Dataset):
         if y is not None:

@@ -33,22 +33,22 @@ from nearer._checks import check_choice, check_int
 from nearer._storage import read_folder, write_folder
 from nearer._storage._folder import MANIFEST
 from nearer._validation import as_tensor
-from nearer.audit import Audit
 from nearer.datasets import Dataset
-from nearer.decisions import SamePair
-from nearer.decisions._rules import Guarantee
 from nearer.exceptions import CorruptFileError, LabelError, ParameterError
-from nearer.explorer._launch import Served
 from nearer.geometry import TwoEncoders, embed
 from nearer.geometry._loading import REFUSED, build
 from nearer.geometry._saving import description
-from nearer.index import Index
-from nearer.index._index import SearchResult
-from nearer.index._kinds import Kind
 from nearer.models._encoders import FrozenEncoder
 from nearer.models._inputs import Inputs, item_metadata, restored_inputs
 
 if TYPE_CHECKING:
+    from nearer.audit import Audit
+    from nearer.decisions import SamePair
+    from nearer.decisions._rules import Guarantee
+    from nearer.explorer._launch import Served
+    from nearer.index import Index
+    from nearer.index._index import SearchResult
+    from nearer.index._kinds import Kind
     from nearer.models._explain import Explanation
 
 __all__ = ["Model", "fingerprints", "load"]
@@ -186,6 +186,8 @@ class Model:
         """
         given = self._database(data)
         rows = self.embed(given, side="database")
+        from nearer.index import Index
+
         index = Index(rows.shape[1], similarity="euclidean", kind=kind)
         extra = given.all.extra
         index.add(rows, ids=extra["id"].tolist() if "id" in extra else None, metadata=item_metadata(given))
@@ -238,6 +240,8 @@ class Model:
                 f"The data must hold items of other classes than the model learned from, and it was trained on "
                 f"{taught} of these {len(items)} rows. Keep some classes for calibration."
             )
+        from nearer.decisions import SamePair
+
         decision = SamePair(error, miss=miss, guarantee=guarantee)
         self.calibration = decision.calibrate(self.transform(items), given.all.y)
         return self.calibration
@@ -437,6 +441,8 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
             str(about["summary"]),
         )
         if about.get("calibration") is not None:
+            from nearer.decisions import SamePair
+
             model.calibration = SamePair.from_dict(about["calibration"])
     except REFUSED as error:
         reason = " ".join(str(error).split()).rstrip(". ")
