@@ -134,7 +134,7 @@ def as_nobody() -> Iterator[list[str]]:
         settings = [
             f"HOME={around / 'home'}",
             f"TMPDIR={around / 'tmp'}",
-            f"PYTHONPATH={around / 'nearer' / 'src'}",
+            f"PYTHONPATH={around / 'nearer' / 'src'}{os.pathsep}{around / 'nearer' / 'papers'}",
         ]
         settings += ["USER=nobody", "PYTHONDONTWRITEBYTECODE=1"]
         changed = ["env", "--chdir", str(around / "nearer"), *settings]
@@ -166,7 +166,8 @@ def everything() -> Iterator[list[str]]:
         install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--constraint"]
         install.append(str(ROOT / "constraints.txt"))
         subprocess.run([*install, "torch"], check=True)
-        subprocess.run([*install, "--editable", f"{ROOT}[dev,{EXTRAS}]"], check=True)
+        ours = ["--editable", f"{ROOT}[dev,{EXTRAS}]", "--editable", str(ROOT / "papers")]
+        subprocess.run([*install, *ours], check=True)
         subprocess.run([*install, *ASKING], check=True)
         (place / ".installed").touch()
     # And those that cannot live in one environment with us.
