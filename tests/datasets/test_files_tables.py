@@ -145,13 +145,16 @@ def test_labels_become_codes(tmp_path: Path, labels: list[str], codes: list[int]
     assert data.class_names == classes
 
 
-def test_minus_one_is_no_label_unless_it_is_said_to_be_a_class(tmp_path: Path) -> None:
+def test_minus_one_is_no_label_unless_there_is_only_one_beside_it(tmp_path: Path) -> None:
     path = table(tmp_path, "a,kind\n1,-1\n2,1\n3,-1\n")
-    with pytest.raises(LabelError, match=r"`unlabeled` is -1, so only the class '1' is left.*pass unlabeled=None"):
-        load_files(path, label="kind")
-    data = load_files(path, label="kind", unlabeled=None)
-    assert data.class_names == ("-1", "1")
-    assert data.all.y.tolist() == [0, 1, 0]
+    for unlabeled in (-1, None):
+        data = load_files(path, label="kind", unlabeled=unlabeled)
+        assert data.class_names == ("-1", "1")
+        assert data.all.y.tolist() == [0, 1, 0]
+    with pytest.raises(LabelError, match=r"at least two classes, got '0' alone: -1 marks rows without a label"):
+        load_files(table(tmp_path, "a,kind\n1,-1\n2,0\n3,-1\n"), label="kind")
+    three = load_files(table(tmp_path, "a,kind\n1,-1\n2,0\n3,1\n"), label="kind")
+    assert three.all.y.tolist() == [-1, 0, 1]
     other = table(tmp_path, "a,kind\n1,?\n2,u\n3,v\n")
     assert load_files(other, label="kind", unlabeled="?").all.y.tolist() == [-1, 0, 1]
 

@@ -180,3 +180,10 @@ def test_whole_numbers_are_classes_until_a_regression_is_asked_for():
     assert model.data["kind"] == "numbers"
     assert model.fitted.comparison.second["r2"] > 0.2
     assert "choose the metric" not in str(nearer.fit(*load_wine(return_X_y=True), metric="kissme"))
+
+
+def test_plus_and_minus_one_are_two_classes() -> None:
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(60) % 2, 1, -1)
+    model = nearer.fit(rng.normal(size=(60, 3)) + y[:, None], y, metric="rca")
+    assert model.classes == ("-1", "1")

@@ -125,6 +125,8 @@ def encode(labels: Mapping[str, Array], unlabeled: str | int | None) -> tuple[di
 
     >>> encode({"all": np.array(["dog", "", "cat"])}, None)
     ({'all': array([ 1, -1,  0])}, ('cat', 'dog'))
+    >>> encode({"all": np.array(["-1", "1"])}, -1)
+    ({'all': array([0, 1])}, ('-1', '1'))
     """
     marker = "" if unlabeled is None else str(unlabeled).strip()
     present = sorted(set().union(*(part.tolist() for part in labels.values())) - {""})
@@ -139,12 +141,13 @@ def encode(labels: Mapping[str, Array], unlabeled: str | int | None) -> tuple[di
     else:
         canonical = {name: name for name in present}
         classes = present
-    if marker in classes:
+    # −1 and +1 alone are two classes, as everywhere in the field; beside others −1 marks what has no label.
+    if marker in classes and classes != ["-1", "1"]:
         classes.remove(marker)
         if len(classes) == 1:
             raise LabelError(
-                f"`unlabeled` is {unlabeled!r}, so only the class {classes[0]!r} is left. If {unlabeled!r} is a "
-                f"class here, pass unlabeled=None."
+                f"`y` must name at least two classes, got {classes[0]!r} alone: {unlabeled!r} marks rows without a "
+                f"label."
             )
     code = {name: place for place, name in enumerate(classes)}
     codes = {}
