@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -32,10 +32,13 @@ def reproduce(
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="A local file with its weights.")] = None,
     protocol: Annotated[
-        str, typer.Option(help="ours, or paper: rates, batches, crop and colours as published, for photos.")
+        Literal["ours", "paper"],
+        typer.Option(help="paper: rates, batches, crop and colours as published, for photos."),
     ] = "ours",
     size: Annotated[int | None, typer.Option(help="The size of photos for the network. [224]")] = None,
-    colors: Annotated[str | None, typer.Option(help="rgb, or bgr for weights that want blue first.")] = None,
+    colors: Annotated[
+        Literal["rgb", "bgr"] | None, typer.Option(help="bgr for weights that want blue first.")
+    ] = None,
     mean: Annotated[str | None, typer.Option(help="Three numbers in 0..1 that are taken off the colours.")] = None,
     spread: Annotated[str | None, typer.Option(help="Three numbers that the colours are divided by.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The folder to write. [reproduce-NAME]")] = None,

@@ -62,7 +62,6 @@ def run_reproduce(
         )
     if weights is not None and backbone is None:
         raise ParameterError("`--weights` must come with `--backbone`, the function that makes the network.")
-    check_choice(protocol, "--protocol", ["ours", "paper"])
     given = {"--size": size, "--colors": colors, "--mean": mean, "--spread": spread}
     for option, value in given.items():
         if value is not None and backbone is None:

@@ -128,7 +128,9 @@ def test_bad_queries(here):
     fit("--method", "rca", "--out", "m")
     assert "`QUERY` must be" in run("neighbors", "999", "-d", "wine.csv", "-m", "m", code=1)
     assert "QUERY must be a row number" in run("neighbors", "cat.png", "-d", "wine.csv", "-m", "m", code=1)
-    assert "`--kind`" in run("index", "wine.csv", "-m", "m", "--kind", "tree", code=1)
+    assert "'--kind': 'tree' is not one of 'auto', 'exact'" in run(
+        "index", "wine.csv", "-m", "m", "--kind", "tree", code=2
+    )
     assert "must end in .npy, .csv, .parquet" in run("embed", "wine.csv", "-m", "m", "-o", "x.txt", code=1)
     assert "must end in .onnx" in run("export", "m", "-o", "x.bin", code=1)
     assert "142 rows were left out: the model was trained on them" in run("evaluate", "wine.csv", "-m", "m")

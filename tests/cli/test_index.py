@@ -98,7 +98,6 @@ def test_messages_are_in_the_words_of_the_command_line(place: Path, tmp_path: Pa
     fit = ["fit", data, "--label", "class", "--out", str(tmp_path / "m")]
     cases = {
         "Make one: nearer index DATA --model MODEL --out": ["search", str(tmp_path / "no"), data, "--model", model],
-        "`--kind` must be one of": ["index", data, "--model", model, "--out", "x", "--kind", "fast"],
         "`--n-components` must": [*fit, "--n-components", "0"],
         "`--where` must name fields": ["search", index, data, "--where", "yeer=3"],
         "`--out` must be a new index": ["index", index, "--out", index],

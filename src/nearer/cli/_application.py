@@ -53,7 +53,7 @@ def _filtered() -> Iterator[None]:
         error: Any = raised
         # The exceptions of click are typer's own or those of a package, by its version.
         if hasattr(error, "format_message") and isinstance(getattr(error, "message", None), str):
-            error.message = plain(error.message)
+            error.message = plain(error.message.removeprefix("Value error, "))
         raise
 
 

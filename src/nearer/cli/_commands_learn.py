@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -69,10 +69,13 @@ def fit(
         typer.Option(help="Photos and texts: efficientnet-lite0, minilm or none. [the installed one]"),
     ] = None,
     text: Annotated[str | None, typer.Option(help="The column of texts that the encoder reads.")] = None,
-    unreadable: Annotated[str | None, typer.Option(help="Damaged images: raise or skip. [raise]")] = None,
+    unreadable: Annotated[Literal["raise", "skip"] | None, typer.Option(help="Damaged images. [raise]")] = None,
     standardize: Annotated[bool | None, typer.Option(help="Bring every feature to one scale first. [yes]")] = None,
     held_out: Annotated[float | None, typer.Option(help="Share of the rows kept for the scores. [0.2]")] = None,
-    split: Annotated[str | None, typer.Option(help="Hold out stratified rows or whole classes. [auto]")] = None,
+    split: Annotated[
+        Literal["auto", "stratified", "classes"] | None,
+        typer.Option(help="Hold out rows of every class, or whole classes. [auto]"),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Chooses split, start and batches. [0]")] = None,
     budget: Annotated[float | None, typer.Option(help="Seconds for choosing and learning. [60]")] = None,
     pictures: Annotated[bool | None, typer.Option(help="Draw a map for the model card. [yes]")] = None,
@@ -84,7 +87,9 @@ def fit(
     hidden: Annotated[
         list[int] | None, typer.Option(help="Networks: width of a hidden layer; repeat it. [512]")
     ] = None,
-    precision: Annotated[str | None, typer.Option(help="Networks: float32, bfloat16 or float16. [float32]")] = None,
+    precision: Annotated[
+        Literal["float32", "bfloat16", "float16"] | None, typer.Option(help="Of networks. [float32]")
+    ] = None,
     chunk: Annotated[int | None, typer.Option(help="Networks: encode so many items at a time.")] = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML or JSON with these settings.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,

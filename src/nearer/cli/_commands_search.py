@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -109,7 +109,8 @@ def index(
     ] = "index",
     label: Label = None,
     kind: Annotated[
-        str, typer.Option(help="exact, hnsw, ivf, ivfpq or auto (by size); approximate ones report their recall.")
+        Literal["auto", "exact", "hnsw", "ivf", "ivfpq"],
+        typer.Option(help="How it is searched; auto goes by size, approximate ones report their recall."),
     ] = "auto",
     batch_size: BatchRows = None,
     quiet: Quiet = False,
@@ -193,7 +194,9 @@ def calibrate(
         float | None,
         typer.Option(help="The largest share of same pairs that may be called different. [as --error]"),
     ] = None,
-    guarantee: Annotated[str, typer.Option(help="estimated, average or high-probability.")] = "estimated",
+    guarantee: Annotated[
+        Literal["estimated", "average", "high-probability"], typer.Option(help="What holds on new classes.")
+    ] = "estimated",
     report: Annotated[Path | None, typer.Option(help="Write one HTML page with the curves too.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -243,7 +246,9 @@ def serve(
     batch: Annotated[int, typer.Option(min=1, help="Rows that are searched together.")] = 256,
     threads: Annotated[int, typer.Option(min=1, help="Threads of a search; more for a large exact index.")] = 1,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds until a request is given up.")] = 30.0,
-    log: Annotated[str, typer.Option(help="all, errors or none: JSON lines on standard error.")] = "all",
+    log: Annotated[
+        Literal["all", "errors", "none"], typer.Option(help="Which requests are JSON lines on standard error.")
+    ] = "all",
     as_json: Json = False,
 ) -> None:
     """Serve a model and an index over HTTP: embed, search, add, remove, compare.
@@ -291,7 +296,7 @@ def dedupe(
         float | None,
         typer.Option(help="Distance of duplicates; by default a tenth of the distance to the tenth neighbor."),
     ] = None,
-    keep: Annotated[str, typer.Option(help="Which item of a group stays: first or best.")] = "first",
+    keep: Annotated[Literal["first", "best"], typer.Option(help="Which item of a group stays.")] = "first",
     score: Annotated[
         str | None, typer.Option(help="Column for --keep best; by default the middle of the group is best.")
     ] = None,

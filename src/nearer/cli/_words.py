@@ -21,7 +21,7 @@ _SENTENCES = (
 # Arguments and settings that are options of the same name.
 OPTIONS = (
     "batch_size", "budget", "chunk", "encoder", "epochs", "error", "features", "guarantee", "held_out", "hidden",
-    "ignore", "keep", "kind", "label", "loss", "lr", "method", "miss", "n_components", "patience", "precision",
+    "ignore", "label", "loss", "lr", "method", "miss", "n_components", "patience", "precision",
     "rows", "score", "seed", "split", "text", "threshold", "unreadable", "workers",
 )  # fmt: skip
 
