@@ -55,8 +55,8 @@ faults: $(DEV) ## readers beside writers, kills, full disks: the long form (minu
 everywhere: $(DEV) ## the suite on other processors, users and moments, leg by leg (hours); goes on where it stopped
 	@$(BIN)/python tests/everywhere.py $(EVERYWHERE)
 
-soak: $(DEV) ## the service: an hour under load, 100 kills under writes, 20,000 fuzzed requests; writes benchmarks/results
-	@NEARER_SERVER_KILLS=100 $(BIN)/python -m pytest tests/server/test_writes.py -k kill
+soak: $(DEV) ## the service: an hour under load, 300 kills under writes, 20,000 fuzzed requests; writes benchmarks/results
+	@NEARER_SERVER_KILLS=300 $(BIN)/python -m pytest tests/server/test_writes.py -k kill
 	@NEARER_SERVER_FUZZ=20000 $(BIN)/python -m pytest tests/server/test_fuzz.py
 	@$(BIN)/python benchmarks/speed/server.py --soak 3600
 

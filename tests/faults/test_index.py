@@ -19,7 +19,7 @@ def test_kills_while_writing(tmp_path: Path, effort, count) -> None:
     chance = random.Random(1)
     confirmed: set[int] = set()
     removed: set[int] = set()
-    for round_number in range(effort(12, 100)):
+    for round_number in range(effort(12, 300)):
         told.write_bytes(b"")
 
         def work(start: int = round_number * 30_000) -> None:

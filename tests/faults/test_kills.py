@@ -156,7 +156,7 @@ def test_kills_at_random_moments_of_an_index(tmp_path: Path, effort, count) -> N
     rows = np.random.default_rng(0).standard_normal((2000, 16))
     chance = random.Random(5)
     acknowledged = 0
-    for _ in range(effort(6, 220)):
+    for _ in range(effort(6, 300)):
         read_end, write_end = os.pipe()
 
         def work(start: int = acknowledged, told: int = write_end) -> None:
