@@ -231,7 +231,9 @@ class Database:
         """Rows, some at a time; forged ones may share their pages and hold far more together than the file."""
         left, part = self.size(), []
         for row in found:
-            left -= sum(len(value) for value in row if isinstance(value, str | bytes))
+            for value in row:
+                if value.__class__ is bytes or value.__class__ is str:
+                    left -= len(value)
             if left < 0:
                 raise CorruptFileError(f"`{self.place / FILE}` must hold every value once. Take it from a backup.")
             part.append(row)
