@@ -167,3 +167,14 @@ def test_iris_as_r_writes_it() -> None:
     data = as_dataset(frame, frame["target"])
     assert left_out(data) == {"rownames": RUNNING, "target": COPY}
     assert data.all.x.shape == (150, 4)
+
+
+def test_a_few_rows_of_ages_are_no_row_numbers() -> None:
+    """Short columns that run with jumps are left out only where they begin as row numbers do."""
+    kinds = ["a", "b"] * 6
+    ages = [20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 35]
+    kept = as_dataset(pd.DataFrame({"age": ages, "x": np.arange(12) * 7 % 5, "kind": kinds}), "kind")
+    assert "age" in kept.feature_names
+    numbers = [1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13]
+    left = as_dataset(pd.DataFrame({"nr": numbers, "x": np.arange(12) * 7 % 5, "kind": kinds}), "kind")
+    assert "nr" not in left.feature_names

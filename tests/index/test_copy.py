@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from nearer.exceptions import CorruptFileError, MissingDataError, NotFiniteError, ParameterError, ShapeError
@@ -150,3 +151,13 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(NotFiniteError, match="finite"):
         copy_index(tmp_path / "table.parquet", tmp_path / "index")
     assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize("names", [["a", "a"], [1, "1"]])
+def test_columns_of_one_name_are_refused(names: list[Any]) -> None:
+    """One of them would be lost without a word."""
+    table = pd.DataFrame([[1, 2]], columns=names)
+    with pytest.raises(ParameterError, match="must have different names, as text"):
+        Index(1).add([[0.0]], metadata=table)
+    with pytest.raises(ParameterError, match="must have different names, as text"):
+        Index(1).add([[0.0]], metadata={1: [1], "1": [2]})
