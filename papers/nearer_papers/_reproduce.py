@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from nearer import __version__
-from nearer._checks import check_choice, check_int
+from nearer._checks import check_int
 from nearer._storage import write_file
 from nearer.cli._output import print_json, say
 from nearer.cli._screen import screen
@@ -113,7 +113,6 @@ def _inputs(
     if size is not None:
         settings["size"] = check_int(size, "--size")
     if colors is not None:
-        check_choice(colors, "--colors", ["rgb", "bgr"])
         settings["reversed_colors"] = colors == "bgr"
     for option, text in (("mean", mean), ("spread", spread)):
         if text is not None:

@@ -15,7 +15,6 @@ leaves one plain file that a read-only disk can hold.
 from __future__ import annotations
 
 import errno
-import fcntl
 import functools
 import json
 import os
@@ -25,20 +24,19 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearer._limits import limit, parse_json, size_on_disk
-from nearer._storage._disk import open_plain
 from nearer.exceptions import CorruptFileError, LockedError, MissingDataError, NearerError, WriteError
 from nearer.index._exact import Floats
 from nearer.index._items import Id
 from nearer.index._older import is_older
 
-__all__ = ["FILE", "STRUCTURE", "Database", "WriterLock", "check_plain", "has_database", "hold", "let_go"]
+__all__ = ["FILE", "LOCK", "STRUCTURE", "Database", "check_plain", "failure", "has_database"]
 
 FILE, STRUCTURE, LOCK = "index.sqlite", "structure.safetensors", "writer.lock"
 LOCK_LOGS = (f"{LOCK}-journal", f"{LOCK}-wal", f"{LOCK}-shm")
@@ -340,88 +338,7 @@ def _size(file: Path) -> int:
         return 0
 
 
-# One writer
-
-
-class WriterLock(NamedTuple):
-    """The right to write a folder: a lock of SQLite on an empty database, and one of the file that is open.
-
-    The first is kept on network disks too. A process that opens the same file by other means, to copy the folder,
-    loses it when it closes that; the second it keeps.
-    """
-
-    connection: sqlite3.Connection
-    handle: int
-
-
-def _forget_handles() -> None:
-    """In a process made by fork: the lock must not live longer than the one that took it."""
-    for handle in _HANDLES:
-        with suppress(OSError):
-            os.close(handle)
-    _HANDLES.clear()
-
-
-_HANDLES: set[int] = set()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_handles)
-
-
-def hold(place: Path) -> WriterLock:
-    """Become the one writer of a folder."""
-    connection = _hold_database(place)
-    try:
-        handle = open_plain(place / LOCK, os.O_RDWR)
-    except OSError as error:
-        connection.close()
-        raise WriteError(f"`{place}` could not be locked: {error.strerror}. Look at its rights.") from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        connection.close()
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            raise _open_elsewhere(place) from error
-        raise WriteError(f"`{place}` could not be locked: {error.strerror}. Look at its rights.") from error
-    _HANDLES.add(handle)
-    return WriterLock(connection, handle)
-
-
-def _open_elsewhere(place: Path) -> LockedError:
-    return LockedError(
-        f"`{place}` must be open for writing once, and it is already, here or in another process. Close it there, "
-        f"or open it with read_only=True."
-    )
-
-
-def _hold_database(place: Path) -> sqlite3.Connection:
-    check_plain(place)
-    try:
-        lock = sqlite3.connect(place / LOCK, timeout=0, isolation_level=None, check_same_thread=False)
-    except sqlite3.Error as error:
-        raise _failure(error, place, "locked") from error
-    try:
-        lock.execute("PRAGMA journal_mode = MEMORY")
-        lock.execute("BEGIN EXCLUSIVE")
-    except sqlite3.Error as error:
-        lock.close()
-        if "locked" in str(error):
-            raise _open_elsewhere(place) from error
-        raise _failure(error, place, "locked") from error
-    except BaseException:
-        lock.close()
-        raise
-    return lock
-
-
-def let_go(lock: WriterLock) -> None:
-    """Let others write."""
-    with suppress(sqlite3.Error):
-        lock.connection.rollback()
-    lock.connection.close()
-    _HANDLES.discard(lock.handle)
-    with suppress(OSError):
-        os.close(lock.handle)
+# A stranger's folder
 
 
 def check_plain(place: Path) -> None:
@@ -555,25 +472,26 @@ class told:
 
     def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         if isinstance(error, sqlite3.Error):
-            raise _failure(error, self.place, self.doing) from error
+            raise failure(error, self.place, self.doing) from error
         if isinstance(error, UnicodeDecodeError):
             raise CorruptFileError(f"`{self.place / FILE}` must hold text, it is damaged: {error}.") from error
 
 
-def _failure(error: sqlite3.Error, place: Path, doing: str) -> NearerError:
+def failure(error: sqlite3.Error, place: Path, doing: str) -> NearerError:
+    """What SQLite refused, as an error of ours."""
     code = str(getattr(error, "sqlite_errorname", "") or "")
-    failure: NearerError
+    refusal: NearerError
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return LockedError(f"`{place}` is being changed by another process. Try again when it is quieter.")
     if code.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
         # SQLite does not say which error the system gave; a full disk is the one that it does.
         number = errno.ENOSPC if code == "SQLITE_FULL" or _is_full(place) else errno.EIO
         number = errno.EACCES if code.startswith(("SQLITE_READONLY", "SQLITE_PERM")) else number
-        failure = WriteError(
+        refusal = WriteError(
             f"`{place}` could not be {doing}: {error}. Nothing was changed. Make room, or look at its rights."
         )
-        failure.errno = number
-        return failure
+        refusal.errno = number
+        return refusal
     if code.startswith("SQLITE_NOMEM"):
         raise MemoryError(str(error)) from error
     return CorruptFileError(f"`{place / FILE}` must be the database of an index: {error}. Take it from a backup.")

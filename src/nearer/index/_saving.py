@@ -26,7 +26,7 @@ from nearer.exceptions import (
     WriteError,
 )
 from nearer.index._approximate import SMALL, build
-from nearer.index._database import COMPANIONS, FILE, Database, check_plain, has_database, hold, let_go
+from nearer.index._database import COMPANIONS, FILE, Database, check_plain, has_database
 from nearer.index._exact import Floats
 from nearer.index._fields import kinds_from
 from nearer.index._items import Items, check_next_id
@@ -181,6 +181,8 @@ def save(index: Index, path: str | os.PathLike[str]) -> Path:
     check_free(place)
     # What is saved must not change: whoever searches in it goes on, and an interrupt leaves it as it is.
     index = index.compacted() if index._removed else index
+    from nearer.index._writer_lock import hold
+
     fresh = make_folder(place)
     lock = hold(place)
     try:
@@ -188,10 +190,10 @@ def save(index: Index, path: str | os.PathLike[str]) -> Path:
     except BaseException:
         if fresh:
             shutil.rmtree(place, ignore_errors=True)
-        let_go(lock)
+        lock.let_go()
         raise
     remove_older(place, replaced)
-    let_go(lock)
+    lock.let_go()
     return place
 
 

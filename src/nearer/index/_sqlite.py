@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -21,7 +21,7 @@ from nearer._checks import check_int
 from nearer._storage._folder import _resolved
 from nearer.exceptions import MissingDataError, ParameterError, WriteError
 from nearer.index import _saving as saving
-from nearer.index._database import FILE, Database, WriterLock, hold, let_go, told
+from nearer.index._database import FILE, Database, told
 from nearer.index._exact import Similarity
 from nearer.index._fields import note_of
 from nearer.index._index import Index, SearchResult
@@ -31,6 +31,9 @@ from nearer.index._notes import Metadata
 from nearer.index._older import is_older, remove_older
 from nearer.index._saving import convert, fill, fitting, make_folder, numbers_text, restore_structure, settings_of
 from nearer.index._structure_file import save_structure
+
+if TYPE_CHECKING:
+    from nearer.index._writer_lock import WriterLock
 
 __all__ = ["SQLiteIndex"]
 
@@ -106,6 +109,8 @@ class SQLiteIndex(Index):
             index._auto = kind is None
             index._target = saving.RECALL if index._auto else None
             index.fingerprint = fingerprint
+        from nearer.index._writer_lock import hold
+
         make_folder(place)
         index._lock = hold(place)
         try:
@@ -170,7 +175,7 @@ class SQLiteIndex(Index):
                 database.close()
         finally:
             if lock is not None:
-                let_go(lock)
+                lock.let_go()
 
     # Changes
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from nearer._storage._disk import exchange, flush_folder
 from nearer._storage._folder import _resolved
 from nearer.exceptions import LockedError, MissingDataError, ParameterError
-from nearer.index._database import FILE, Database, WriterLock, has_database, hold, let_go
+from nearer.index._database import FILE, Database, has_database
+from nearer.index._writer_lock import WriterLock, hold
 
 __all__ = ["switch_index"]
 
@@ -61,7 +62,7 @@ def switch_index(where: str | os.PathLike[str], fresh: str | os.PathLike[str]) -
         flush_folder(other.parent)
     finally:
         for lock in held:
-            let_go(lock)
+            lock.let_go()
 
 
 def _rename_both(one: Path, other: Path) -> None:
