@@ -1,12 +1,13 @@
 """`make everywhere`: the suite as other machines, users and moments see it, one leg after the other.
 
-Every leg is a run of pytest in an environment of its own kind: the arithmetic of other processors, numbers of
-threads, another order, a home that cannot be written, no browser, no Node.js, another user than root, a busy
-machine, and one in which everything is installed and nothing may be skipped. A leg that passed for these sources is
-not run again, so a run that was stopped goes on; --again runs all. benchmarks/results/everywhere.json has the
-counts.
+Every leg is a run of pytest under conditions: the arithmetic of other processors, numbers of threads, another
+order, a home that cannot be written, no browser, no Node.js, another user than root, a busy machine, and one in
+which everything is installed and nothing may be skipped. Conditions that do not hide each other share a leg,
+because each leg is a whole run of the suite; --only runs one condition by itself.
+A leg that was green twice in a row for these sources is not run again, so a run that was stopped goes on; --again
+runs all. benchmarks/results/everywhere.json has the counts.
 
-python tests/everywhere.py [--leg NAME ...] [--again] [--list]
+python tests/everywhere.py [--leg NAME ...] [--only CONDITION ...] [--again] [--list]
 """
 
 from __future__ import annotations
@@ -39,25 +40,43 @@ NUMERIC = [
     )
 ] + ["papers/tests"]  # fmt: skip
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+TWICE = 2
 RECORDED = ("metric-learn", "open-metric-learning")
 EXTRAS = "adapters,text,photos,ray"
 # Libraries whose questions are rows beside ours; they live in one environment with everything else.
 ASKING = ("scikit-query", "cobras-ts")
 
 
-@dataclass
-class Leg:
-    """One way to run tests."""
+@dataclass(frozen=True)
+class Condition:
+    """What is different from a usual run of the tests."""
 
-    name: str
-    tests: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     around: Callable[[], contextlib.AbstractContextManager[list[str]]] = lambda: contextlib.nullcontext([])
     """Gives the words in front of the command, and takes back what it set up."""
     options: tuple[str, ...] = ()
     needs: Callable[[], str] = lambda: ""
-    """Why it cannot run here; empty where it can."""
+    """Why it cannot be had here; empty where it can."""
     none_skipped: bool = False
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One run of tests, and the conditions it runs under."""
+
+    conditions: tuple[str, ...]
+    tests: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.conditions)
+
+    @property
+    def parts(self) -> list[Condition]:
+        return [CONDITIONS[name] for name in self.conditions]
+
+    def needs(self) -> str:
+        return "; ".join(filter(None, (part.needs() for part in self.parts)))
 
 
 def threads(number: int) -> dict[str, str]:
@@ -96,6 +115,7 @@ def busy() -> Iterator[list[str]]:
 def without(*programs: str) -> Iterator[list[str]]:
     """A PATH in which some programs are not."""
     folder = Path(tempfile.mkdtemp(prefix="nearer-path-"))
+    folder.chmod(0o755)
     try:
         for place in reversed(os.environ["PATH"].split(os.pathsep)):
             for program in Path(place).iterdir() if Path(place).is_dir() else ():
@@ -186,31 +206,47 @@ def equipped() -> str:
 # The shortest that takes every path of the long forms; `make fuzz`, `make soak` and `make faults` have the numbers.
 LONG_FORMS = {"NEARER_FAULTS": "long", "NEARER_BROWSER": "long", "NEARER_FUZZ": "600", "SCIPY_ARRAY_API": "1"}
 
+CONDITIONS = {
+    "haswell": Condition({"OPENBLAS_CORETYPE": "Haswell"}),
+    "skylakex": Condition({"OPENBLAS_CORETYPE": "SkylakeX"}, needs=avx512),
+    "aten default": Condition({"ATEN_CPU_CAPABILITY": "default"}),
+    "aten avx2": Condition({"ATEN_CPU_CAPABILITY": "avx2"}),
+    "one thread": Condition(threads(1)),
+    "two threads": Condition(threads(2), options=("--numprocesses=1",)),
+    "random order": Condition(options=("-p", "shuffled")),
+    "home read-only": Condition(around=home_read_only, needs=root),
+    "without Chromium": Condition(around=lambda: without("chromium", "google-chrome")),
+    "without Node.js": Condition(around=lambda: without("node", "npm", "npx")),
+    "without Chromium and Node.js": Condition(
+        around=lambda: without("chromium", "google-chrome", "node", "npm", "npx")
+    ),
+    "as nobody": Condition(around=as_nobody, needs=root),
+    "under load": Condition(around=busy),
+    "everything installed": Condition(LONG_FORMS, everything, needs=equipped, none_skipped=True),
+}
 LEGS = [
-    Leg("haswell", NUMERIC, {"OPENBLAS_CORETYPE": "Haswell", **threads(1)}),
-    Leg("skylakex", NUMERIC, {"OPENBLAS_CORETYPE": "SkylakeX", **threads(1)}, needs=avx512),
-    Leg("aten default", NUMERIC, {"ATEN_CPU_CAPABILITY": "default", **threads(1)}),
-    Leg("aten avx2", NUMERIC, {"ATEN_CPU_CAPABILITY": "avx2", **threads(1)}),
-    Leg("one thread", NUMERIC, threads(1)),
-    Leg("two threads", NUMERIC, threads(2), options=("--numprocesses=1",)),
-    Leg("random order", [], {}, options=("-p", "shuffled")),
-    Leg("home read-only", [], {}, home_read_only, needs=root),
-    Leg("without Chromium", [], {}, lambda: without("chromium", "google-chrome")),
-    Leg("without Node.js", [], {}, lambda: without("node", "npm", "npx")),
-    Leg("as nobody", [], {}, as_nobody, needs=root),
-    Leg("under load", [], {}, busy),
-    Leg("everything installed", [], LONG_FORMS, everything, needs=equipped, none_skipped=True),
+    Leg(("haswell", "aten default", "one thread"), NUMERIC),
+    Leg(("skylakex", "one thread"), NUMERIC),
+    Leg(("aten avx2", "two threads"), NUMERIC),
+    Leg(("home read-only", "without Chromium and Node.js", "random order")),
+    Leg(("under load", "as nobody")),
+    Leg(("everything installed",)),
 ]
 
 
 def run(leg: Leg) -> dict[str, object]:
     """The counts of one leg."""
     start = time.monotonic()
-    with leg.around() as before:
+    none_skipped = any(part.none_skipped for part in leg.parts)
+    with contextlib.ExitStack() as stack:
+        before = [word for part in leg.parts for word in stack.enter_context(part.around())]
         python = next((word.removeprefix("NEARER_PYTHON=") for word in before if "NEARER_PYTHON=" in word), None)
-        options = ["--numprocesses=2", "--dist=worksteal", "-m", "not slow", "-p", "no:cacheprovider", *leg.options]
+        options = ["--numprocesses=2", "--dist=worksteal", "-m", "not slow", "-p", "no:cacheprovider"]
+        options += [option for part in leg.parts for option in part.options]
         command = [*before, python or sys.executable, "-m", "pytest", "--quiet", *options, *leg.tests]
-        environment = {**os.environ, **leg.environment}
+        environment = dict(os.environ)
+        for part in leg.parts:
+            environment.update(part.environment)
         environment["PYTHONPATH"] = os.pathsep.join(
             [str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
         )
@@ -226,35 +262,45 @@ def run(leg: Leg) -> dict[str, object]:
         "passed": counts.get("passed", 0),
         "failed": counts.get("failed", 0) + counts.get("error", 0),
         "skipped": counts.get("skipped", 0),
-        "reasons": sorted({reason for _, _, reason in skipped}) if leg.none_skipped else [],
-        "green": done.returncode == 0 and not (leg.none_skipped and counts.get("skipped", 0)),
+        "reasons": sorted({reason for _, _, reason in skipped}) if none_skipped else [],
+        "green": done.returncode == 0 and not (none_skipped and counts.get("skipped", 0)),
         "sources": sources(),
         "seconds": round(time.monotonic() - start),
     }
 
 
+def in_a_row(leg: Leg, now: str) -> int:
+    """How often the leg was green for these sources since it last failed."""
+    before = [row for row in Results(RESULTS / "everywhere.json", key=["leg"]).rows if row["leg"] == leg.name]
+    return before[0]["green_in_a_row"] if before and before[0]["sources"] == now else 0
+
+
 def main() -> int:
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--leg", action="append", help="only this one; again for more")
-    reader.add_argument("--again", action="store_true", help="also legs that passed for these sources")
+    reader.add_argument("--only", action="append", choices=CONDITIONS, help="one condition by itself, not recorded")
+    reader.add_argument("--again", action="store_true", help="also legs that were green twice for these sources")
     reader.add_argument("--list", action="store_true", help="say what there is")
     asked = reader.parse_args()
-    file = Results(RESULTS / "everywhere.json", key=["leg"])
-    green = {row["leg"] for row in file.rows if row["green"] and row["sources"] == sources()}
-    failed = 0
-    for leg in LEGS:
-        if asked.leg and leg.name not in asked.leg:
-            continue
-        why = leg.needs()
-        if asked.list or why or (leg.name in green and not asked.again):
-            print(f"{leg.name}: {why or ('green' if leg.name in green else 'to run')}", flush=True)
-            continue
-        row = run(leg)
-        save("everywhere", [row], key=["leg"])
-        failed += not row["green"]
-        counts = f"{row['passed']} passed, {row['failed']} failed, {row['skipped']} skipped"
-        print(f"{leg.name}: {counts}, {row['seconds']} s", flush=True)
-    return 1 if failed else 0
+    legs = [Leg((name,)) for name in asked.only] if asked.only else LEGS
+    red = set()
+    for _ in range(1 if asked.only or asked.list or asked.again else TWICE):
+        for leg in legs:
+            if (asked.leg and leg.name not in asked.leg) or leg.name in red:
+                continue
+            why, before = leg.needs(), in_a_row(leg, sources())
+            if asked.list or why or (before >= TWICE and not asked.again and not asked.only):
+                print(f"{leg.name}: {why or (f'green {before} times' if before else 'to run')}", flush=True)
+                continue
+            row = run(leg)
+            if not asked.only:
+                row["green_in_a_row"] = before + 1 if row["green"] else 0
+                save("everywhere", [row], key=["leg"])
+            if not row["green"]:
+                red.add(leg.name)
+            counts = f"{row['passed']} passed, {row['failed']} failed, {row['skipped']} skipped"
+            print(f"{leg.name}: {counts}, {row['seconds']} s", flush=True)
+    return 1 if red else 0
 
 
 if __name__ == "__main__":
