@@ -56,12 +56,12 @@ everywhere: $(DEV) ## the suite on other processors, users and moments, leg by l
 	@$(BIN)/python tests/everywhere.py $(EVERYWHERE)
 
 soak: $(DEV) ## the service: an hour under load, 300 kills under writes, 20,000 fuzzed requests; writes benchmarks/results
-	@NEARER_SERVER_KILLS=300 $(BIN)/python -m pytest tests/server/test_writes.py -k kill
-	@NEARER_SERVER_FUZZ=20000 $(BIN)/python -m pytest tests/server/test_fuzz.py
+	@NEARER_SERVER_KILLS=300 $(BIN)/python -m pytest tests/app/server/test_writes.py -k kill
+	@NEARER_SERVER_FUZZ=20000 $(BIN)/python -m pytest tests/app/server/test_fuzz.py
 	@$(BIN)/python benchmarks/speed/server.py --soak 3600
 
 browser: $(DEV) ## test the explorer and every page of the site in Chromium, 100,000 points included (minutes); screenshots go to runs/screenshots
-	@NEARER_BROWSER=long NEARER_SCREENSHOTS=runs/screenshots $(BIN)/python -m pytest tests/explorer tests/test_site.py
+	@NEARER_BROWSER=long NEARER_SCREENSHOTS=runs/screenshots $(BIN)/python -m pytest tests/app/explorer tests/test_site.py
 
 fuzz: $(DEV) ## 100,000 random cases over every public name (hours); writes benchmarks/results/fuzz.json
 	@NEARER_FUZZ=100000 $(BIN)/python -m pytest tests/fuzz

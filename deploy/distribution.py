@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 ASSETS = ("index.html", "page.js", "page.css", "LICENSES.txt")
 NEEDED = ["nearer/py.typed", "nearer/__init__.pyi", "nearer/losses/__init__.pyi"]
-NEEDED += [f"nearer/explorer/assets/{name}" for name in ASSETS]
+NEEDED += [f"nearer/app/explorer/assets/{name}" for name in ASSETS]
 
 
 def digests(wheel: Path) -> dict[str, str]:

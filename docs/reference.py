@@ -15,7 +15,7 @@ import typer.main
 from typer.testing import CliRunner
 
 import nearer
-from nearer.cli import app
+from nearer.app.cli import app
 
 DOCS = Path(__file__).parent
 CLI = """# The command line
@@ -58,6 +58,8 @@ def packages() -> dict[str, list[str]]:
     """The public names of each package, and those of `nearer` itself, which are its functions."""
     own = [name for name in nearer.__all__ if inspect.isfunction(getattr(nearer, name))]
     modules = [f"nearer.{name}" for name in nearer.__all__ if inspect.ismodule(getattr(nearer, name))]
+    modules.remove("nearer.app")
+    modules += [f"nearer.app.{name}" for name in nearer.app.__all__ if name != "cli"]  # it has a page of its own
     return {"nearer": own} | {name: list(importlib.import_module(name).__all__) for name in modules}
 
 

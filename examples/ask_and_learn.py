@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 import nearer
-from nearer.questions import suggest_items
+from nearer.judging import suggest_items
 
 # %% Digits, of which nobody knows the labels yet
 X, y = load_digits(return_X_y=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_digits
 
-from nearer.audit import find_issues
 from nearer.index import find_duplicates
+from nearer.judging import find_issues
 
 # %% Digits with sixty labels that we flipped
 X, y = load_digits(return_X_y=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearer.decisions import SamePair
+from nearer.judging import SamePair
 
 # %% Embeddings of people
 rng = np.random.default_rng(0)

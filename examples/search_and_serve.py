@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 import nearer
-from nearer.client import Client
+from nearer.app.client import Client
 from nearer.index import open_index
 
 # %% A metric for digits, and an index that lives in a folder

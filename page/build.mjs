@@ -2,7 +2,7 @@
 import { build } from "esbuild";
 import { existsSync, readFileSync, writeFileSync, copyFileSync } from "node:fs";
 
-const out = "../src/nearer/explorer/assets";
+const out = "../src/nearer/app/explorer/assets";
 await build({
   entryPoints: { page: "src/main.ts" },
   bundle: true,

@@ -32,10 +32,10 @@ import nearer
 from nearer.exceptions import NearerError
 
 PACKAGES = [
-    "nearer", "nearer.audit", "nearer.client", "nearer.datasets", "nearer.decisions",
+    "nearer", "nearer.app.client", "nearer.datasets", "nearer.judging",
     "nearer.estimators", "nearer.evaluation", "nearer.geometry", "nearer.graph", "nearer.index",
-    "nearer.losses", "nearer.mining", "nearer.models", "nearer.neighbors", "nearer.questions", "nearer.relations",
-    "nearer.reports", "nearer.server", "nearer.training", "nearer_papers.systems",
+    "nearer.losses", "nearer.mining", "nearer.models", "nearer.neighbors", "nearer.relations",
+    "nearer.reports", "nearer.app.server", "nearer.training", "nearer_papers.systems",
 ]  # fmt: skip
 # What a loss, a miner, a relation or an index of your own is written in: called by nearer, with nearer's data;
 # and a network that its loss calls.

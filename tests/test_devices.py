@@ -20,16 +20,14 @@ import torchgen
 import yaml
 from torch import Tensor, nn
 
-import nearer.audit
-import nearer.decisions
 import nearer.evaluation
 import nearer.geometry
 import nearer.graph
 import nearer.index
+import nearer.judging
 import nearer.losses
 import nearer.mining
 import nearer.neighbors
-import nearer.questions
 import nearer.training
 import nearer_papers.systems
 import pretend_device
@@ -465,9 +463,9 @@ ON_THE_HOST: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "search": lambda x, y: nearer.neighbors.search(x, k=3).indices,
     "Index": lambda x, y: _searched(x),
     "find_duplicates": lambda x, y: nearer.index.find_duplicates(x, threshold=0.5).groups,
-    "find_issues": lambda x, y: nearer.audit.find_issues(x, y).quality,
-    "suggest_items": lambda x, y: nearer.questions.suggest_items(None, x, _partly(y), n=3),
-    "SamePair": lambda x, y: nearer.decisions.SamePair(error=0.4).calibrate(x, y).decide(x[:5], x[5:10]),
+    "find_issues": lambda x, y: nearer.judging.find_issues(x, y).quality,
+    "suggest_items": lambda x, y: nearer.judging.suggest_items(None, x, _partly(y), n=3),
+    "SamePair": lambda x, y: nearer.judging.SamePair(error=0.4).calibrate(x, y).decide(x[:5], x[5:10]),
     "ClassSampler": lambda x, y: list(ClassSampler(y, n_classes=4, per_class=3, batches=2, seed=0)),
     "NPairSampler": lambda x, y: list(nearer.training.NPairSampler(y, pairs=4, batches=2, seed=0)),
     "HierarchicalSampler": lambda x, y: list(

@@ -42,7 +42,10 @@ def test_every_public_module_lists_its_names(name: str) -> None:
 PACKAGES = [
     name
     for name in MODULES
-    if name.count(".") == 1 and "._" not in name and hasattr(importlib.import_module(name), "__path__")
+    if name.count(".") == (2 if name.startswith("nearer.app.") else 1)
+    and "._" not in name
+    and hasattr(importlib.import_module(name), "__path__")
+    and name != "nearer.app"
 ]
 
 
@@ -61,7 +64,7 @@ def test_the_stub_imports_what_is_exported(name: str) -> None:
     package = importlib.import_module(name)
     stub = Path(str(package.__file__)).with_suffix(".pyi")
     if not stub.exists():
-        assert name in ("nearer.cli", "nearer.explorer")
+        assert name in ("nearer.app.cli", "nearer.app.explorer")
         return
     imports = [node for node in ast.parse(stub.read_text()).body if isinstance(node, ast.ImportFrom)]
     assert {alias.asname for node in imports for alias in node.names} == set(package.__all__)
@@ -77,7 +80,7 @@ def test_the_surface_stays_small() -> None:
 
 @pytest.mark.parametrize(
     "code",
-    ["import nearer", "import nearer.cli"],
+    ["import nearer", "import nearer.app.cli"],
 )
 def test_torch_is_not_loaded_before_it_is_needed(code: str) -> None:
     check = f"{code}; import sys; heavy = {{'torch', 'sklearn', 'scipy', 'matplotlib', 'faiss'}} & set(sys.modules)"
@@ -107,7 +110,7 @@ def test_a_search_loads_what_it_uses(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("x,y,kind\n" + rows)
     code = (
         "import sys\n"
-        "from nearer.cli import app\n"
+        "from nearer.app.cli import app\n"
         "try:\n"
         "    app(sys.argv[1:])\n"
         "except SystemExit as end:\n"

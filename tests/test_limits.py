@@ -26,7 +26,7 @@ import pytest
 import nearer
 from nearer._limits import LIMITS, limit, parse_json
 from nearer._storage import read_folder, write_folder
-from nearer.cli._config import read_config
+from nearer.app.cli._config import read_config
 from nearer.datasets import load_files, load_image_folder
 from nearer.datasets._anything import as_dataset
 from nearer.datasets._image_files import load_image

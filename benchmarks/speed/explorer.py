@@ -19,10 +19,10 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "tests")]
 from browser import Tab, chromium, missing  # noqa: E402  tests/browser.py
+from nearer.app.explorer._items import Items  # noqa: E402
+from nearer.app.explorer._launch import Served, check_installed  # noqa: E402
+from nearer.app.explorer._session import Session  # noqa: E402
 from nearer.datasets import load  # noqa: E402
-from nearer.explorer._items import Items  # noqa: E402
-from nearer.explorer._launch import Served, check_installed  # noqa: E402
-from nearer.explorer._session import Session  # noqa: E402
 from record import save  # noqa: E402
 
 COUNT = """() => {

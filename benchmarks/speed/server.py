@@ -29,7 +29,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
-from nearer.client import Client
+from nearer.app.client import Client
 from nearer.geometry import Mahalanobis
 from nearer.index import open_index
 from nearer.index._exact import load_faiss

@@ -133,7 +133,7 @@ def fit() -> dict[str, object]:
         np.savez(Path(folder) / "table.npz", x=x, y=y)
         code = (
             "import json, resource, sys, time; begin = time.perf_counter()\n"
-            "from nearer.cli import app\n"
+            "from nearer.app.cli import app\n"
             "try:\n    app(['fit', 'table.npz', '--method', 'kissme', '--quiet'])\n"
             "except SystemExit as end:\n    assert not end.code\n"
             "used = resource.getrusage(resource.RUSAGE_SELF)\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from nearer.cli._digits import learn_digits
-from nearer.cli._digits_report import digits_figures
+from nearer.app.cli._digits import learn_digits
+from nearer.app.cli._digits_report import digits_figures
 from nearer.reports._style import as_png
 
 PLACE = Path(__file__).resolve().parents[2] / "docs" / "images" / "demo.png"

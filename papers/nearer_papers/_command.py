@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from nearer.cli._options import Json, Quiet
-from nearer.cli._output import failures_reported
+from nearer.app.cli._options import Json, Quiet
+from nearer.app.cli._output import failures_reported
 
 __all__ = ["reproduce"]
 

@@ -12,8 +12,8 @@ from rich.table import Table
 from nearer import __version__
 from nearer._checks import check_int
 from nearer._storage import write_file
-from nearer.cli._output import print_json, say
-from nearer.cli._screen import screen
+from nearer.app.cli._output import print_json, say
+from nearer.app.cli._screen import screen
 from nearer.exceptions import ParameterError
 from nearer.reports._page import html_report
 from nearer_papers._catalog import RECIPES, recipe_named

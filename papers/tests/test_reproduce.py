@@ -10,7 +10,7 @@ import torch
 from typer.testing import CliRunner
 from unseen_class_sets import SHORT, photos, tiny_backbone
 
-from nearer.cli import app
+from nearer.app.cli import app
 from nearer_papers.data._cub200 import load_cub200
 from nearer_papers.unified_view import _unseen_class_data as unseen_class_data
 from nearer_papers.unified_view import _unseen_class_report as unseen_class_report

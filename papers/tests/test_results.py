@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nearer.cli import app
+from nearer.app.cli import app
 from nearer.exceptions import CorruptFileError, ParameterError
 from nearer_papers import _reproduce, _results
 from nearer_papers._catalog import RECIPES, recipe_named

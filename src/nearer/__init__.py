@@ -1,8 +1,8 @@
 """Metric learning: say what should be near; nearer learns the distance that makes it so.
 
 The folders stand in the order that data flows: `relations`, `datasets`, `geometry`, `neighbors`, `graph`,
-`pairwise`, `mining`, `losses`, `training`, `evaluation`, `index`, `estimators`, `decisions`, `questions`,
-`reports`, `models`, `server`, `client`. `nearer.load(folder)` brings back a saved model. Importing
+`pairwise`, `mining`, `losses`, `training`, `evaluation`, `index`, `estimators`, `judging`, `reports`, `models`,
+`app`. `nearer.load(folder)` brings back a saved model. Importing
 `nearer` loads none of them; each is loaded when it is first used.
 """
 

@@ -1,6 +1,6 @@
 """`python -m nearer` is the command line."""
 
-from nearer.cli import main
+from nearer.app.cli import main
 
 if __name__ == "__main__":
     main()

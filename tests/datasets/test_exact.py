@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 import nearer
-from nearer.cli._loading import paired
+from nearer.app.cli._loading import paired
 from nearer.datasets._anything import Columns, as_dataset
 from nearer.datasets._cleaning import Cleaning
 from nearer.datasets._frame import CellForm, frame_from, read_cells

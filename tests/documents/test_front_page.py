@@ -10,7 +10,7 @@ from pathlib import Path
 import typer.main
 
 import nearer
-from nearer.cli import app
+from nearer.app.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import nearer
 import small_run
-from nearer.cli import app
+from nearer.app.cli import app
 from nearer.datasets._classics import load_wine
 
 MINUTES = 60.0
@@ -34,7 +34,7 @@ class Slow(networks.CSVLog):
             time.sleep(pause)
 
 networks.CSVLog = Slow
-from nearer.cli import main
+from nearer.app.cli import main
 sys.argv = ["nearer", *sys.argv[2:]]
 main()
 """

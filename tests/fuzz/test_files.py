@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 
 import nearer
 from nearer._storage import _folder
-from nearer.cli import app
-from nearer.cli._config import read_config
+from nearer.app.cli import app
+from nearer.app.cli._config import read_config
 from nearer.datasets import load_files
 from nearer.datasets._image_files import load_image
 from nearer.geometry import Mahalanobis

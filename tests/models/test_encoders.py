@@ -19,7 +19,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 import nearer
-from nearer.cli import app
+from nearer.app.cli import app
 from nearer.datasets._anything import read_frame
 from nearer.datasets._image_files import crop_image
 from nearer.exceptions import (

@@ -1,4 +1,4 @@
-"""Do the thresholds of `nearer.decisions` keep their level on classes never seen, and how much do they cost?
+"""Do the thresholds of `nearer.judging` keep their level on classes never seen, and how much do they cost?
 
 A hundred splits of the classes of a data set into m that calibrate and the others, which are all new. The rules
 take a threshold from the first; the share of false matches is counted among the new classes (for "average" between
@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from nearer._checks import check_choice
 from nearer.datasets import load
-from nearer.decisions._class_losses import Calibration, Floats, distances, thresholds
-from nearer.decisions._rules import CONFIDENCE, bets, fewest_classes, mean_bound, pair_bound
 from nearer.geometry import embed
 from nearer.geometry._encoders import DigitsCNN
+from nearer.judging._class_losses import Calibration, Floats, distances, thresholds
+from nearer.judging._rules import CONFIDENCE, bets, fewest_classes, mean_bound, pair_bound
 from nearer.losses import RAWLoss
 from nearer.mining import VTHM
 from nearer.models._within_class import choose_within_class, fit_within_class

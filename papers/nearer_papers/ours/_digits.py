@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nearer.cli._digits import learn_digits
+from nearer.app.cli._digits import learn_digits
 from nearer.datasets import load
 from nearer.reports._page import Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request

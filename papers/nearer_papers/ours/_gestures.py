@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearer.app.explorer._items import Items
+from nearer.app.explorer._session import Session
 from nearer.datasets import load
 from nearer.evaluation import evaluate
-from nearer.explorer._items import Items
-from nearer.explorer._session import Session
 from nearer.reports._page import Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request
 

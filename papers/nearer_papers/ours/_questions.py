@@ -23,9 +23,9 @@ from sklearn.decomposition import PCA
 from nearer._checks import check_choice
 from nearer.datasets import load, stratified_split
 from nearer.evaluation import evaluate
-from nearer.questions import suggest_pairs
-from nearer.questions._influence import pick, spread, walk
-from nearer.questions._pairs import groups_of
+from nearer.judging import suggest_pairs
+from nearer.judging._influence import pick, spread, walk
+from nearer.judging._suggest_pairs import groups_of
 from nearer.relations import Pairs
 from nearer.reports import training_curve
 from nearer.reports._page import Picture, Section, Table

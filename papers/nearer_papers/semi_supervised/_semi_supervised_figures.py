@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nearer.cli._digits_report import nearest_others
+from nearer.app.cli._digits_report import nearest_others
 from nearer.graph import nearest_neighbors, propagate
 from nearer.mining._neighborhood import mine_neighborhood
 from nearer.reports import retrieval_grid, training_curve

@@ -13,7 +13,6 @@ import numpy as np
 from nearer._limits import check_expansion, check_limit
 from nearer.datasets._dataset import Array
 from nearer.datasets._frame import COLUMN_BYTES
-from nearer.datasets._parquet_footer import column_sizes
 from nearer.datasets._table import Columns, Table, label_text
 from nearer.exceptions import CorruptFileError, NearerError, NotFiniteError, ParameterError, ShapeError
 
@@ -117,6 +116,8 @@ def read_parquet(path: Path, columns: Columns) -> Table:
 
 def _asked(rows: int, path: Path, wanted: set[str]) -> int:
     """The bytes that the wanted columns take: a few bytes on the disk can stand for millions of rows."""
+    from nearer.datasets._parquet_footer import column_sizes
+
     sizes = column_sizes(path)
     if sizes is None:
         return 16 * rows * len(wanted)

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nearer.audit import Audit, find_issues
 from nearer.datasets import Dataset
 from nearer.exceptions import LabelError
 from nearer.geometry import Standardize, UnitLength
+from nearer.judging import Audit, find_issues
 from nearer.models._problem import CLASSES, inputs_of
 from nearer.reports._page import Section, Table, html_report
 

@@ -21,6 +21,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,7 +35,7 @@ from nearer._storage import read_folder, write_folder
 from nearer._storage._folder import MANIFEST
 from nearer._validation import as_tensor
 from nearer.datasets import Dataset
-from nearer.exceptions import CorruptFileError, LabelError, ParameterError
+from nearer.exceptions import CorruptFileError, LabelError, NearerError, ParameterError
 from nearer.geometry import TwoEncoders, embed
 from nearer.geometry._loading import REFUSED, build
 from nearer.geometry._saving import description
@@ -42,19 +43,24 @@ from nearer.models._encoders import FrozenEncoder
 from nearer.models._inputs import Inputs, item_metadata, restored_inputs
 
 if TYPE_CHECKING:
-    from nearer.audit import Audit
-    from nearer.decisions import SamePair
-    from nearer.decisions._rules import Guarantee
-    from nearer.explorer._launch import Served
     from nearer.index import Index
     from nearer.index._index import SearchResult
     from nearer.index._kinds import Kind
+    from nearer.judging import Audit, SamePair
+    from nearer.judging._rules import Guarantee
     from nearer.models._explain import Explanation
 
 __all__ = ["Model", "fingerprints", "load"]
 
 FORMAT = "nearer.model"
 VERSION = 1
+
+
+def _explorer() -> Any:
+    """The explorer, by its entry point: it is a face, which uses models and which nothing in here may import."""
+    for point in entry_points(group="nearer.faces", name="explorer"):
+        return point.load()
+    raise NearerError("The explorer was not found: nearer must be installed by pip, not only be on the path.")
 
 
 @dataclass(eq=False)
@@ -108,9 +114,7 @@ class Model:
         told = f"<pre>{html.escape(str(self))}</pre>"
         if self.reference is None:
             return told
-        from nearer.models._exploring import inline_map
-
-        return told + inline_map(self)
+        return told + str(_explorer().inline_map(self))
 
     @property
     def fingerprint(self) -> str:
@@ -240,7 +244,7 @@ class Model:
                 f"The data must hold items of other classes than the model learned from, and it was trained on "
                 f"{taught} of these {len(items)} rows. Keep some classes for calibration."
             )
-        from nearer.decisions import SamePair
+        from nearer.judging import SamePair
 
         decision = SamePair(error, miss=miss, guarantee=guarantee)
         self.calibration = decision.calibrate(self.transform(items), given.all.y)
@@ -259,9 +263,7 @@ class Model:
         before and after, without a server.
         """
         if interactive:
-            from nearer.models._exploring import write_map
-
-            return write_map(self, path)
+            return Path(_explorer().write_map(self, path))
         from nearer.models._report import write_report
 
         return write_report(self, path)
@@ -293,21 +295,17 @@ class Model:
         project: str | os.PathLike[str] | None = None,
         port: int = 0,
         browser: bool = True,
-    ) -> Served:
+    ) -> Any:
         """Open the map of the data of the fit, or of other data, in a page of this machine, to look and to correct.
 
         What is said there is kept in the folder `project`, by default a temporary one; `model.apply(project)`
-        learns from it. The page is served by a thread until `.close()`.
+        learns from it. The page is served by a thread until `.close()`; its address is `.url`.
         """
-        from nearer.models._exploring import explore_model
-
-        return explore_model(self, data, y, project=project, port=port, browser=browser)
+        return _explorer().explore_model(self, data, y, project=project, port=port, browser=browser)
 
     def suggest_pairs(self, n: int = 10, *, data: Any = None, y: Any = None) -> list[tuple[int, int]]:
         """The pairs of rows to ask a person about next: an unsure row, and the row to compare it with."""
-        from nearer.models._exploring import suggest_pairs
-
-        return suggest_pairs(self, n, data, y)
+        return list(_explorer().suggest_pairs(self, n, data, y))
 
     def apply(self, gestures: Any, *, data: Any = None, y: Any = None) -> Model:
         """A new model that has learned from gestures: a project folder, a file that the page exported, or a list.
@@ -315,9 +313,8 @@ class Model:
         Gestures are dictionaries such as {"kind": "label", "items": [3, 7], "label": "cat"}, {"kind": "together",
         "items": [...]}, {"kind": "apart", "items": [...]}, {"kind": "drop", "items": [...]}.
         """
-        from nearer.models._exploring import apply_gestures
-
-        return apply_gestures(self, gestures, data, y)
+        corrected: Model = _explorer().apply_gestures(self, gestures, data, y)
+        return corrected
 
     def audit(self, data: Any = None, y: Any = None, *, seed: int = 0) -> Audit:
         """What is wrong with the data of the fit, or with other data: labels that are likely wrong,
@@ -441,7 +438,7 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
             str(about["summary"]),
         )
         if about.get("calibration") is not None:
-            from nearer.decisions import SamePair
+            from nearer.judging import SamePair
 
             model.calibration = SamePair.from_dict(about["calibration"])
     except REFUSED as error:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearer.decisions import SamePair
+from nearer.judging import SamePair
 from nearer.reports._style import ACCENT, MUTED, RIGHT, WRONG, house_style, new_figure
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def error_curves(decision: SamePair, *, title: str = "Same or not") -> Figure:
 
     The rates are those of the calibration classes; what the thresholds promise for new ones is in their margin.
 
-    >>> from nearer.decisions import SamePair
+    >>> from nearer.judging import SamePair
     >>> X, y = [[10.0 * (i % 30) + 0.1 * (i // 30)] for i in range(120)], [i % 30 for i in range(120)]
     >>> len(error_curves(SamePair(error=0.1).calibrate(X, y)).axes)
     2

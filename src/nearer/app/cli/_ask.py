@@ -1,0 +1,146 @@
+"""`nearer ask`: the questions whose answers would help most, in a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+
+from nearer._storage import write_file
+from nearer.app.cli._loading import load_data, load_for
+from nearer.app.cli._output import plain, print_json, say
+from nearer.datasets import Dataset
+from nearer.exceptions import LabelError, ParameterError
+from nearer.judging import suggest_items, suggest_pairs
+from nearer.models._model import load
+from nearer.relations import Pairs
+
+__all__ = ["run_ask"]
+
+LONGEST = 100
+
+
+def run_ask(
+    data: Path,
+    *,
+    model: Path | None,
+    label: Sequence[str],
+    ids: str | None,
+    n: int,
+    pairs: bool,
+    out: Path,
+    only_list: bool,
+    as_json: bool,
+) -> None:
+    """Ask in batches of n until the person stops; every answer is on disk before the next question."""
+    machine = None if model is None else load(model)
+    given = load_for(machine, data, label=label) if machine is not None else load_data(data, label=label, ids=ids)
+    if given.kind not in ("classes", "partial"):
+        raise LabelError(f"`--label` must hold one class per row to ask about, got {given.kind}.")
+    rows = machine.embed(given) if machine is not None else _scaled(given)
+    answers = _Answers(given, out, pairs=pairs)
+    if only_list or as_json:
+        found = answers.questions(rows, n)
+        if as_json:
+            print_json({"questions": [[answers.name(row) for row in one] for one in found]})
+        else:
+            for one in found:
+                say("  |  ".join(answers.shown(row) for row in one))
+        return
+    say(_GREETING_PAIRS if pairs else _GREETING.format(", ".join(given.class_names[:20]) or "none yet"))
+    for one in answers.batches(rows, n):
+        reply = typer.prompt(
+            plain("\n".join(answers.shown(row) for row in one)), default="", show_default=False
+        ).strip()
+        if reply == "q":
+            break
+        if reply and not answers.take(one, reply):
+            say("Not understood; the question is left out.")
+    say(f"{len(answers.said)} answers: {out}")
+
+
+_GREETING = "Type the class of each item, Enter to leave it out, q to stop. Known classes: {}."
+_GREETING_PAIRS = "Type y if the two are the same, n if not, Enter to leave it out, q to stop."
+
+
+def _scaled(given: Dataset) -> Any:
+    rows = given.all.matrix()
+    spread = rows.std(axis=0)
+    return (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1)
+
+
+class _Answers:
+    """What has been said, as it is kept: a CSV of rows and classes, or of pairs and 1 or 0."""
+
+    def __init__(self, given: Dataset, out: Path, *, pairs: bool) -> None:
+        self.given, self.out, self.pairs = given, out, pairs
+        self.labels = given.all.y.astype(np.int64).copy()
+        self.classes = list(given.class_names)
+        self.said: list[tuple[str, ...]] = []
+        self.skipped: set[tuple[int, ...]] = set()
+        self.near: list[tuple[int, int]] = []
+        self.far: list[tuple[int, int]] = []
+
+    def questions(self, rows: Any, n: int) -> list[tuple[int, ...]]:
+        if self.pairs:
+            known: Any = self.labels
+            if self.near or self.far or not (self.labels >= 0).any():
+                known = Pairs(len(rows), positive=self.near, negative=self.far) if self.near or self.far else None
+            return [tuple(one) for one in suggest_pairs(None, rows, known, n).tolist()]
+        allowed = np.array([(row,) not in self.skipped for row in range(len(rows))])
+        return [(row,) for row in suggest_items(None, rows, self.labels, n, allowed=allowed).tolist()]
+
+    def batches(self, rows: Any, n: int) -> Iterator[tuple[int, ...]]:
+        while True:
+            fresh = [one for one in self.questions(rows, n) if one not in self.skipped]
+            if not fresh:
+                return
+            for one in fresh:
+                self.skipped.add(one)
+                yield one
+
+    def take(self, one: tuple[int, ...], reply: str) -> bool:
+        names = [self.name(row) for row in one]
+        if self.pairs:
+            if reply.lower() not in ("y", "yes", "n", "no"):
+                return False
+            same = reply.lower().startswith("y")
+            (self.near if same else self.far).append((one[0], one[1]))
+            self.said.append((*names, "1" if same else "0"))
+        else:
+            if reply not in self.classes:
+                self.classes.append(reply)
+            self.labels[one[0]] = self.classes.index(reply)
+            self.said.append((*names, reply))
+        text = io.StringIO()
+        head = ("first", "second", "same") if self.pairs else ("row", "class")
+        csv.writer(text).writerows([head, *self.said])
+        write_file(self.out, text.getvalue().encode("utf-8"))
+        return True
+
+    def name(self, row: int) -> str:
+        found = self.given.all.extra.get("id")
+        return str(row) if found is None else str(found[row])
+
+    def shown(self, row: int) -> str:
+        part = self.given.all
+        for key in ("text", "file"):
+            if key in part.extra:
+                return f"{self.name(row)}: {str(part.extra[key][row])[:LONGEST]}"
+        if part.x.dtype.kind == "U":
+            return f"{self.name(row)}: {part.x[row]}"
+        values = part.matrix()[row]
+        names = self.given.feature_names or tuple(f"d{place}" for place in range(len(values)))
+        told = ", ".join(f"{key}={value:.4g}" for key, value in zip(names, values, strict=True))
+        return f"{self.name(row)}: {told[:LONGEST]}"
+
+
+def check_answers_file(out: Path) -> None:
+    """Answers are somebody's work: nothing is written over them."""
+    if out.suffix != ".csv":
+        raise ParameterError(f"`--out` must end in .csv, got {out.name!r}.")

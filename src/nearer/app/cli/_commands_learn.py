@@ -1,0 +1,158 @@
+"""Commands that learn: demo, fit, init. What is heavy is imported inside of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nearer.app.cli._options import Json, Label, PairsFile, Quiet
+from nearer.app.cli._output import check_new, check_writable, failures_reported, print_json, say
+
+__all__ = ["COMMANDS"]
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="The report, one self-contained HTML file.")] = Path("demo-report.html"),
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Chooses split, labels and weights.")] = 0,
+    epochs: Annotated[int, typer.Option(min=1, max=10_000, help="Passes over the training digits.")] = 100,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the scores alone.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Learn a metric for 1,797 digits from 10 labels per class, and prove it on digits it never saw.
+
+    Prints the scores of the raw features beside those of the learned metric and writes a report with pictures.
+    Needs no data and no network; about half a minute.
+
+    \b
+    Examples:
+      nearer demo
+      nearer demo --out report.html --seed 7
+      nearer demo --json --quiet > scores.json
+    """
+    with failures_reported(as_json):
+        check_writable(out)
+        from nearer.app.cli._demo import run_demo
+
+        run_demo(out, seed=seed, epochs=epochs, quiet=quiet, as_json=as_json)
+
+
+def fit(
+    data: Annotated[
+        Path | None, typer.Argument(help="A table (.csv .parquet .npz .npy) or a folder of images.")
+    ] = None,
+    label: Label = None,
+    pairs: PairsFile = None,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="The model folder to write. [model]")] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="A name from `nearer methods`, choose (by rule) or auto (try several). [choose]"),
+    ] = None,
+    loss: Annotated[str | None, typer.Option(help="Train a network with this loss of nearer.losses.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the loss, NAME=VALUE.")] = None,
+    n_components: Annotated[
+        int | None, typer.Option(help="Dimensions of the embedding. [all; a network 64]")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="Take so many rows of the table, at random. [all that fit]")
+    ] = None,
+    features: Annotated[list[str] | None, typer.Option(help="A column to use; repeat it. [all others]")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out; repeat it.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="The column that names each row in results.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="A column that searches show and filter by; repeat it.")
+    ] = None,
+    unlabeled: Annotated[str | None, typer.Option(help="The value that means: no label. [-1]")] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="Photos and texts: efficientnet-lite0, minilm or none. [the installed one]"),
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="The column of texts that the encoder reads.")] = None,
+    unreadable: Annotated[Literal["raise", "skip"] | None, typer.Option(help="Damaged images. [raise]")] = None,
+    standardize: Annotated[bool | None, typer.Option(help="Bring every feature to one scale first. [yes]")] = None,
+    held_out: Annotated[float | None, typer.Option(help="Share of the rows kept for the scores. [0.2]")] = None,
+    split: Annotated[
+        Literal["auto", "stratified", "classes"] | None,
+        typer.Option(help="Hold out rows of every class, or whole classes. [auto]"),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Chooses split, start and batches. [0]")] = None,
+    budget: Annotated[float | None, typer.Option(help="Seconds for choosing and learning. [60]")] = None,
+    pictures: Annotated[bool | None, typer.Option(help="Draw a map for the model card. [yes]")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write one HTML page about the model too.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Networks: passes over the data. [50]")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Networks: items in a batch. [128]")] = None,
+    lr: Annotated[float | None, typer.Option(help="Networks: learning rate. [0.001]")] = None,
+    patience: Annotated[int | None, typer.Option(help="Networks: epochs without a better score. [10]")] = None,
+    hidden: Annotated[
+        list[int] | None, typer.Option(help="Networks: width of a hidden layer; repeat it. [512]")
+    ] = None,
+    precision: Annotated[
+        Literal["float32", "bfloat16", "float16"] | None, typer.Option(help="Of networks. [float32]")
+    ] = None,
+    chunk: Annotated[int | None, typer.Option(help="Networks: encode so many items at a time.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML or JSON with these settings.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Learn a metric from your data, score it beside the raw features, and write a model folder.
+
+    The method is picked from what the labels are (docs/choose.md), and the rule that fired is printed. Rows without
+    a label are used where the method can. A fifth of the rows is held out and used for the scores alone; when the
+    learned metric is not better, it says so.
+
+    \b
+    Examples:
+      nearer fit data.csv --label class
+      nearer fit photos/ --out photo-model
+      nearer fit questions.csv -l topic --text question
+      nearer fit photos/ --encoder none --epochs 30
+      nearer fit songs.csv -l calm -l happy -l sad
+      nearer fit customers.csv -l churned --id customer --keep name --ignore notes
+      nearer fit records.csv --id record --pairs pairs.csv
+      nearer fit data.csv -l class --loss CircleLoss --set gamma=64
+      nearer fit data.parquet -l class --method auto --budget 120
+      nearer fit --config nearer.yaml
+      torchrun --nproc_per_node 2 -m nearer fit photos/ --resume
+    """
+    flags = {
+        name.rstrip("_"): value
+        for name, value in locals().items()
+        if name not in ("config", "resume", "quiet", "as_json", "report") and value is not None
+    }
+    with failures_reported(as_json):
+        from nearer.app.cli._fit import run_fit
+
+        for name in ("data", "pairs"):
+            if name in flags:
+                flags[name] = str(flags[name])
+        if report is not None:
+            check_new(report)
+        run_fit(flags, config=config, resume=resume, report=report, quiet=quiet, as_json=as_json)
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="The config file to write.")] = Path("nearer.yaml"),
+    as_json: Json = False,
+) -> None:
+    """Write a config file with every setting of `fit`, its default and what it means.
+
+    \b
+    Examples:
+      nearer init
+      nearer init experiments/one.yaml
+    """
+    with failures_reported(as_json):
+        check_new(path)
+        from nearer.app.cli._config import commented_config
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(commented_config(), encoding="utf-8")
+        if as_json:
+            print_json({"config": str(path)})
+        else:
+            say(f"Wrote {path}. Edit it, then: nearer fit --config {path}")
+
+
+COMMANDS = (demo, fit, init)

@@ -1,0 +1,158 @@
+"""Commands for looking and asking: ask, export, audit, explore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearer.app.cli._options import Data, Json, Label
+from nearer.app.cli._output import check_new, failures_reported
+
+__all__ = ["COMMANDS"]
+
+
+def ask(
+    data: Data,
+    label: Label = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="Compare under this model. [scaled columns]")
+    ] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="The column that names each row.")] = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="Questions in a batch; then it looks again.")] = 20,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Ask whether two rows are the same.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The .csv file for the answers.")] = Path("answers.csv"),
+    only_list: Annotated[bool, typer.Option("--list", help="Print the questions and leave.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Ask about the items, or pairs, whose answers would teach the metric most.
+
+    Labels that there are spread over a graph of neighbors; asked is what they leave unsure, hardly reach, and what
+    many others hang on. Every answer is on disk before the next question.
+
+    \b
+    Examples:
+      nearer ask data.csv --label class
+      nearer ask records.csv --id record --pairs --out pairs.csv
+      nearer ask data.csv -l class -n 50 --list
+    """
+    with failures_reported(as_json):
+        from nearer.app.cli._ask import check_answers_file, run_ask
+
+        check_answers_file(out)
+        if not only_list and not as_json:
+            check_new(out)
+        run_ask(
+            data,
+            model=model,
+            label=label or [],
+            ids=id_,
+            n=n,
+            pairs=pairs,
+            out=out,
+            only_list=only_list,
+            as_json=as_json,
+        )
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="A model folder that `nearer fit` wrote.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="A file that ends in .onnx or .safetensors.")],
+    as_json: Json = False,
+) -> None:
+    """Write a model for programs without nearer: ONNX, or the state dictionary of plain torch layers.
+
+    \b
+    Examples:
+      nearer export model --out model.onnx
+      nearer export model -o layers.safetensors
+    """
+    with failures_reported(as_json):
+        check_new(out)
+        from nearer.app.cli._use import run_export
+
+        run_export(model, out=out, as_json=as_json)
+
+
+def audit(
+    data: Data,
+    label: Label = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the findings as a CSV file.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the findings as one HTML page.")] = None,
+    text: Annotated[str | None, typer.Option(help="The column of texts that the encoder reads.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="Photos and texts: what makes features of them.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="The column that names each row.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Chooses the folds.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Find labels that are likely wrong, near-duplicates, classes that overlap and items unlike everything.
+
+    \b
+    Examples:
+      nearer audit data.csv --label class
+      nearer audit data.csv -l class --out findings.csv --html findings.html
+      nearer audit photos/ --json > findings.json
+    """
+    with failures_reported(as_json):
+        for path in (out, html):
+            if path is not None:
+                check_new(path)
+        from nearer.app.cli._explore import run_audit
+
+        run_audit(
+            data,
+            label=label or [],
+            text=text,
+            encoder=encoder,
+            ids=id_,
+            out=out,
+            html=html,
+            seed=seed,
+            as_json=as_json,
+        )
+
+
+def explore(
+    data: Data,
+    model: Annotated[Path | None, typer.Option("--model", "-m", help="A model folder to begin with.")] = None,
+    label: Label = None,
+    text: Annotated[str | None, typer.Option(help="The column of texts that the encoder reads.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="Photos and texts: what makes features of them.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="The column that names each row.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="A column to color by and to search; repeat it.")] = None,
+    project: Annotated[Path | None, typer.Option(help="The folder that keeps what you say. [DATA.explore]")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port of the page. [any]")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Open a map of the data in a page of this machine: look, correct by hand, refit, see whether it helped.
+
+    Only this machine can open the page. What you say is written to the project folder before it counts;
+    `model.apply(folder)` learns from it in Python.
+
+    \b
+    Examples:
+      nearer explore data.csv --label class
+      nearer explore photos/ --model photo-model
+      nearer explore data.csv -l class --keep city --no-browser
+    """
+    with failures_reported(as_json):
+        from nearer.app.cli._explore import run_explore
+
+        run_explore(
+            data,
+            model=model,
+            label=label or [],
+            text=text,
+            encoder=encoder,
+            ids=id_,
+            keep=keep or [],
+            project=project,
+            port=port,
+            browser=browser,
+            as_json=as_json,
+        )
+
+
+COMMANDS = (ask, export, audit, explore)

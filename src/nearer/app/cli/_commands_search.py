@@ -1,0 +1,361 @@
+"""Commands that use a model: embed, score, index, search, decide, serve, find duplicates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nearer.app.cli._options import BatchRows, Data, Json, K, Label, ModelFolder, PairsFile, Quiet
+from nearer.app.cli._output import check_new, failures_reported
+from nearer.exceptions import ParameterError
+
+__all__ = ["COMMANDS"]
+
+
+def embed(
+    data: Data,
+    model: ModelFolder,
+    out: Annotated[str, typer.Option("--out", "-o", help="A .parquet, .npy or .csv file; an index folder or URL.")],
+    batch_size: BatchRows = None,
+    ray: Annotated[str | None, typer.Option(help="The address of a Ray cluster, or local.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="With --ray: copies of the model that work.")] = 1,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Write the embeddings of every row: nearness is Euclidean distance between them.
+
+    Rows are read, embedded and written part by part, so the data may be larger than memory. After a kill the same
+    command goes on where it was. DATA may also be a folder of Parquet files or a saved Hugging Face data set.
+
+    \b
+    Examples:
+      nearer embed data.csv --model model --out embeddings.npy
+      nearer embed photos/ -m photo-model -o embeddings.parquet
+      nearer embed tables/ -m model -o "postgresql://user@database/items?table=rows"
+      nearer embed tables/ -m model -o embedded --ray auto --workers 8
+    """
+    with failures_reported(as_json):
+        from nearer.app.cli._use import run_embed
+
+        run_embed(
+            data,
+            model=model,
+            out=out,
+            batch_size=batch_size,
+            ray=ray,
+            workers=workers,
+            quiet=quiet,
+            as_json=as_json,
+        )
+
+
+def evaluate(
+    data: Data,
+    model: ModelFolder,
+    label: Label = None,
+    pairs: PairsFile = None,
+    report: Annotated[Path | None, typer.Option(help="Write one HTML page with the scores too.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Score a model beside the raw features on labelled data that it has not seen.
+
+    \b
+    Examples:
+      nearer evaluate test.csv --model model --label class
+      nearer evaluate test.csv -m model -l class --report scores.html
+      nearer evaluate photos/ -m photo-model --json
+    """
+    with failures_reported(as_json):
+        from nearer.app.cli._evaluate import run_evaluate
+
+        if report is not None:
+            check_new(report)
+        run_evaluate(data, model=model, label=label or [], pairs=pairs, report=report, as_json=as_json)
+
+
+def neighbors(
+    query: Annotated[str, typer.Argument(help="The number of a row (from 0), or an image file.")],
+    data: Annotated[Path, typer.Option("--data", "-d", help="Where to look: a table or a folder of images.")],
+    model: ModelFolder,
+    label: Label = None,
+    k: K = 5,
+    as_json: Json = False,
+) -> None:
+    """Show what is nearest to one row of a data set, or to an image.
+
+    \b
+    Examples:
+      nearer neighbors 17 --data data.csv --model model --label class
+      nearer neighbors cat.png -d photos/ -m photo-model -k 3
+    """
+    with failures_reported(as_json):
+        from nearer.app.cli._use import run_neighbors
+
+        run_neighbors(query, model=model, data=data, label=label or [], k=k, as_json=as_json)
+
+
+def index(
+    data: Annotated[
+        str, typer.Argument(help="A table or a folder; without --model an index, or a Parquet file of one.")
+    ],
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="A model folder; without it an index is copied.")
+    ] = None,
+    out: Annotated[
+        str,
+        typer.Option("--out", "-o", help="An index folder, a URL such as postgresql://..., a .parquet file."),
+    ] = "index",
+    label: Label = None,
+    kind: Annotated[
+        Literal["auto", "exact", "hnsw", "ivf", "ivfpq"],
+        typer.Option(help="How it is searched; auto goes by size, approximate ones report their recall."),
+    ] = "auto",
+    batch_size: BatchRows = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Embed a data set into an index to search or to serve, part by part.
+
+    After a kill the same command goes on where it was, and puts no row in twice. Without a model it copies an index
+    as it is: from a folder or engine to another, to a Parquet file, or from one.
+
+    \b
+    Examples:
+      nearer index data.csv --model model --label class
+      nearer index tables/ -m model -o "postgresql://user@database/items?table=rows"
+      nearer index photos/ -m photo-model -o photo-index --kind hnsw
+      nearer index photo-index -o items.parquet
+    """
+    with failures_reported(as_json):
+        if model is None:
+            from nearer.app.cli._use import run_copy
+
+            run_copy(data, out=out, kind=kind, as_json=as_json)
+            return
+        from nearer.app.cli._use import run_index
+
+        run_index(
+            Path(data),
+            model=model,
+            out=out,
+            label=label or [],
+            kind=kind,
+            batch_size=batch_size,
+            quiet=quiet,
+            as_json=as_json,
+        )
+
+
+def search(
+    index: Annotated[str, typer.Argument(help="An index folder that `nearer index` wrote, or a URL.")],
+    queries: Annotated[Path, typer.Argument(help="A table, a folder of images, or one image.")],
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="A model folder; by default the one that made the index.")
+    ] = None,
+    k: K = 5,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Only items with these metadata: NAME=VALUE, != < <= > >= or JSON; again for more."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the hits to a .csv, .jsonl or .html file.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Queries to print.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Find the nearest items of an index for every query.
+
+    \b
+    Examples:
+      nearer search index queries.csv --out hits.csv
+      nearer search photo-index cat.png -k 3 --json
+      nearer search index queries.csv --where "year>=2000" --where color=red
+    """
+    with failures_reported(as_json):
+        if out is not None:
+            if out.suffix not in (".csv", ".jsonl", ".html"):
+                raise ParameterError(f"`--out` must end in .csv, .jsonl or .html, got {out.name!r}.")
+            check_new(out)
+        from nearer.app.cli._use import run_search
+
+        run_search(index, queries, model=model, k=k, where=where or [], out=out, limit=limit, as_json=as_json)
+
+
+def calibrate(
+    data: Data,
+    model: ModelFolder,
+    label: Label = None,
+    error: Annotated[
+        float, typer.Option(help="The largest share of different pairs that may be called same.")
+    ] = 0.05,
+    miss: Annotated[
+        float | None,
+        typer.Option(help="The largest share of same pairs that may be called different. [as --error]"),
+    ] = None,
+    guarantee: Annotated[
+        Literal["estimated", "average", "high-probability"], typer.Option(help="What holds on new classes.")
+    ] = "estimated",
+    report: Annotated[Path | None, typer.Option(help="Write one HTML page with the curves too.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Find which distance means the same, with a bounded error on classes never seen, and keep it in the model.
+
+    DATA holds labelled items of classes that the model did not learn from. The class is the unit of the promise:
+    an estimate needs about 20 of them for an error of 0.05, a proof 39 and more.
+
+    \b
+    Examples:
+      nearer calibrate others.csv --model model --label person
+      nearer calibrate others.csv -m model -l person --error 0.01 --guarantee average --report same.html
+    """
+    with failures_reported(as_json):
+        if report is not None:
+            check_new(report)
+        from nearer.app.cli._same import run_calibrate
+
+        run_calibrate(
+            data,
+            model=model,
+            label=label or [],
+            error=error,
+            miss=miss,
+            guarantee=guarantee,
+            report=report,
+            as_json=as_json,
+        )
+
+
+def serve(
+    model: Annotated[str, typer.Argument(help="A model folder; or only the index, which remembers its model.")],
+    index: Annotated[str | None, typer.Argument(help="An index folder, or a URL such as postgresql://...")] = None,
+    host: Annotated[
+        str, typer.Option(help="Where to listen; beyond this machine tokens are needed.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
+    create: Annotated[bool, typer.Option("--create", help="Make an empty index if there is none.")] = False,
+    tokens: Annotated[
+        Path | None, typer.Option(help="A file with lines 'read TOKEN' or 'write TOKEN'. [$NEARER_TOKENS]")
+    ] = None,
+    tls_certificate: Annotated[Path | None, typer.Option(help="A PEM file: speak HTTPS.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
+    max_body: Annotated[int, typer.Option(min=1, help="Bytes that a request may have.")] = 16 << 20,
+    max_rows: Annotated[int, typer.Option(min=1, help="Items or vectors in one request.")] = 1024,
+    queue: Annotated[int, typer.Option(min=1, help="Rows that may wait; beyond them: 429.")] = 8192,
+    batch: Annotated[int, typer.Option(min=1, help="Rows that are searched together.")] = 256,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of a search; more for a large exact index.")] = 1,
+    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds until a request is given up.")] = 30.0,
+    log: Annotated[
+        Literal["all", "errors", "none"], typer.Option(help="Which requests are JSON lines on standard error.")
+    ] = "all",
+    as_json: Json = False,
+) -> None:
+    """Serve a model and an index over HTTP: embed, search, add, remove, compare.
+
+    An answered write is on disk. SIGTERM finishes what was begun; SIGHUP opens the model, the index and the tokens
+    again without dropping a request. /docs describes the API, / shows the load.
+
+    \b
+    Examples:
+      nearer serve index
+      nearer serve model index
+      nearer serve model index --host 0.0.0.0 --tokens tokens.txt --tls-certificate cert.pem --tls-key key.pem
+      nearer serve model postgresql://user@database/items?table=photos --port 9000
+    """
+    with failures_reported(as_json):
+        from nearer.app.cli._serve import run_serve
+
+        run_serve(
+            model,
+            index,
+            create=create,
+            host=host,
+            port=port,
+            tokens=tokens,
+            tls_certificate=tls_certificate,
+            tls_key=tls_key,
+            max_body=max_body,
+            max_rows=max_rows,
+            queue=queue,
+            batch=batch,
+            threads=threads,
+            timeout=timeout,
+            log=log,
+        )
+
+
+def dedupe(
+    data: Data,
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="A model folder; without it the features are compared.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The table, a .csv file.")] = Path("duplicates.csv"),
+    page: Annotated[Path | None, typer.Option(help="A page of pairs to look at, an .html file.")] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Distance of duplicates; by default a tenth of the distance to the tenth neighbor."),
+    ] = None,
+    keep: Annotated[Literal["first", "best"], typer.Option(help="Which item of a group stays.")] = "first",
+    score: Annotated[
+        str | None, typer.Option(help="Column for --keep best; by default the middle of the group is best.")
+    ] = None,
+    label: Label = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", help="A column to leave out; again for more.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find near-duplicates, in groups, and say which items to keep.
+
+    Two items are duplicates when their distance is at most the threshold; a group is all that such pairs connect.
+    Up to 20,000 different items all pairs are compared, above that the share that was found is measured.
+
+    \b
+    Examples:
+      nearer dedupe data.csv --label class --page pairs.html
+      nearer dedupe photos/ -m photo-model --keep best -o keep.csv
+    """
+    with failures_reported(as_json):
+        if out.suffix != ".csv" or (page is not None and page.suffix != ".html"):
+            raise ParameterError("`--out` must end in .csv and `--page` in .html.")
+        for file in (out, page):
+            if file is not None:
+                check_new(file)
+        from nearer.app.cli._dedupe import run_dedupe
+
+        run_dedupe(
+            data,
+            model=model,
+            out=out,
+            page=page,
+            threshold=threshold,
+            keep=keep,
+            score=score,
+            label=label or [],
+            ignore=ignore or [],
+            as_json=as_json,
+        )
+
+
+def same(
+    first: Annotated[str, typer.Argument(help="A row number of --data, a photo, or a text.")],
+    second: Annotated[str, typer.Argument(help="The other one.")],
+    model: ModelFolder,
+    data: Annotated[Path | None, typer.Option("--data", "-d", help="Where the row numbers count.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say whether two items are the same, different, or that it cannot say.
+
+    \b
+    Examples:
+      nearer same 3 17 --data records.csv --model model
+      nearer same left.jpg right.jpg -m photo-model
+    """
+    with failures_reported(as_json):
+        from nearer.app.cli._same import run_same
+
+        run_same(first, second, model=model, data=data, as_json=as_json)
+
+
+COMMANDS = (embed, evaluate, neighbors, index, search, calibrate, serve, dedupe, same)

@@ -1,0 +1,165 @@
+"""`nearer dedupe`: near-duplicates of a data set as a table, and a page of pairs to look at."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer._storage import write_file
+from nearer.app.cli._loading import load_data, load_for
+from nearer.app.cli._output import print_json, say
+from nearer.datasets import Dataset
+from nearer.exceptions import ParameterError
+from nearer.index import find_duplicates
+from nearer.index._duplicates import Duplicates
+from nearer.models._inputs import item_metadata
+from nearer.models._model import load
+from nearer.reports import retrieval_grid
+from nearer.reports._page import Picture, Section, Table, html_report
+
+__all__ = ["run_dedupe"]
+
+# Pairs on the page: the farthest, where the rule is in doubt, and the nearest.
+SHOWN = 30
+PICTURED = 12
+THUMBNAIL = 32
+
+
+def run_dedupe(
+    data: Path,
+    *,
+    model: Path | None,
+    out: Path,
+    page: Path | None,
+    threshold: float | None,
+    keep: str,
+    score: str | None,
+    label: Sequence[str],
+    ignore: Sequence[str],
+    as_json: bool,
+) -> None:
+    """Find the groups, write the table and the page, and say what was found."""
+    if score is not None and keep != "best":
+        raise ParameterError("`--score` must come with --keep best: it says which item of a group is the best.")
+    if model is not None:
+        machine = load(model)
+        given = load_for(machine, data, label=label)
+        rows = machine.embed(given)
+    else:
+        keeping = [score] if score is not None else []
+        given = load_data(data, label=label, ignore=ignore, keep=keeping, progress=not as_json)
+        rows = raw_rows(given)
+    scores = None if score is None else _scores(given, score)
+    found = find_duplicates(rows, threshold=threshold, keep=cast(Literal["first", "best"], keep), scores=scores)
+    write_file(out, _as_csv(found, given))
+    if page is not None:
+        _write_page(found, given, page, data.name)
+    if as_json:
+        print_json(
+            {
+                "items": len(rows),
+                "groups": int(found.groups.max(initial=-1)) + 1,
+                "duplicates": int((~found.keep).sum()),
+                "threshold": found.threshold,
+                "recall": found.recall,
+                "rule": found.rule,
+                "out": str(out),
+                "page": None if page is None else str(page),
+            }
+        )
+        return
+    say(str(found))
+    say(f"Table: {out}" + ("" if page is None else f". Pairs to look at: {page}"))
+
+
+def raw_rows(given: Dataset) -> NDArray[np.float32]:
+    """What is compared without a model: columns of a table at one scale, small pictures, arrays as they are."""
+    part = given.all
+    if part.x.dtype.kind == "U":
+        pictures = part.images(size=(THUMBNAIL, THUMBNAIL))
+        return np.ascontiguousarray(pictures.reshape(len(part), -1))
+    rows = part.matrix()
+    if given.feature_names:
+        spread = rows.std(axis=0)
+        rows = (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    return np.ascontiguousarray(rows, dtype=np.float32)
+
+
+def _scores(given: Dataset, name: str) -> NDArray[np.float64]:
+    if name not in given.all.extra:
+        raise ParameterError(f"`--score` must name a column of the data, {name!r} is none.")
+    try:
+        return given.all.extra[name].astype(np.float64)
+    except ValueError as error:
+        raise ParameterError(f"`--score` must name a column of numbers, {name!r} is none: {error}.") from error
+
+
+def _names(given: Dataset) -> list[Any]:
+    """How an item is called: by its id, its file, or its row."""
+    part = given.all
+    for name in ("id", "file"):
+        if name in part.extra:
+            return list(part.extra[name].tolist())
+    return list(part.x.tolist()) if part.x.dtype.kind == "U" else list(range(len(part)))
+
+
+def _as_csv(found: Duplicates, given: Dataset) -> bytes:
+    names = _names(given)
+    sizes = np.bincount(found.groups[found.groups >= 0]) if (found.groups >= 0).any() else np.zeros(0, dtype=int)
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["row", "item", "keep", "group", "group_size", "kept_item", "distance"])
+    for row, (group, stays, kept, apart) in enumerate(
+        zip(found.groups.tolist(), found.keep.tolist(), found.kept.tolist(), found.distances.tolist(), strict=True)
+    ):
+        size = int(sizes[group]) if group >= 0 else 1
+        writer.writerow(
+            [row, names[row], int(stays), "" if group < 0 else group, size, names[kept], f"{apart:.6g}"]
+        )
+    return text.getvalue().encode()
+
+
+def _write_page(found: Duplicates, given: Dataset, page: Path, name: str) -> None:
+    order = np.argsort(-found.pair_distances, kind="stable")
+    near = order[::-1][:SHOWN]
+    sections = [
+        _pairs("The farthest pairs: is the threshold right?", found, given, order[:SHOWN]),
+        _pairs("The nearest pairs", found, given, near),
+    ]
+    sizes = np.bincount(found.groups[found.groups >= 0]) if (found.groups >= 0).any() else np.zeros(0, dtype=int)
+    names = _names(given)
+    largest = np.argsort(-sizes, kind="stable")[:SHOWN]
+    rows = []
+    for group in largest.tolist():
+        members = np.flatnonzero(found.groups == group)
+        shown = ", ".join(str(names[member]) for member in members[:8].tolist())
+        rows.append((group, int(sizes[group]), shown + (" …" if len(members) > 8 else "")))
+    sections.append(Section("The largest groups", [Table(["group", "items", "which"], rows)]))
+    html_report(f"Near-duplicates of {name}", sections, page, summary=str(found))
+
+
+def _pairs(heading: str, found: Duplicates, given: Dataset, chosen: NDArray[Any]) -> Section:
+    names, about = _names(given), item_metadata(given)
+    rows = []
+    for number in chosen.tolist():
+        one, other = found.pairs[number].tolist()
+        told = ["" if about is None else ", ".join(map(str, about[item].values())) for item in (one, other)]
+        rows.append((names[one], names[other], float(found.pair_distances[number]), *told))
+    parts: list[Any] = [Table(["item", "near-duplicate", "distance", "about", "about the other"], rows, digits=5)]
+    part = given.all
+    if len(chosen) and (part.x.dtype.kind == "U" or part.x.ndim > 2):
+        few = found.pairs[chosen[:PICTURED]]
+        taken = part.take(few.reshape(-1))
+        pictures = taken.images(size=(64, 64)) if part.x.dtype.kind == "U" else taken.images()
+        left = np.arange(0, len(pictures), 2)
+        figure = retrieval_grid(
+            pictures, left, left[:, None] + 1, np.ones((len(left), 1), dtype=bool), title="Pairs, side by side"
+        )
+        parts.append(Picture(figure, "Pairs of items that count as duplicates, side by side."))
+    return Section(heading, parts)

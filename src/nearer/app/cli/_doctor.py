@@ -1,0 +1,107 @@
+"""`nearer doctor`: whether this installation works, shown by small problems whose answers are known."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from importlib import metadata
+from typing import Any
+
+from nearer import __version__
+from nearer.app.cli._output import print_json, say
+
+__all__ = ["CHECKS", "run_doctor"]
+
+PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "faiss-cpu", "safetensors", "matplotlib", "typer", "rich")
+
+
+def run_doctor(*, as_json: bool) -> bool:
+    """Print the findings; true if all checks passed."""
+    report: dict[str, Any] = {"nearer": __version__, "python": platform.python_version(), "packages": _versions()}
+    checks: dict[str, dict[str, Any]] = {}
+    for name, check in CHECKS.items():
+        # Whatever goes wrong is the finding: an installation breaks in ways that no list foresees.
+        try:
+            checks[name] = {"ok": True, "detail": check()}
+        except Exception as error:
+            checks[name] = {"ok": False, "detail": f"{type(error).__name__}: {error}"}
+    healthy = all(one["ok"] for one in checks.values())
+    report |= {"checks": checks, "healthy": healthy}
+    if as_json:
+        print_json(report)
+    else:
+        _print(report)
+    return healthy
+
+
+def _print(report: dict[str, Any]) -> None:
+    say(f"nearer {report['nearer']}, Python {report['python']}")
+    say(", ".join(f"{name} {version}" for name, version in report["packages"].items()))
+    for name, one in report["checks"].items():
+        say(f"{'ok    ' if one['ok'] else 'BROKEN'}  {name:<11} {one['detail']}")
+    say("Everything works." if report["healthy"] else "Something is broken: see the lines above.")
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "absent"
+    return found
+
+
+def _threads() -> str:
+    import torch
+
+    return f"{torch.get_num_threads()} for torch, {os.cpu_count()} cores"
+
+
+def _loss() -> str:
+    import torch
+
+    from nearer.losses import RAWLoss
+
+    embeddings = torch.eye(4, requires_grad=True)
+    value = RAWLoss()(embeddings, torch.tensor([0, 0, 1, 1]))
+    value.backward()
+    # One positive at 0 and two negatives at 0: (1/2) log(1 + e) + (1/50) log(1 + 2 e⁻²⁵).
+    _expect(abs(value.item() - 0.6566308) < 1e-4, f"RAW of unit vectors must be 0.6566, got {value.item():.4f}")
+    gradient = embeddings.grad
+    _expect(gradient is not None and bool(torch.isfinite(gradient).all()), "its gradient must be finite")
+    return f"RAW of four unit vectors is {value.item():.4f}"
+
+
+def _index() -> str:
+    from nearer.index import Index
+
+    index = Index(2)
+    index.add([[1, 0], [0, 1]], ids=["east", "north"])
+    found = index.search([[0.1, 2]], k=1).ids.tolist()
+    _expect(found == [["north"]], f"north must be found, got {found}")
+    return "finds the nearer of two"
+
+
+def _evaluation() -> str:
+    from nearer.evaluation import evaluate
+
+    scores = evaluate(
+        [[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1], scores=("recall@1", "nmi"), similarity="euclidean"
+    )
+    _expect(all(abs(one - 1) < 1e-6 for one in scores.values()), f"two pairs must score 1, got {dict(scores)}")
+    return "two pairs far apart score 1"
+
+
+def _expect(holds: bool, message: str) -> None:
+    if not holds:
+        raise RuntimeError(message)
+
+
+CHECKS: dict[str, Callable[[], str]] = {
+    "threads": _threads,
+    "loss": _loss,
+    "index": _index,
+    "evaluation": _evaluation,
+}

@@ -1,0 +1,46 @@
+"""`nearer evaluate`: a model on other data, beside the raw features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nearer.app.cli._loading import load_for, paired, told_as_flags
+from nearer.app.cli._output import print_json, say
+from nearer.app.cli._pages import evaluation_page
+from nearer.app.cli._screen import screen
+from nearer.app.cli._tables import comparison_table
+from nearer.models._door import evaluate_dataset
+from nearer.models._model import load
+
+__all__ = ["run_evaluate"]
+
+
+def run_evaluate(
+    data: Path,
+    *,
+    model: Path,
+    label: Sequence[str],
+    pairs: Path | None = None,
+    report: Path | None = None,
+    as_json: bool,
+) -> None:
+    """Score the model beside the raw features on other data."""
+    machine = load(model)
+    given = load_for(machine, data, label=label)
+    if pairs is not None:
+        given = paired(given, pairs)
+    with told_as_flags():
+        found = evaluate_dataset(machine, given)
+    rows = found.first.counts.get("queries", found.first.counts.get("rows", len(given.all)))
+    left_out = found.first.counts.get("trained on, left out", 0)
+    notes = [f"{left_out:,} rows were left out: the model was trained on them."] if left_out else []
+    if report is not None:
+        evaluation_page(found, report, data=data.name, rows=rows, notes=notes)
+    if as_json:
+        print_json({"rows": rows, **found.to_dict()})
+        return
+    screen().print(comparison_table(found, title=f"{rows:,} rows of {data.name}"))
+    for note in notes:
+        say(note)
+    say(found.verdict)

@@ -1,0 +1,88 @@
+"""`nearer audit` and `nearer explore`: what a person should look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nearer._storage import write_file
+from nearer.app.cli._loading import load_data, load_for, told_as_flags
+from nearer.app.cli._output import print_json, say
+from nearer.app.explorer._launch import check_installed, serve
+from nearer.app.explorer._model import items_of
+from nearer.app.explorer._session import Session
+from nearer.models._auditing import audit_dataset, audit_page
+from nearer.models._model import load
+
+__all__ = ["run_audit", "run_explore"]
+
+
+def run_audit(
+    data: Path,
+    *,
+    label: Sequence[str],
+    text: str | None,
+    encoder: str | None,
+    ids: str | None,
+    out: Path | None,
+    html: Path | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Look at a data set and print, or write, what is wrong with it."""
+    given = load_data(
+        data, label=label, text=text, encoder=encoder, ids=ids, unreadable="skip", progress=not as_json
+    )
+    with told_as_flags():
+        found = audit_dataset(given, seed=seed)
+    if out is not None:
+        write_file(out, found.to_csv().encode())
+    if html is not None:
+        audit_page(found, given, html)
+    if as_json:
+        print_json({**found.to_dict(), "skipped": list(given.skipped)})
+        return
+    say(str(found))
+    if given.skipped:
+        say(f"{len(given.skipped)} files could not be read and were left out: {', '.join(given.skipped[:3])}")
+    best = found.suggested
+    for row in found.suspects[:10].tolist():
+        name, other = found.name(int(found.labels[row])), found.name(int(best[row]))
+        say(f"  row {row}: labelled {name}, looks like {other}")
+    for path in (out, html):
+        if path is not None:
+            say(f"Wrote {path}.")
+
+
+def run_explore(
+    data: Path,
+    *,
+    model: Path | None,
+    label: Sequence[str],
+    text: str | None,
+    encoder: str | None,
+    ids: str | None,
+    keep: Sequence[str],
+    project: Path | None,
+    port: int,
+    browser: bool,
+    as_json: bool,
+) -> None:
+    """Serve the map of a data set until Ctrl-C."""
+    check_installed()
+    machine = None if model is None else load(model)
+    if machine is None:
+        given = load_data(data, label=label, text=text, encoder=encoder, ids=ids, keep=keep, unreadable="skip")
+    else:
+        given = load_for(machine, data, label=label)
+    with told_as_flags():
+        items = items_of(given, machine, root=data if data.is_dir() else None)
+        place = Path(f"{data.stem or data.name}.explore") if project is None else project
+        session = Session(items, project=place)
+    if as_json:
+        told = {"items": session.items.n, "notes": list(session.items.notes), "project": str(session.project.path)}
+        serve(session, port=port, browser=browser, say=lambda url: print_json({**told, "url": url}), plain=True)
+        return
+    for note in session.items.notes:
+        say(note)
+    serve(session, port=port, browser=browser, say=say)

@@ -1,0 +1,249 @@
+"""`nearer fit`: load, learn, compare with the raw features, write the model folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from nearer._checks import check_int
+from nearer.app.cli._config import DATA_KEYS, parse_yaml, read_config
+from nearer.app.cli._iterations import IterationBar
+from nearer.app.cli._loading import load_data, paired
+from nearer.app.cli._output import check_writable, print_json, say
+from nearer.app.cli._screen import screen
+from nearer.app.cli._tables import comparison_table
+from nearer.datasets import Dataset
+from nearer.exceptions import ParameterError
+from nearer.models._card import save_fitted
+from nearer.models._encoded import NO_PHOTOS_EXTRA
+from nearer.models._fitting import Fitted, fit_model
+from nearer.models._settings import FitSettings
+from nearer.training import ProgressBar, process_group
+from nearer.training._processes import agree, rank
+
+__all__ = ["run_fit"]
+
+
+def run_fit(
+    flags: Mapping[str, Any],
+    *,
+    config: Path | None,
+    resume: bool,
+    quiet: bool,
+    as_json: bool,
+    report: Path | None = None,
+) -> None:
+    """Learn from the settings of the config file, overridden by the flags that were given."""
+    values = read_config(config) if config is not None else {}
+    values.update({name: value for name, value in flags.items() if value not in (None, [], ())})
+    if "set" in values:
+        values["loss_settings"] = {**values.get("loss_settings", {}), **_assignments(values.pop("set"))}
+    if values.get("loss") is not None:
+        values.setdefault("method", "network")
+    about = {name: values.pop(name, default) for name, (default, _) in DATA_KEYS.items()}
+    settings = FitSettings.from_dict(values)
+    if about["data"] is None:
+        raise ParameterError("`DATA` must be given: a table, or a folder of images. See nearer fit --help.")
+    out = Path(str(about["out"]))
+    if not out.name or "\0" in out.name:
+        raise ParameterError(f"`--out` must be the name of a folder to write, got {str(about['out'])!r}.")
+    scratch = out.with_name(out.name + ".training")
+    with _hint_to_resume(scratch), process_group():
+        _check_free(out, scratch, resume=resume)
+        # Nobody goes on, and writes, before all have looked.
+        agree(False)
+        console = screen(stderr=True, quiet=quiet or rank() != 0)
+        label, features, ignore, keep = (_listed(about[name]) for name in ("label", "features", "ignore", "keep"))
+        # Encoding shows a bar of its own, and a terminal has room for one.
+        with nullcontext() if about["text"] or Path(about["data"]).is_dir() else _busy(console, "reading the data"):
+            data = load_data(
+                Path(about["data"]),
+                label=label,
+                features=features,
+                ignore=ignore,
+                ids=about["id"],
+                keep=keep,
+                unlabeled=None if about["unlabeled"] is None else str(about["unlabeled"]),
+                unreadable=about["unreadable"],
+                encoder=about["encoder"],
+                text=about["text"],
+                progress=not quiet,
+                most=None if about["rows"] is None else check_int(about["rows"], "rows", minimum=10),
+            )
+            if about["pairs"] is not None:
+                if label:
+                    raise ParameterError("`--pairs` and `--label` must not both be given: pairs stand for labels.")
+                data = paired(data, Path(str(about["pairs"])))
+        if not quiet:
+            console.print(_summary(data), highlight=False)
+            if data.all.x.dtype.kind == "U" and about["encoder"] is None:
+                console.print(NO_PHOTOS_EXTRA, highlight=False, markup=False)
+        if data.skipped:
+            console.print(
+                f"{len(data.skipped)} images could not be read and were left out: {', '.join(data.skipped[:3])}"
+            )
+        bar = [ProgressBar(console)] if console.is_terminal and not quiet else []
+        with IterationBar(console) as iterations:
+            fitted = fit_model(
+                data,
+                settings,
+                folder=scratch,
+                callbacks=[iterations.make_room, *bar],
+                say=console.print,
+                follow=iterations.follow,
+            )
+        # A model travels: where its maker kept his files stays with him.
+        fitted.model.command = command_line(_without_folders(about), settings)
+        if rank() != 0:
+            return
+        with _busy(console, "writing the model"):
+            logs = {file.name: file.read_bytes() for file in scratch.glob("log.*")} if scratch.is_dir() else {}
+            place = save_fitted(fitted, out, logs=logs)
+            shutil.rmtree(scratch, ignore_errors=True)
+            if report is not None:
+                fitted.model.report(report)
+        if as_json:
+            again = {"command": command_line(about, settings), "model": str(place), "skipped": list(data.skipped)}
+            print_json({**fitted_record(fitted), **again})
+        else:
+            _show(fitted, out, again=command_line(about, settings), quiet=quiet)
+
+
+def _assignments(words: Sequence[str]) -> dict[str, Any]:
+    """NAME=VALUE words as settings; values are numbers, true, false or text.
+
+    >>> _assignments(["alpha=2", "reduction=sum"])
+    {'alpha': 2, 'reduction': 'sum'}
+    """
+    settings: dict[str, Any] = {}
+    for word in words:
+        name, mark, value = word.partition("=")
+        if not mark or not name:
+            raise ParameterError(f"`--set` must be NAME=VALUE, such as alpha=2, got {word!r}.")
+        settings[name] = parse_yaml(value, "`--set`")
+    return settings
+
+
+def fitted_record(fitted: Fitted) -> dict[str, Any]:
+    """What `--json` prints of a fit."""
+    return {
+        "method": fitted.model.method,
+        "rule": fitted.rule,
+        "data": dict(fitted.model.data),
+        **fitted.comparison.to_dict(),
+        "trials": [dataclasses.asdict(trial) for trial in fitted.trials],
+        "seconds": round(fitted.seconds, 2),
+        "command": fitted.model.command,
+    }
+
+
+def command_line(about: Mapping[str, Any], settings: FitSettings) -> str:
+    """The command that makes the same model: only what differs from the defaults."""
+    words = ["nearer", "fit", str(about["data"])]
+    for name in ("label", "features", "ignore", "keep"):
+        for one in _listed(about[name]):
+            words += [f"--{name}", one]
+    for name in ("pairs", "rows", "id", "encoder", "text", "unlabeled", "unreadable", "out"):
+        if about[name] != DATA_KEYS[name][0]:
+            words += [f"--{name}", str(about[name])]
+    for name, (default, _) in FitSettings.described().items():
+        value = getattr(settings, name)
+        if value == default or (name == "method" and settings.loss is not None):
+            continue
+        if name == "loss_settings":
+            words += [word for key, one in value.items() for word in ("--set", f"{key}={one}")]
+            continue
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            for one in value if isinstance(value, tuple) else [value]:
+                words += [f"--{flag}", str(one)]
+    return shlex.join(words)
+
+
+def _show(fitted: Fitted, out: Path, *, again: str, quiet: bool) -> None:
+    counts = fitted.model.data
+    title = f"{counts['held out']:,} held-out rows ({counts['split']} split)"
+    screen().print(comparison_table(fitted.comparison, title=title))
+    say(fitted.verdict)
+    if not quiet:
+        say(f"Model: {out} ({fitted.model.method}, {fitted.seconds:.1f} s). Again: {again}")
+
+
+def _summary(data: Dataset) -> str:
+    """Rows, columns, classes and what was done to the columns, before anything is learned."""
+    part = data.all
+    what = "rows" if data.encoder is None else f"{data.encoder.kind} by {data.encoder.name}"
+    lines = [f"{data.name}: {len(part):,} {what}; labels: {data.kind}"]
+    if data.note:
+        lines[0] += f" ({data.note})"
+    if data.pairs is not None:
+        near = data.pairs.listed()[1]
+        lines[0] += f", {int(near.sum()):,} near and {int((~near).sum()):,} far"
+    if part.y.ndim == 1 and data.kind in ("classes", "partial") and (part.y >= 0).any():
+        counts = np.bincount(part.y[part.y >= 0])
+        lines[0] += f", {len(data.class_names)} classes of {counts.min():,} to {counts.max():,} rows"
+        if (part.y < 0).any():
+            lines[0] += f", {int((part.y < 0).sum()):,} rows without a label"
+    if data.cleaning is not None and any(column.why for column in data.cleaning.columns):
+        lines += [f"  {line}" for line in str(data.cleaning).splitlines()]
+    learned = () if data.cleaning is None else data.cleaning.inputs
+    kept = [] if data.columns is None else [one for one in data.columns.keep if one not in learned]
+    if kept:
+        lines.append(f"  Kept for searches, not learned from: {', '.join(kept)}. --features learns from them too.")
+    return "\n".join(lines)
+
+
+def _check_free(out: Path, scratch: Path, *, resume: bool) -> None:
+    """Nothing is overwritten: neither a model nor a run that could go on."""
+    if not out.exists():
+        check_writable(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ParameterError(
+            f"`--out` must be free or an empty folder, `{out}` is not. Choose another, or delete it."
+        )
+    if scratch.exists() and not resume:
+        raise ParameterError(
+            f"`{scratch}` holds a run that did not end. Add --resume to go on with it, or delete it to begin again."
+        )
+
+
+def _without_folders(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with absolute paths cut to their names."""
+
+    def cut(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [cut(one) for one in value]
+        return Path(value).name if isinstance(value, str | Path) and Path(value).is_absolute() else value
+
+    return {name: cut(value) for name, value in about.items()}
+
+
+@contextmanager
+def _hint_to_resume(scratch: Path) -> Iterator[None]:
+    """Whoever is interrupted after a checkpoint is told how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if next(scratch.glob("*/step-*"), None) is not None:
+            stop.args = (f"{stop} Add --resume to the same command to go on.".lstrip(),)
+        raise
+
+
+def _busy(console: Console, what: str) -> Any:
+    return console.status(what) if console.is_terminal and not console.quiet else nullcontext()
+
+
+def _listed(value: Any) -> Sequence[str]:
+    if value is None:
+        return []
+    return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]

@@ -1,0 +1,96 @@
+"""`nearer calibrate` and `nearer same`: which distance means the same, and whether two items are."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearer._checks import check_int
+from nearer.app.cli._loading import load_for, told_as_flags
+from nearer.app.cli._output import print_json, say
+from nearer.exceptions import NearerWarning, ParameterError
+from nearer.models._model import load
+from nearer.reports._errors import error_curves
+from nearer.reports._page import Code, Picture, Section, html_report
+
+__all__ = ["run_calibrate", "run_same"]
+
+HEADING = "## Same or not"
+
+
+def run_calibrate(
+    data: Path,
+    *,
+    model: Path,
+    label: Sequence[str],
+    error: float,
+    miss: float | None,
+    guarantee: str,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Calibrate on other classes and write the result into the model folder."""
+    machine = load(model)
+    given = load_for(machine, data, label=label)
+    with told_as_flags(), warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always", NearerWarning)
+        found = machine.calibrate(given, error=error, miss=miss, guarantee=guarantee)  # type: ignore[arg-type]
+    notes = [str(one.message) for one in raised]
+    # The pages stay as they are; the card gets, or changes, its part about same or not.
+    pages = {file.name: file.read_bytes() for file in model.iterdir() if _is_page(file)}
+    card = pages.get("README.md", b"").decode("utf-8").split(f"\n{HEADING}")[0].rstrip()
+    told = "\n".join([str(found), *(f"Note: {note}" for note in notes)])
+    pages["README.md"] = f"{card}\n\n{HEADING}\n\n```\n{told}\n```\n".encode()
+    machine.save(model, pages=pages)
+    if report is not None:
+        picture = Picture(
+            error_curves(found), "False matches and misses over the distance, and one against the other"
+        )
+        html_report("Same or not", [Section("Thresholds", [Code(told), picture])], report)
+    if as_json:
+        record = {key: value for key, value in found.to_dict().items() if key not in ("curve_", "likeness_")}
+        print_json({**record, "notes": notes, "model": str(model)})
+    else:
+        say(told)
+        say(f"Kept in {model}. Ask: nearer same 0 1 --data {data} --model {model}")
+
+
+def _is_page(file: Path) -> bool:
+    return file.is_file() and file.name != "manifest.json" and file.suffix != ".safetensors"
+
+
+def run_same(first: str, second: str, *, model: Path, data: Path | None, as_json: bool) -> None:
+    """Whether two rows of a data set, two photos or two texts are the same."""
+    machine = load(model)
+    if machine.calibration is None:
+        raise ParameterError(
+            f"The model must be calibrated first: nearer calibrate DATA --model {model} --label COLUMN, with items "
+            f"of classes that it did not learn from."
+        )
+    rows = [_embedded(one, machine, data) for one in (first, second)]
+    distance = float(np.linalg.norm(rows[0].astype(np.float64) - rows[1]))
+    answer = str(machine.calibration.answers([distance])[0])
+    if as_json:
+        print_json({"answer": answer, "distance": distance, "error": machine.calibration.error})
+    else:
+        say(f"{answer} (distance {distance:.4g})")
+
+
+def _embedded(word: str, machine: Any, data: Path | None) -> Any:
+    if data is not None:
+        rows = machine.inputs.of(load_for(machine, data))
+        if not word.isdigit():
+            raise ParameterError(f"An item must be a row number with --data, got {word!r}.")
+        row = check_int(int(word), "row", minimum=0, maximum=len(rows) - 1)
+        return machine.transform(rows[row : row + 1])[0]
+    if machine.inputs.encoder is not None and machine.inputs.encoder.kind == "texts":
+        return machine.transform([word])[0]
+    if Path(word).is_file():
+        from nearer.app.cli._use import _image
+
+        return machine.transform(_image(Path(word), machine))[0]
+    raise ParameterError(f"`{word}` must be a photo or, with --data, a row number: there is no such file.")

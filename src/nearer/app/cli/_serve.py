@@ -1,0 +1,62 @@
+"""`nearer serve`: a model and an index behind HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nearer.exceptions import NearerError
+
+__all__ = ["run_serve"]
+
+
+def run_serve(
+    model: str,
+    index: str | None,
+    *,
+    create: bool,
+    host: str,
+    port: int,
+    tokens: Path | None,
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+    max_body: int,
+    max_rows: int,
+    queue: int,
+    batch: int,
+    threads: int,
+    timeout: float,
+    log: str,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
+    try:
+        from nearer.app.server import Settings, serve
+        from nearer.app.server._tokens import Tokens
+    except ImportError as error:
+        raise NearerError(
+            f"Serving needs {error.name}, which is not installed. Run: pip install 'nearer[serve]'"
+        ) from error
+    if index is None:
+        from nearer.index import open_index
+        from nearer.index._open import model_of
+        from nearer.models._model import is_model
+
+        index = model
+        if "://" not in index and is_model(index):
+            raise NearerError(f"`{index}` is a model, not an index. Name the index too: nearer serve {index} INDEX")
+        with open_index(index, read_only="://" not in index) as found:
+            model = str(model_of(found, index))
+    settings = Settings(
+        host=host,
+        port=port,
+        tokens=Tokens.read(tokens),
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+        max_body=max_body,
+        max_rows=max_rows,
+        queue=queue,
+        batch=batch,
+        threads=threads,
+        timeout=timeout,
+        log=log,
+    )
+    serve(model, index, settings=settings, create=create, tokens_file=tokens)

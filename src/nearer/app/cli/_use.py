@@ -1,0 +1,286 @@
+"""`nearer embed`, `evaluate`, `neighbors`, `index`, `search` and `export`: what a saved model is for."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from nearer._checks import check_choice, check_int
+from nearer._storage import write_file
+from nearer.app.cli._loading import as_asked, load_for, told_as_flags
+from nearer.app.cli._output import check_new, print_json, say
+from nearer.app.cli._screen import screen
+from nearer.app.cli._where import as_where
+from nearer.datasets._image_files import IMAGE_SUFFIXES, load_image
+from nearer.exceptions import ParameterError, ShapeError
+from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
+from nearer.index._open import check_fits, model_of
+from nearer.models import Model, embed_stream
+from nearer.models._bulk import Embedded, stopped_before, work_folder
+from nearer.models._inputs import item_metadata
+from nearer.models._model import load
+from nearer.models._sinks import FILES
+
+__all__ = ["run_embed", "run_export", "run_index", "run_neighbors", "run_search"]
+
+KINDS: dict[str, Any] = {"auto": None, "exact": Exact(), "hnsw": HNSW(), "ivf": IVF(), "ivfpq": IVFPQ()}
+
+
+def run_embed(
+    data: Path,
+    *,
+    model: Path,
+    out: str,
+    batch_size: int | None,
+    ray: str | None,
+    workers: int,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Write the embeddings of all rows, part by part."""
+    to_file = "://" not in out and Path(out).suffix.lower() in FILES
+    if not to_file and "://" not in out and Path(out).suffix:
+        raise ParameterError(f"`--out` must end in {', '.join(FILES)}, or be a folder or a URL, got {out!r}.")
+    if ray is not None:
+        from nearer.models._bulk_ray import embed_with_ray
+
+        done = embed_with_ray(model, data, out, address=ray, workers=workers, batch_size=batch_size)
+    elif data.suffix.lower() == ".npz":
+        machine = load(model)
+        rows = machine.embed(load_for(machine, data))
+        if Path(out).suffix.lower() not in (".npy", ".csv"):
+            raise ParameterError(f"`--out` must end in .npy or .csv for an .npz file, got {out!r}.")
+        write_file(Path(out), _as_npy(rows) if Path(out).suffix == ".npy" else _as_csv(rows))
+        done = Embedded(len(rows), 0, rows.shape[1], out)
+    else:
+        if to_file:
+            check_new(Path(out))
+        with told_as_flags():
+            done = embed_stream(load(model), data, out, batch_size=batch_size, progress=_shown(quiet, as_json))
+    if as_json:
+        print_json({"rows": done.rows, "dimensions": done.dimensions, "out": done.out, "earlier": done.earlier})
+    else:
+        told = f" ({done.earlier:,} of them by an earlier run)" if done.earlier else ""
+        say(f"{done.rows:,} embeddings of {done.dimensions} dimensions{told}: {done.out}")
+
+
+def _shown(quiet: bool, as_json: bool) -> bool:
+    """Whether someone looks at a progress bar."""
+    return not quiet and not as_json and sys.stderr.isatty()
+
+
+def run_neighbors(query: str, *, model: Path, data: Path, label: Sequence[str], k: int, as_json: bool) -> None:
+    """The nearest rows of a data set to one of its rows, or to an image."""
+    machine = load(model)
+    given = load_for(machine, data, label=label)
+    k = check_int(k, "k", maximum=len(given.all))
+    embeddings = machine.embed(given)
+    index = Index(embeddings.shape[1], similarity="euclidean")
+    index.add(machine.embed(given, side="database"), metadata=item_metadata(given))
+    if query.lstrip("-").isdigit():
+        row = check_int(int(query), "QUERY", minimum=0, maximum=len(given.all) - 1)
+        hits = [
+            hit for hit in index.search(embeddings[row : row + 1], k=min(k + 1, len(given.all)))[0] if hit.id != row
+        ]
+    else:
+        hits = index.search(machine.transform(_image(Path(query), machine)), k=k)[0]
+    _print_hits([hits[:k]], as_json=as_json, queries=[query])
+
+
+def run_index(
+    data: Path,
+    *,
+    model: Path,
+    out: str,
+    label: Sequence[str],
+    kind: str,
+    batch_size: int | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Embed a data set part by part into an index."""
+    place = Path(out)
+    unfinished = (work_folder(out) / "progress.json").exists()
+    if (
+        "://" not in out
+        and place.exists()
+        and not unfinished
+        and any(place.iterdir() if place.is_dir() else [place])
+    ):
+        raise ParameterError(f"`--out` must be free or an empty folder, `{out}` is not.")
+    check_choice(kind, "kind", list(KINDS))
+    machine = load(model)
+    if data.suffix.lower() == ".npz":
+        given = load_for(machine, data, label=label)
+        embeddings = machine.embed(given, side="database")
+        with open_index(
+            out, dimension=embeddings.shape[1], kind=KINDS[kind], fingerprint=machine.fingerprint, remember=model
+        ) as fresh:
+            fresh.add(embeddings, metadata=item_metadata(given))
+    else:
+        with told_as_flags():
+            embed_stream(
+                machine,
+                data,
+                out,
+                batch_size=batch_size,
+                kind=KINDS[kind],
+                labels=as_asked(label),
+                progress=_shown(quiet, as_json),
+            )
+    index = open_index(out, fingerprint=machine.fingerprint, read_only="://" not in out)
+    items, recall = index.count(), getattr(index, "recall", None)
+    index.close()
+    if as_json:
+        print_json({"items": items, "kind": kind, "out": out, "recall": None if recall is None else recall.value})
+    else:
+        told = "" if recall is None else f"; measured recall {recall.value:.3f}"
+        say(f"{items:,} items in {out} ({kind}{told}). Search it: nearer search {out} QUERIES")
+
+
+def run_copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
+    """Copy an index as it is."""
+    if "://" not in out and Path(out).suffix.lower() in set(FILES) - {".parquet"}:
+        raise ParameterError(f"`--out` must be a folder, a URL or a .parquet file, got {out!r}.")
+    if "://" not in source and Path(source).is_file() and Path(source).suffix.lower() != ".parquet":
+        raise ParameterError(f"`--model` must be given: `{source}` is data, which a model must embed.")
+    from nearer.index import copy_index
+
+    say_unfinished(source)
+    items = copy_index(source, out, kind=KINDS[check_choice(kind, "kind", list(KINDS))])
+    if as_json:
+        print_json({"items": items, "out": out})
+    else:
+        say(f"{items:,} items in {out}.")
+
+
+def say_unfinished(index: str) -> None:
+    """Tell of rows that are not there yet, on stderr: what is read by programs stays as it is."""
+    if told := stopped_before(index):
+        say(f"nearer: {told}", err=True)
+
+
+def opened_with_model(index: str, model: Path | None) -> tuple[Any, Model]:
+    """An index to search in, and the model that was named or that it remembers."""
+    found = open_index(index, read_only="://" not in index)
+    say_unfinished(index)
+    machine = load(model_of(found, index) if model is None else model)
+    check_fits(found, index, None, None, machine.fingerprint)
+    return found, machine
+
+
+def run_search(
+    index: str,
+    queries: Path,
+    *,
+    model: Path | None,
+    k: int,
+    where: Sequence[str],
+    out: Path | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """The nearest items of an index for every row of a file, or for one image."""
+    found, machine = opened_with_model(index, model)
+    condition = {"$and": [as_where(one, found.fields()) for one in where]} if where else None
+    k = min(check_int(k, "k"), max(1, found.count(condition)))
+    if queries.suffix.lower() in IMAGE_SUFFIXES:
+        rows = machine.transform(_image(queries, machine))
+    else:
+        rows = machine.embed(load_for(machine, queries))
+    results = list(found.search(rows, k=k, where=condition))
+    if not any(results):
+        # On stderr: what is read by programs stays as it is.
+        why = " that fit `--where`" if condition and found.count() else ""
+        say(f"There are no hits: {index} has no items{why}.", err=True)
+    if out is not None:
+        if out.suffix == ".html":
+            from nearer.app.cli._pages import search_page
+
+            search_page(results, out, index=Path(index).name, queries=queries.name)
+        else:
+            write_file(out, _hits_as_text(results, out.suffix))
+        say(f"{len(results):,} queries, {k} hits each: {out}")
+        return
+    shown = results if as_json else results[:limit]
+    _print_hits(shown, as_json=as_json)
+    if len(shown) < len(results):
+        say(f"... and {len(results) - len(shown):,} more queries. --limit shows more, --out writes all.")
+
+
+def run_export(model: Path, *, out: Path, as_json: bool) -> None:
+    """Write a model for programs without nearer, by the ending of the file."""
+    from nearer.models._export import EXPORTED
+
+    if out.suffix not in EXPORTED:
+        raise ParameterError(f"`--out` must end in {' or '.join(EXPORTED)}, got {out.name!r}.")
+    place = load(model).export(out)
+    if as_json:
+        print_json({"out": str(place), "bytes": place.stat().st_size})
+    else:
+        say(f"{place} ({place.stat().st_size:,} bytes)")
+
+
+def _image(path: Path, machine: Model) -> Any:
+    if machine.inputs.encoder is not None:
+        return machine.features(path)
+    if machine.inputs.kind != "images":
+        raise ShapeError(f"QUERY must be a row number: the model takes features, got {path.name!r}.")
+    from nearer.datasets import Split
+
+    load_image(path)
+    return machine.inputs.images(Split(np.array([path.name]), np.array([-1]), root=path.parent))
+
+
+def _hits_as_text(results: Sequence[Sequence[Any]], suffix: str) -> bytes:
+    """All hits as CSV or as JSON lines, one row for each."""
+    rows = [
+        {"query": number, "rank": place, "id": hit.id, "distance": -hit.similarity, **(hit.metadata or {})}
+        for number, hits in enumerate(results)
+        for place, hit in enumerate(hits, start=1)
+    ]
+    if suffix == ".jsonl":
+        return ("\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n").encode()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _print_hits(found: Sequence[Sequence[Any]], *, as_json: bool, queries: Sequence[str] | None = None) -> None:
+    if as_json:
+        rows = [
+            [{"id": hit.id, "distance": -hit.similarity, **(hit.metadata or {})} for hit in hits] for hits in found
+        ]
+        print_json({"results": rows})
+        return
+    table = Table()
+    for name in ("query", "rank", "id", "distance", "about"):
+        table.add_column(name, justify="left" if name == "about" else "right")
+    for number, hits in enumerate(found):
+        for place, hit in enumerate(hits, start=1):
+            about = ", ".join(str(value) for value in (hit.metadata or {}).values())
+            asked = str(number) if queries is None else queries[number]
+            table.add_row(asked, str(place), str(hit.id), f"{-hit.similarity:.4f}", about)
+    screen().print(table)
+
+
+def _as_npy(rows: Any) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, rows, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _as_csv(rows: Any) -> bytes:
+    head = ",".join(f"d{place}" for place in range(rows.shape[1]))
+    return "\n".join([head, *(",".join(f"{value:.9g}" for value in row) for row in rows), ""]).encode()

@@ -1,0 +1,176 @@
+"""What the page gets: one function for each thing it can ask, as JSON or as float32 bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer._checks import check_choice, check_int
+from nearer.app.explorer._playground import MINERS
+from nearer.app.explorer._session import Session
+from nearer.app.explorer._state import distances_to
+from nearer.app.explorer._thumbnails import COLUMNS, PER_SPRITE, SIDE
+from nearer.exceptions import ParameterError
+from nearer.reports._style import DARK, UNKNOWN, class_colors
+
+__all__ = ["audit_lists", "colors", "overview", "positions", "questions"]
+
+Array = NDArray[Any]
+MOST_LISTED = 300
+# A column with more values than this is no legend.
+MOST_VALUES = 60
+
+
+def overview(session: Session) -> dict[str, Any]:
+    """Everything but the positions and the items themselves."""
+    items, said = session.items, session.supervision
+    gestures = [
+        {"kind": one.kind, "told": str(one), "items": list(one.items[:2000])} for one in session.history.gestures
+    ]
+    state = session.state
+    return {
+        "n": items.n,
+        "changed": session.changed,
+        "classes": list(said.classes),
+        "labelled": int((said.labels >= 0).sum()),
+        "heldOut": int(items.held_out.sum()),
+        "columns": [name for name, values in items.columns.items() if _few(values)],
+        "images": items.images is not None,
+        "sprite": {"side": SIDE, "columns": COLUMNS, "each": PER_SPRITE},
+        "notes": list(items.notes),
+        "trained": items.trained,
+        "gestures": gestures,
+        "done": session.history.done,
+        "since": session.since_refit,
+        "refits": len(session.states) - 1,
+        "scores": state.table or {"items": 0, "rows": [], "sentence": "", "better": None},
+        "curve": [
+            line["now"]
+            for one in session.states
+            for line in one.table.get("rows", ())
+            if line["score"] == "map@r" and "now" in line
+        ],
+        "told": state.told,
+        "miners": list(MINERS),
+        "project": session.project.path.name,
+    }
+
+
+def positions(session: Session, which: str) -> bytes:
+    """x and y of every item, float32, little endian."""
+    check_choice(which, "map", ["raw", "learned"])
+    found = session.raw_map if which == "raw" else session.state.positions
+    return np.ascontiguousarray(found, dtype="<f4").tobytes()
+
+
+def colors(session: Session, by: str) -> tuple[dict[str, Any], bytes]:
+    """The legend and one float32 for each item: a category, or a number from 0 to 1; −1 is none."""
+    said = session.supervision
+    if by == "label":
+        return _categories(said.labels, said.classes)
+    if by == "predicted":
+        return _categories(session.predictions(), said.classes)
+    if by == "correct":
+        found = session.predictions()
+        values = np.where((said.labels < 0) | (found < 0), -1, (found == said.labels).astype(np.int64))
+        return _categories(values, ("wrong", "right"), ("#d1260f", "#117a3d"), ("#ff6b57", "#3fb96b"))
+    if by.startswith("distance:"):
+        item = _number(by.removeprefix("distance:"))
+        check_int(item, "item", minimum=0, maximum=session.items.n - 1)
+        distance = distances_to(session.state.rows, item)
+        # By rank: every color is used, whatever the distances are.
+        ranks = np.empty(len(distance))
+        ranks[np.argsort(distance)] = np.linspace(0, 1, len(distance))
+        legend = {"kind": "numbers", "low": "near", "high": "far"}
+        return legend, ranks.astype("<f4").tobytes()
+    if by.startswith("column:"):
+        name = by.removeprefix("column:")
+        check_choice(name, "column", list(session.items.columns))
+        values = np.asarray(session.items.columns[name])
+        if values.dtype.kind in "if" and len(np.unique(values)) > MOST_VALUES:
+            low, high = float(np.nanmin(values)), float(np.nanmax(values))
+            scaled = (values.astype(np.float64) - low) / max(high - low, 1e-300)
+            scaled = np.where(np.isfinite(scaled), scaled, -1)
+            return {"kind": "numbers", "low": f"{low:.4g}", "high": f"{high:.4g}"}, scaled.astype("<f4").tobytes()
+        names, codes = np.unique(values.astype(str), return_inverse=True)
+        return _categories(codes, [str(name) for name in names])
+    raise ParameterError(f"`by` must be label, predicted, correct, distance:ITEM or column:NAME, got {by!r}.")
+
+
+def _categories(codes: Array, names: Any, light: Any = None, dark: Any = None) -> tuple[dict[str, Any], bytes]:
+    shades = list(light or class_colors(max(len(names), 1)))
+    legend = {
+        "kind": "categories",
+        "names": list(names),
+        "light": shades,
+        "dark": list(dark or [DARK.get(one, one) for one in shades]),
+        "unknown": [UNKNOWN, DARK[UNKNOWN]],
+        "counts": [int(count) for count in np.bincount(codes[codes >= 0], minlength=len(names))],
+        "missing": int((codes < 0).sum()),
+    }
+    return legend, codes.astype("<f4").tobytes()
+
+
+def audit_lists(session: Session) -> dict[str, Any]:
+    """The audit as lists of items, worst first, without those that a person has already judged."""
+    found, said, rows = session.audit(), session.supervision, session.audited
+    best = found.suggested
+    judged = said.confirmed | said.dropped
+    suspects = [
+        {
+            **session.card(int(rows[row])),
+            "suggestion": found.name(int(best[row])),
+            "quality": float(found.quality[row]),
+        }
+        for row in found.suspects[:MOST_LISTED].tolist()
+        if not judged[rows[row]]
+    ]
+    duplicates = [
+        [session.card(int(rows[row])) for row in part[:6].tolist()]
+        for part in found.duplicates[:MOST_LISTED]
+        if not judged[rows[part]].all()
+    ]
+    unlike = [
+        {**session.card(int(rows[row])), "score": float(found.strangeness[row])}
+        for row in found.unlike[:MOST_LISTED].tolist()
+        if not judged[rows[row]]
+    ]
+    overlaps = []
+    for a, b, share in found.overlaps[:12]:
+        mixed = ((found.labels == a) & (best == b)) | ((found.labels == b) & (best == a))
+        overlaps.append({"first": found.name(a), "second": found.name(b), "share": share,
+                         "items": rows[np.flatnonzero(mixed)][:2000].tolist()})  # fmt: skip
+    notes = list(found.notes)
+    if len(rows) < session.items.n:
+        notes.append(f"{len(rows):,} of {session.items.n:,} items were looked at, drawn at random.")
+    counts = {"suspects": len(found.suspects), "duplicates": len(found.duplicates), "unlike": len(found.unlike)}
+    lists = {"suspects": suspects, "duplicates": duplicates, "unlike": unlike, "overlaps": overlaps}
+    return {**lists, "counts": counts, "notes": notes}
+
+
+def questions(session: Session, n: int = 10) -> list[dict[str, Any]]:
+    """The questions with what is needed to show them."""
+    classes = session.classes
+    return [
+        {
+            "first": session.card(one["item"]),
+            "second": session.card(one["other"]),
+            "guess": classes[one["guess"]] if one["guess"] >= 0 else None,
+            "lead": one["lead"],
+        }
+        for one in session.questions(n)
+        if one["item"] != one["other"]
+    ]
+
+
+def _few(values: Any) -> bool:
+    array = np.asarray(values)
+    return array.dtype.kind in "if" or len(np.unique(array.astype(str))) <= MOST_VALUES
+
+
+def _number(text: str) -> int:
+    if not text.isdigit():
+        raise ParameterError(f"`item` must be a number, got {text!r}.")
+    return int(text)

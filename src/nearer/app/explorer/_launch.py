@@ -1,0 +1,159 @@
+"""Serve a session on this machine until it is stopped, and open the page."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import tempfile
+import threading
+import time
+import webbrowser
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from nearer.app.explorer._address import keep_address, last_address
+from nearer.app.explorer._session import Session
+from nearer.exceptions import MissingDataError, ParameterError
+
+__all__ = ["Served", "check_installed", "serve"]
+
+
+class Served:
+    """A page that is being served; `close()` or the end of a `with` stops it."""
+
+    def __init__(self, session: Session, *, port: int = 0) -> None:
+        try:
+            check_installed()
+        except MissingDataError:
+            session.close()
+            raise
+        import uvicorn
+
+        from nearer.app.explorer._server import application
+
+        self.session = session
+        self._at_the_end = contextlib.ExitStack()
+        known = last_address(session.project.path) if session.is_kept else None
+        last, word = known or (0, secrets.token_urlsafe(18))
+        self._socket = _bound(port, last)
+        number = self._socket.getsockname()[1]
+        if session.is_kept:
+            keep_address(session.project.path, number, word)
+        self.url = f"http://127.0.0.1:{number}/{word}/"
+        self._app = application(session, word)
+        config = uvicorn.Config(self._app, log_level="warning", lifespan="on", timeout_graceful_shutdown=2)
+        self._server = uvicorn.Server(config)
+
+    def show(self) -> None:
+        """Open the page in a browser."""
+        webbrowser.open(self._at_the_end.enter_context(doorway(self.url)))
+
+    def run(self) -> None:
+        """Serve in this thread until Ctrl-C."""
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._at_the_end.close()
+            self.session.close()
+
+    def start(self) -> Served:
+        """Serve in a thread of its own; returns when the page can be opened."""
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+        self._thread.start()
+        limit = time.monotonic() + 30
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > limit:
+                raise ParameterError("The page could not be served; the messages above say why.")
+            time.sleep(0.01)
+        return self
+
+    def wait(self) -> None:
+        """Wait until the page is closed by another thread, or Ctrl-C."""
+        try:
+            self._thread.join()
+        except KeyboardInterrupt:
+            self.close()
+
+    def close(self) -> None:
+        """Stop serving, and give the project back."""
+        self._app.state.announcer.close()
+        self._server.should_exit = True
+        self._thread.join(timeout=10)
+        self._at_the_end.close()
+        self.session.close()
+
+    def __enter__(self) -> Served:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _repr_html_(self) -> str:
+        return f'<a href="{self.url}" target="_blank" rel="noreferrer">Open the map</a>'
+
+
+def check_installed() -> None:
+    """Refuse before anything is loaded where the page could not be served."""
+    try:
+        import starlette.applications  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        told = "The page needs starlette and uvicorn. Run: pip install 'nearer[explore]'"
+        raise MissingDataError(told) from error
+
+
+def _bound(port: int, last: int) -> socket.socket:
+    """A socket of this machine at the port that was asked for, at that of the last time, or at any."""
+    for number in [port] if port else dict.fromkeys((last, 0)):
+        found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            found.bind(("127.0.0.1", number))
+            # Whoever opens the page before the server runs waits for it and is not refused.
+            found.listen(128)
+            return found
+        except OSError:
+            found.close()
+    raise ParameterError(f"`port` must be free, and {port} is not. Leave it out to take any.")
+
+
+def serve(
+    session: Session,
+    *,
+    port: int = 0,
+    browser: bool = True,
+    say: Callable[[str], Any] = print,
+    plain: bool = False,
+) -> None:
+    """Serve a session until Ctrl-C; `say` gets what people are told, or with `plain` the address alone."""
+    served = Served(session, port=port)
+    if plain:
+        say(served.url)
+    else:
+        say(f"{session.items.n:,} items: {served.url}")
+        say(f"What you say is kept in {session.project.path}. Ctrl-C stops.")
+    if browser:
+        threading.Timer(0.5, served.show).start()
+    served.run()
+
+
+@contextlib.contextmanager
+def doorway(url: str) -> Iterator[str]:
+    """The address of a file that leads to the page: every user of the machine sees the words of a command.
+
+    >>> with doorway("http://127.0.0.1:8000/word/") as door:
+    ...     "word" in door, "word" in Path(door.removeprefix("file://")).read_text()
+    (False, True)
+    """
+    with tempfile.TemporaryDirectory(prefix="nearer-") as folder:  # which only its owner may enter
+        file = Path(folder) / "open.html"
+        file.write_text(
+            f'<!DOCTYPE html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+            f'<meta http-equiv="refresh" content="0;url={url}"><a href="{url}">Open the map</a>\n'
+        )
+        yield file.as_uri()

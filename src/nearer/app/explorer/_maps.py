@@ -1,0 +1,101 @@
+"""Items in the plane: principal components at once, t-SNE in steps, each map turned towards the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer.app.explorer._metric import principal_axes
+from nearer.neighbors import search
+
+__all__ = ["flat_map", "place", "principal_map", "tsne_maps", "turn_towards"]
+
+Array = NDArray[Any]
+LANDMARKS, STEPS, ITERATIONS = 4_000, 4, 250
+
+
+def principal_map(rows: Array) -> Array:
+    """The two first principal components of rows (n, d), within the square of ±1: (n, 2) float32.
+
+    >>> principal_map(np.array([[0.0, 0], [1, 0], [2, 0]])).shape
+    (3, 2)
+    """
+    _, axes = principal_axes(rows, 2, sample=5_000)
+    return flat_map(rows @ axes)
+
+
+def flat_map(points: Array) -> Array:
+    """The first two columns of points (n, q) that are ordered by their spread, as a map."""
+    return place(np.pad(points[:, :2], ((0, 0), (0, max(0, 2 - points.shape[1])))))
+
+
+def place(points: Array) -> Array:
+    """Points (n, 2) within the square of ±1; those far out come nearer by the logarithm, and none pile up.
+
+    >>> float(place(np.array([[0.0, 0], [1, 0], [0, 1], [1000, 0]])).max()) <= 1
+    True
+    """
+    centered = points - np.median(points, axis=0)
+    radius = np.linalg.norm(centered, axis=1)
+    usual = max(float(np.quantile(radius, 0.9)), 1e-12)
+    far = radius > usual
+    scale = np.ones(len(points))
+    # The slope begins at one, so that there is no ring where it begins.
+    scale[far] = usual * (1 + np.log(radius[far] / usual)) / radius[far]
+    inside = centered * scale[:, None]
+    most = max(float(np.abs(inside).max()), 1e-12)
+    return np.ascontiguousarray(0.95 * inside / most, dtype=np.float32)
+
+
+def turn_towards(points: Array, target: Array) -> Array:
+    """A map rotated or mirrored to lie as near as possible to another one (Procrustes), within the square.
+
+    >>> turned = turn_towards(np.array([[1.0, 0], [-1, 0], [0, 0.5]]), np.array([[0.0, 1], [0, -1], [0.5, 0]]))
+    >>> bool(turned[0, 0] < 0.2)
+    True
+    """
+    u, _, vt = np.linalg.svd(points.T.astype(np.float64) @ target.astype(np.float64))
+    turned = points @ (u @ vt)
+    return np.ascontiguousarray(0.95 * turned / max(float(np.abs(turned).max()), 1e-12), dtype=np.float32)
+
+
+def tsne_maps(rows: Array, start: Array, *, seed: int = 0) -> Iterator[tuple[float, Array]]:
+    """Better and better maps of rows (n, d) from a map `start` (n, 2): the share that is done, and positions.
+
+    Above 4,000 items t-SNE places that many and the others stand where their nearest ones are.
+    """
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    n = len(rows)
+    chosen = np.sort(np.random.default_rng(seed).permutation(n)[:LANDMARKS])
+    mean, axes = principal_axes(rows, 50)
+    flat = (rows - mean) @ axes
+    spots = 1e-4 * start[chosen] / max(float(start[chosen].std()), 1e-12)
+    others = None
+    if len(chosen) < n:
+        near = search(flat, flat[chosen], 3)
+        weight = 1 / np.maximum(near.distances.numpy(), 1e-9)
+        others = near.indices.numpy(), (weight / weight.sum(axis=1, keepdims=True))[:, :, None]
+    for step in range(STEPS):
+        tsne = TSNE(
+            init=spots.astype(np.float32),
+            perplexity=min(30.0, (len(chosen) - 1) / 3),
+            early_exaggeration=12.0 if step == 0 else 1.0,
+            max_iter=ITERATIONS,
+            random_state=seed,
+            learning_rate="auto" if step == 0 else max(len(chosen) / 4, 50.0),
+        )
+        with threadpool_limits(limits=1):
+            spots = np.asarray(tsne.fit_transform(flat[chosen]), dtype=np.float64)
+        if others is None:
+            spread = spots
+        else:
+            spread = (spots[others[0]] * others[1]).sum(axis=1)
+            # Items between the same three would lie on each other.
+            spread += np.random.default_rng(seed).normal(scale=0.004 * float(spots.std()), size=spread.shape)
+            spread[chosen] = spots
+        yield (step + 1) / STEPS, place(spread)

@@ -1,0 +1,279 @@
+"""The page and its questions over HTTP: this machine only, a secret word in the address, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from nearer._checks import check_choice
+from nearer._limits import parse_json
+from nearer.app.explorer import _answers
+from nearer.app.explorer._session import Session
+from nearer.app.explorer._thumbnails import PER_SPRITE, sprite
+from nearer.exceptions import NearerError, ParameterError
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["Announcer", "application"]
+
+# regl writes its drawing functions as text and needs eval for them; all code comes from this server, and nothing
+# that a person typed is ever evaluated. The hash is that of an empty style element, which regl-scatterplot fills by
+# script.
+POLICY = (
+    "default-src 'none'; script-src 'self' 'unsafe-eval'; "
+    "style-src 'self' 'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+HOSTS = ("127.0.0.1", "localhost", "[::1]")
+LARGEST_BODY = 20_000_000
+# The longest path has an item number behind the word; the framework fails on numbers of thousands of digits.
+LONGEST_PATH = 200
+KINDS = {"page.js": "text/javascript; charset=utf-8", "page.css": "text/css; charset=utf-8"}
+
+
+class Announcer:
+    """What happens, to every open tab: a queue for each, filled from any thread."""
+
+    def __init__(self) -> None:
+        self._queues: set[asyncio.Queue[str | None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    def __call__(self, event: str, about: dict[str, Any]) -> None:
+        text = f"event: {event}\ndata: {json.dumps(about)}\n\n"
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._put, text)
+
+    def _put(self, text: str | None) -> None:
+        for queue in list(self._queues):
+            queue.put_nowait(text)
+
+    def close(self) -> None:
+        """End all streams, so that the server can stop."""
+        self._closed = True
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._put, None)
+
+    async def stream(self) -> AsyncIterator[str]:
+        """Events as they come, a comment in silence so that a dead connection is noticed."""
+        self._loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[str | None] = asyncio.Queue()
+        self._queues.add(queue)
+        try:
+            yield "event: hello\ndata: {}\n\n"
+            while not self._closed:
+                try:
+                    text = await asyncio.wait_for(queue.get(), timeout=10)
+                except TimeoutError:
+                    text = ": still here\n\n"
+                if text is None:
+                    return
+                yield text
+        finally:
+            self._queues.discard(queue)
+
+
+def application(session: Session, token: str) -> Starlette:
+    """The app of one session; every address begins with the token."""
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import JSONResponse, Response, StreamingResponse
+    from starlette.routing import Route
+
+    announcer = Announcer()
+    session.listener = announcer
+    audits = threading.Lock()
+
+    def answer(work: Callable[[Request, Any], Any]) -> Callable[[Request], Awaitable[Response]]:
+        """JSON of what `work` returns, in a thread; what it refuses is a sentence with status 400."""
+
+        async def endpoint(request: Request) -> Response:
+            try:
+                body = await _body(request) if request.method == "POST" else None
+                found = await run_in_threadpool(work, request, body)
+            except NearerError as error:
+                return JSONResponse({"error": str(error)}, status_code=400)
+            except OSError as error:
+                told = f"It could not be written down and does not count: {error.strerror or error}"
+                return JSONResponse({"error": told}, status_code=507)
+            return found if isinstance(found, Response) else JSONResponse(found)
+
+        return endpoint
+
+    def asset(name: str) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            return Response(_asset(name), headers={"Content-Type": KINDS.get(name, "text/html; charset=utf-8")})
+
+        return endpoint
+
+    def say(request: Request, body: Any) -> Any:
+        session.say(body)
+        return _answers.overview(session)
+
+    def undo(request: Request, body: Any) -> Any:
+        session.undo()
+        return _answers.overview(session)
+
+    def redo(request: Request, body: Any) -> Any:
+        session.redo()
+        return _answers.overview(session)
+
+    def refit(request: Request, body: Any) -> Any:
+        table = session.refit(lambda text, share: announcer("progress", {"text": text, "share": share}))
+        return {**_answers.overview(session), "scores": table}
+
+    def spread(request: Request, body: Any) -> Any:
+        method = check_choice(body.get("method", "tsne"), "method", ["pca", "tsne"])
+
+        def work() -> None:
+            try:
+                session.spread(method)
+            except (NearerError, ValueError, MemoryError) as error:
+                announcer("failed", {"text": f"The map could not be made: {error}"})
+
+        threading.Thread(target=work, daemon=True).start()
+        return {"started": method}
+
+    def colors(request: Request, body: Any) -> Response:
+        legend, values = _answers.colors(session, request.query_params.get("by", "label"))
+        head = json.dumps(legend).encode()
+        head += b" " * (-len(head) % 4)
+        packed = len(head).to_bytes(4, "little") + head + values
+        return Response(packed, media_type="application/octet-stream")
+
+    def positions(request: Request, body: Any) -> Response:
+        found = _answers.positions(session, request.query_params.get("map", "learned"))
+        return Response(found, media_type="application/octet-stream")
+
+    def pictures(request: Request, body: Any) -> Response:
+        page = request.path_params["page"]
+        if session.items.images is None or page * PER_SPRITE >= session.items.n:
+            return Response(status_code=404)
+        return Response(
+            sprite(session.items, page), media_type="image/png", headers={"Cache-Control": "max-age=3600"}
+        )
+
+    def audit(request: Request, body: Any) -> Any:
+        with audits:
+            return _answers.audit_lists(session)
+
+    def export(request: Request, body: Any) -> Response:
+        name = 'attachment; filename="gestures.json"'
+        return JSONResponse(session.export(), headers={"Content-Disposition": name})
+
+    async def events(request: Request) -> Response:
+        return StreamingResponse(announcer.stream(), media_type="text/event-stream")
+
+    asked: dict[str, Callable[[Request, Any], Any]] = {
+        "overview": lambda request, body: _answers.overview(session),
+        "positions": positions,
+        "colors": colors,
+        "export": export,
+        "audit": audit,
+        "scores": lambda request, body: session.state.table or session.scores(session.state),
+        "questions": lambda request, body: _answers.questions(session),
+        "search": lambda request, body: {"items": session.find(request.query_params.get("q", ""))},
+    }
+    told = {"say": say, "undo": undo, "redo": redo, "refit": refit, "spread": spread,
+            "weights": lambda request, body: session.weights(body)}  # fmt: skip
+    base = f"/{token}"
+    routes = [
+        Route(f"{base}/", asset("index.html")),
+        Route(f"{base}/page.js", asset("page.js")),
+        Route(f"{base}/page.css", asset("page.css")),
+        Route(f"{base}/api/events", events),
+        Route(f"{base}/api/sprite/{{page:int}}", answer(pictures)),
+        Route(f"{base}/api/item/{{item:int}}", answer(lambda r, b: session.item(r.path_params["item"]))),
+        Route(f"{base}/api/card/{{item:int}}", answer(lambda r, b: _card(session, r.path_params["item"]))),
+        *(Route(f"{base}/api/{name}", answer(work)) for name, work in asked.items()),
+        *(Route(f"{base}/api/{name}", answer(work), methods=["POST"]) for name, work in told.items()),
+    ]
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        announcer.close()
+
+    app = Starlette(routes=routes, lifespan=lifespan)
+    app.state.announcer = announcer
+    app.add_middleware(_Guard)
+    return app
+
+
+class _Guard:
+    """The headers of every answer, and a refusal of hosts that are not this machine (DNS rebinding)."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        host = hosts[0].decode("latin-1").rsplit(":", 1)[0] if len(hosts) == 1 else ""
+
+        async def guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                there = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *((k.encode(), v.encode()) for k, v in HEADERS.items() if k.lower().encode() not in there),
+                ]
+            await send(message)
+
+        if host not in HOSTS or len(scope["path"]) > LONGEST_PATH:
+            status = 403 if host not in HOSTS else 414
+            await guarded({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await self.app(scope, receive, guarded)
+
+
+async def _body(request: Request) -> Any:
+    if request.headers.get("content-type", "").split(";")[0] != "application/json":
+        raise ParameterError("The body must be JSON.")
+    found = bytearray()
+    async for part in request.stream():
+        found += part
+        if len(found) > LARGEST_BODY:
+            raise ParameterError(f"The body must have at most {LARGEST_BODY:,} bytes.")
+    try:
+        given = parse_json(bytes(found) or b"{}", "The body")
+    except NearerError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise ParameterError(f"The body must be JSON: {error}.") from error
+    if given is None:
+        return {}  # what the page sends where there is nothing to say
+    if not isinstance(given, dict):
+        raise ParameterError(f"The body must be a JSON object, got {type(given).__name__}.")
+    return given
+
+
+def _card(session: Session, item: int) -> dict[str, Any]:
+    if not 0 <= item < session.items.n:
+        raise ParameterError(f"`item` must lie in 0..{session.items.n - 1}, got {item}.")
+    return session.card(item)
+
+
+def _asset(name: str) -> bytes:
+    place = resources.files("nearer.app.explorer") / "assets" / name
+    if not place.is_file():
+        raise ParameterError(f"The page has not been built: {name} is missing. Run: make page")
+    return place.read_bytes()

@@ -1,0 +1,459 @@
+"""The explorer without a page: items, maps, gestures, refits, scores, questions, the audit."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from nearer._checks import check_choice, check_int
+from nearer.app.explorer._gestures import Gesture, Supervision, supervision
+from nearer.app.explorer._items import Items
+from nearer.app.explorer._maps import flat_map, principal_map, tsne_maps, turn_towards
+from nearer.app.explorer._metric import Progress, fit_metric, principal_axes
+from nearer.app.explorer._playground import weigh
+from nearer.app.explorer._project import Project
+from nearer.app.explorer._questions import ask
+from nearer.app.explorer._scores import score_table, scored_items
+from nearer.app.explorer._state import State, distances_to, predicted
+from nearer.evaluation._paired import per_query_scores
+from nearer.exceptions import NearerError, ParameterError
+from nearer.judging import Audit, find_issues
+
+__all__ = ["Session"]
+
+Array = NDArray[Any]
+P = ParamSpec("P")
+R = TypeVar("R")
+# Directions of the features that a refit works in.
+MOST_COLUMNS = 128
+NEIGHBORS = 8
+MOST_AUDITED = 10_000
+MOST_FOUND = 1_000
+
+
+def _on_one_thread(work: Callable[P, R]) -> Callable[P, R]:
+    """Short sums on one thread: on a busy machine several threads spin and wait for each other for seconds."""
+
+    @functools.wraps(work)
+    def alone(*args: P.args, **kwargs: P.kwargs) -> R:
+        with threadpool_limits(limits=1):
+            return work(*args, **kwargs)
+
+    return alone
+
+
+def _nobody(event: str, about: dict[str, Any]) -> None:
+    """The listener of nobody."""
+
+
+class Session:
+    """Items with everything that is shown, said and learned about them; safe to use from several threads.
+
+    >>> rows = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+    >>> session = Session(Items(rows))
+    >>> said = session.say({"kind": "label", "items": list(range(30)), "label": "left"})
+    >>> said = session.say({"kind": "label", "items": list(range(30, 60)), "label": "right"})
+    >>> table = session.refit()
+    >>> session.classes, session.undo().kind
+    (('left', 'right'), 'refit')
+
+    Args:
+        items: what is looked at.
+        project: the folder where gestures are kept; None keeps them in a temporary one.
+        listener: called as listener(event, about) when something has happened, from any thread.
+    """
+
+    @_on_one_thread
+    def __init__(
+        self,
+        items: Items,
+        *,
+        project: str | os.PathLike[str] | None = None,
+        listener: Callable[[str, dict[str, Any]], None] = _nobody,
+    ) -> None:
+        self.items = items.shown()
+        self.listener = listener
+        self._lock = threading.RLock()
+        self._refitting = threading.Lock()
+        self._mapping = threading.Lock()
+        place = tempfile.mkdtemp(suffix=".explore") if project is None else project
+        self.is_kept = project is not None
+        self.project = Project(place, fingerprint=items.fingerprint, n=self.items.n)
+        self.history = self.project.history
+        raw = self.items.raw
+        base = raw if self.items.learned is None else np.asarray(self.items.learned, dtype=np.float32)
+        # A network's embeddings, or the features: what a refit learns a linear map of.
+        self._mean, self._axes = principal_axes(base, MOST_COLUMNS)
+        self.features = base @ self._axes - self._mean @ self._axes
+        first = State(base, flat_map(self.features))
+        self.raw_map = first.positions
+        if self.items.learned is not None:
+            self.raw_map = principal_map(raw)
+            first.positions = turn_towards(first.positions, self.raw_map)
+        self.start = first
+        self._redone: list[State] = []
+        self._kept_scores: dict[tuple[int, bytes], tuple[Array, dict[str, Array]]] = {}
+        self.states = [first]
+        self._supervised: tuple[int, int, Supervision] | None = None
+        self._audit: tuple[Any, Audit] | None = None
+        self.changed = 0
+        self._restore()
+
+    # What is known ---------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """The metric that is shown."""
+        return self.states[-1]
+
+    @property
+    def supervision(self) -> Supervision:
+        """What data and gestures say together."""
+        with self._lock:
+            key = (self.changed, self.history.done)
+            if self._supervised is None or self._supervised[:2] != key:
+                found = supervision(self.history.active, self.items.labels, self.items.classes)
+                self._supervised = (*key, found)
+            return self._supervised[2]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, those that gestures made included."""
+        return self.supervision.classes
+
+    @property
+    def since_refit(self) -> int:
+        """How many gestures the metric has not heard of yet."""
+        kinds = [one.kind for one in self.history.active]
+        last = max((place for place, kind in enumerate(kinds) if kind == "refit"), default=-1)
+        return sum(kind not in ("refit",) for kind in kinds[last + 1 :])
+
+    def teaching(self) -> Array:
+        """The labels (n,) that a refit learns from: not those of held-out items, nor of those left out."""
+        said = self.supervision
+        return np.where(self.items.held_out | said.dropped, -1, said.labels)
+
+    # What is said ----------------------------------------------------------------------------------------------
+
+    def say(self, gesture: Mapping[str, Any] | Gesture) -> Gesture:
+        """Take a gesture; when it returns it is on disk."""
+        given = gesture.to_dict() if isinstance(gesture, Gesture) else gesture
+        said = Gesture.parse(given, n=self.items.n)
+        if said.kind == "refit":
+            raise ParameterError("`kind` must not be 'refit': call refit(), which says so itself.")
+        with self._lock:
+            if said.key and any(one.key == said.key for one in self.history.active):
+                return said
+            self._add(said)
+        self._tell("gestures")
+        return said
+
+    def undo(self) -> Gesture | None:
+        """Take the last gesture or refit back."""
+        with self._lock:
+            gesture = self.history.undo()
+            if gesture is not None:
+                self._save()
+                if gesture.kind == "refit" and len(self.states) > 1:
+                    self._redone.append(self.states.pop())
+                    self.project.save_metric(self.state.matrix)
+        if gesture is not None:
+            self._tell("metric" if gesture.kind == "refit" else "gestures")
+        return gesture
+
+    def redo(self) -> Gesture | None:
+        """Do again what was undone last."""
+        with self._lock:
+            gesture = self.history.redo()
+            if gesture is not None:
+                self._save()
+                if gesture.kind == "refit" and self._redone:
+                    self.states.append(self._redone.pop())
+                    self.project.save_metric(self.state.matrix)
+        if gesture is not None:
+            self._tell("metric" if gesture.kind == "refit" else "gestures")
+        return gesture
+
+    def export(self) -> dict[str, Any]:
+        """Everything that was said, as JSON: gestures, the labels they end in, and the pairs."""
+        said = self.supervision
+        changed = np.flatnonzero(said.labels != self.items.labels)
+        labels = {self.items.name(row): None if said.labels[row] < 0 else said.classes[said.labels[row]]
+                  for row in changed.tolist()}  # fmt: skip
+        return {
+            "format": "nearer.gestures",
+            "items": self.items.n,
+            "gestures": [one.to_dict() for one in self.history.active],
+            "labels": labels,
+            "together": said.together.tolist(),
+            "apart": said.apart.tolist(),
+            "dropped": np.flatnonzero(said.dropped).tolist(),
+        }
+
+    # What is learned -------------------------------------------------------------------------------------------
+
+    @_on_one_thread
+    def refit(self, progress: Progress = lambda text, share: None) -> dict[str, Any]:
+        """Learn the metric again from all that is said, and score it; the table of raw, before and now."""
+        if not self._refitting.acquire(blocking=False):
+            raise ParameterError("A refit is running already. Wait for it.")
+        try:
+            with self._lock:
+                labels, said, before = self.teaching(), self.supervision, self.state
+            apart = ~self.items.held_out
+            pairs = [pair[apart[pair].all(axis=1)] for pair in (said.together, said.apart)]
+            learned = fit_metric(self.features, labels, *pairs, progress=progress)
+            progress("moving", 0.9)
+            rows = self.features @ learned.matrix
+            positions = turn_towards(principal_map(rows), before.positions)
+            after = State(rows, positions, learned.matrix, learned.told)
+            after.table = self.scores(before, after)
+            with self._lock:
+                self._add(Gesture("refit"))
+                self.states = [*self.states, after][-6:]
+                if self.states[0].matrix is not None:
+                    self.states[0] = self.start
+                self._redone = []
+                self.project.save_metric(after.matrix)
+        finally:
+            self._refitting.release()
+        self._tell("metric")
+        return {**after.table, "told": after.told}
+
+    def scores(self, *states: State) -> dict[str, Any]:
+        """Raw features beside the metrics, on held-out items."""
+        labels = self.supervision.labels
+        asked = scored_items(labels, self.items.held_out)
+        names = ["before", "now"] if len(states) > 1 else ["now"]
+        table = {"raw": self._scored(self.items.raw, asked, labels)}
+        for name, state in zip(names, states, strict=True):
+            if len(states) > 1 or state.matrix is not None or self.items.learned is not None:
+                table[name] = self._scored(state.rows, asked, labels)
+        return score_table(table, len(asked))
+
+    def _scored(self, rows: Array, asked: Array, labels: Array) -> dict[str, Array]:
+        """The scores of each held-out item under some rows, computed once as long as their labels stay."""
+        key = (id(rows), labels[asked].tobytes())
+        if key not in self._kept_scores:
+            found = per_query_scores(rows[asked], labels[asked]) if len(asked) >= 2 else {}
+            # The rows are kept with it, so that no other array can get their place in memory.
+            self._kept_scores = {**dict(list(self._kept_scores.items())[-8:]), key: (rows, found)}
+        return self._kept_scores[key][1]
+
+    def spread(self, method: str = "tsne") -> None:
+        """Make a slower and better map of the metric that is shown; the listener hears of each step."""
+        check_choice(method, "method", ["pca", "tsne"])
+        with self._mapping:
+            with self._lock:
+                state = self.state
+            if method == "pca":
+                state.positions = turn_towards(principal_map(state.rows), state.positions)
+                self._tell("map", share=1.0)
+                return
+            for share, positions in tsne_maps(state.rows, state.positions):
+                state.positions = turn_towards(positions, state.positions)
+                self._tell("map", share=share)
+                if self.state is not state:
+                    return
+
+    # What is asked ---------------------------------------------------------------------------------------------
+
+    @_on_one_thread
+    def questions(self, n: int = 10) -> list[dict[str, Any]]:
+        """The pairs whose answer would help most: an unsure item and the item to compare it with."""
+        said = self.supervision
+        allowed = ~self.items.held_out & ~said.dropped & ~said.confirmed
+        return ask(self.state.rows, self.teaching(), check_int(n, "n"), allowed=allowed)
+
+    @_on_one_thread
+    def audit(self) -> Audit:
+        """Likely wrong labels, duplicates, overlap and strangers among the items, in the raw features.
+
+        Above 10,000 items it looks at a random part, `audited`, and its rows are positions in that.
+        """
+        said = self.supervision
+        if self._audit is None or self._audit[0] != self.changed:
+            raw = self.items.raw[self.audited]
+            if raw.shape[1] > MOST_COLUMNS:
+                raw = raw @ principal_axes(raw, MOST_COLUMNS)[1]
+            found = find_issues(raw, said.labels[self.audited], classes=said.classes)
+            self._audit = (self.changed, found)
+        return self._audit[1]
+
+    @property
+    def audited(self) -> Array:
+        """The items that the audit looks at, (m,)."""
+        return np.sort(np.random.default_rng(2).permutation(self.items.n)[:MOST_AUDITED])
+
+    @_on_one_thread
+    def predictions(self) -> Array:
+        """The vote of the neighbors under the metric that is shown, (n,)."""
+        labels = self.teaching()
+        state = self.state
+        key = f"{self.history.done}.{self.changed}"
+        if key not in state.kept:
+            state.kept = {key: predicted(state.rows, labels)}
+        return state.kept[key]
+
+    @_on_one_thread
+    def item(self, item: int) -> dict[str, Any]:
+        """All that the page shows of an item: what it is, its neighbors raw and learned, why, how it fared."""
+        check_int(item, "item", minimum=0, maximum=self.items.n - 1)
+        said = self.supervision
+        state = self.state
+        found = self.card(item)
+        sides = {}
+        for name, rows in (("raw", self.items.raw), ("learned", state.rows)):
+            distance = distances_to(rows, item)
+            distance[item] = np.inf
+            k = min(NEIGHBORS, self.items.n - 1)
+            near = np.argpartition(distance, k - 1)[:k] if k else np.zeros(0, dtype=np.int64)
+            near = near[np.argsort(distance[near], kind="stable")]
+            usual = float(np.median(distance[np.isfinite(distance)])) if self.items.n > 1 else 0.0
+            sides[name] = [
+                {
+                    **self.card(int(other)),
+                    "distance": float(distance[other]),
+                    "share": float(distance[other]) / usual if usual > 0 else 0.0,
+                    "right": self._right(said.labels, item, int(other)),
+                    "why": self.why(item, int(other), learned=name == "learned"),
+                }
+                for other in near.tolist()
+            ]
+        scores = [self._own_score(one, item, said.labels) for one in self.states]
+        return {**found, "neighbors": sides, "history": [one for one in scores if one is not None]}
+
+    def card(self, item: int) -> dict[str, Any]:
+        """What an item is in a few words."""
+        said = self.supervision
+        code = int(said.labels[item])
+        text = None if self.items.texts is None else str(self.items.texts[item])[:600]
+        found: dict[str, Any] = {"item": item, "name": self.items.name(item), "text": text,
+                                 "label": said.classes[code] if code >= 0 else None,
+                                 "heldOut": bool(self.items.held_out[item])}  # fmt: skip
+        found["columns"] = {name: str(values[item])[:200] for name, values in self.items.columns.items()}
+        if self.items.images is None and text is None and self.items.feature_names:
+            values = self.items.raw if self.items.values is None else self.items.values
+            shown = zip(self.items.feature_names, values[item], strict=False)
+            found["values"] = {name: float(value) for name, value in list(shown)[:8]}
+        return found
+
+    def why(self, item: int, other: int, *, learned: bool) -> str:
+        """Why two items are near, in a few words: shared words, or the columns that agree and that differ most."""
+        if self.items.texts is not None:
+            words = [set(str(self.items.texts[one]).lower().split()) for one in (item, other)]
+            shared = sorted((words[0] & words[1]), key=lambda word: (-len(word), word))[:4]
+            return f"both say {', '.join(shared)}" if shared else "no word in common"
+        names = self.items.feature_names
+        if not names or len(names) != self.items.raw.shape[1]:
+            return ""
+        difference = self.items.raw[item] - self.items.raw[other]
+        part = np.square(difference)
+        matrix = self.state.matrix
+        if learned and matrix is not None and self.items.learned is None:
+            # d² = Σ_f δ_f (A δ)_f: what each column adds to the distance.
+            full = self._axes @ matrix
+            part = difference * (full @ (full.T @ difference))
+        usual = np.maximum(2 * self.items.raw.var(axis=0), 1e-12)
+        order = np.argsort(np.square(difference) / usual)
+        agree = [names[place] for place in order[:2]]
+        differ = names[int(np.argmax(part))]
+        return f"agree on {' and '.join(agree)}; most apart in {differ}"
+
+    def find(self, text: str) -> list[int]:
+        """Items whose name, text, label or columns hold the text, whatever its case; at most 1,000."""
+        wanted = text.strip().lower()
+        if not wanted:
+            return []
+        said = self.supervision
+        fields: list[Any] = [self.items.ids, self.items.texts, *self.items.columns.values()]
+        hit = np.zeros(self.items.n, dtype=bool)
+        for values in fields:
+            # Digits inside a measured number are no words.
+            if values is not None and np.asarray(values).dtype.kind != "f":
+                hit |= np.char.find(np.char.lower(np.asarray(values).astype(str)), wanted) >= 0
+        codes = [code for code, name in enumerate(said.classes) if wanted in name.lower()]
+        hit |= np.isin(said.labels, codes)
+        if wanted.isdigit() and int(wanted) < self.items.n and self.items.ids is None:
+            hit[int(wanted)] = True
+        return [int(row) for row in np.flatnonzero(hit)[:MOST_FOUND]]
+
+    @_on_one_thread
+    def weights(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The playground: curves and chosen pairs of a batch under the metric that is shown."""
+        return weigh(self.state.rows, self.teaching(), settings)
+
+    def close(self) -> None:
+        """Give the project back."""
+        self.project.close()
+
+    # Inside ----------------------------------------------------------------------------------------------------
+
+    def _restore(self) -> None:
+        """The metric of the last refit, where the project has one; earlier ones are not kept on disk."""
+        refits = [one for one in self.history.active if one.kind == "refit"]
+        matrix = self.project.metric() if refits else None
+        if matrix is None:
+            return
+        if matrix.shape[0] != self.features.shape[1]:
+            return
+        rows = self.features @ matrix
+        state = State(rows, turn_towards(principal_map(rows), self.start.positions), matrix, "From the project.")
+        state.table = self.scores(self.start, state)
+        self.states.append(state)
+
+    def _add(self, gesture: Gesture) -> None:
+        old = list(self.history.gestures), self.history.done
+        self.history.add(gesture)
+        try:
+            self._save()
+        except (OSError, NearerError):
+            self.history.gestures, self.history.done = old
+            raise
+
+    def _save(self) -> None:
+        self.project.save(self.history)
+        self.changed += 1
+
+    def _tell(self, event: str, **about: Any) -> None:
+        self.listener(event, {"changed": self.changed, **about})
+
+    @staticmethod
+    def _right(labels: Array, item: int, other: int) -> bool | None:
+        if labels[item] < 0 or labels[other] < 0:
+            return None
+        return bool(labels[item] == labels[other])
+
+    def _own_score(self, state: State, item: int, labels: Array) -> float | None:
+        """The share of the ten nearest labelled items that have the item's label."""
+        if labels[item] < 0:
+            return None
+        distance = distances_to(state.rows, item)
+        distance[(labels < 0) | (np.arange(len(labels)) == item)] = np.inf
+        k = min(10, int(np.isfinite(distance).sum()))
+        if not k:
+            return None
+        near = np.argpartition(distance, k - 1)[:k]
+        return float((labels[near] == labels[item]).mean())
+
+
+def gestures_from(given: Any) -> list[dict[str, Any]]:
+    """Gestures as a list: those of a session's export, of a project folder, of a file, or the list itself."""
+    if isinstance(given, str | os.PathLike):
+        path = Path(given)
+        path = path / "gestures.json" if path.is_dir() else path
+        given = json.loads(path.read_text())
+    if isinstance(given, Mapping):
+        done = given.get("done")
+        given = given["gestures"] if done is None else given["gestures"][:done]
+    return [one.to_dict() if isinstance(one, Gesture) else dict(one) for one in given]

@@ -1,0 +1,306 @@
+"""The endpoints: from a request to an answer. They know nothing of HTTP beyond a call and an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+import numpy as np
+import torch
+
+from nearer import __version__
+from nearer.app.server import _messages as messages
+from nearer.app.server._batches import Batcher
+from nearer.app.server._figures import Figures
+from nearer.app.server._logs import Log
+from nearer.app.server._messages import BINARY, JSON, binary, decode, matrix
+from nearer.app.server._problems import Problem
+from nearer.app.server._settings import Settings
+from nearer.app.server._state import Place, Served
+from nearer.app.server._work import Ask, Change, answer, condition_of, write
+from nearer.exceptions import NearerError
+from nearer.index._exact import load_faiss
+
+__all__ = ["Answer", "Call", "Service"]
+
+UNCALIBRATED = (
+    "Nothing says yet which distance means the same: the model has no calibration for pairs. Calibrate it with "
+    "items of classes that it did not learn from (nearer calibrate DATA --model MODEL --label COLUMN), and reload; "
+    "until then compare `distance` with a threshold of your own."
+)
+# What a decision comes with: the promise, and the distances that it is made of.
+PROMISE = ("error", "miss", "guarantee", "same_within_", "different_beyond_", "n_classes_")
+
+
+@dataclass(slots=True)
+class Call:
+    """A request, as far as an endpoint needs it."""
+
+    body: bytes = b""
+    content: str = ""
+    query: bytes = b""
+    accept: str = ""
+
+    def asked(self, name: str, default: int) -> int:
+        """A whole number of the query string."""
+        given = dict(parse_qsl(self.query.decode("latin-1"))).get(name)
+        if given is None:
+            return default
+        if not (given.isascii() and given.isdigit() and len(given) < 10 and int(given)):
+            raise Problem(422, "invalid", f"`{name}` must be a whole number from 1 on.")
+        return int(given)
+
+    def word(self, name: str, default: str) -> str:
+        """A word of the query string."""
+        return dict(parse_qsl(self.query.decode("latin-1"))).get(name, default)
+
+
+@dataclass(slots=True)
+class Answer:
+    """A success: its body and what it is."""
+
+    body: bytes
+    content: str = JSON
+    status: int = 200
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+
+
+class Service:
+    """A model and an index with their queues; every endpoint is a method."""
+
+    def __init__(self, place: Place, settings: Settings, log: Log) -> None:
+        self.place, self.settings, self.log = place, settings, log
+        self.served: Served = place.open()
+        self.figures = Figures()
+        self.tokens = settings.tokens
+        self.stopping = False
+        threads = functools.partial(_compute_with, settings.threads)
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="nearer-read", initializer=threads)
+        self._writing = ThreadPoolExecutor(1, thread_name_prefix="nearer-write", initializer=threads)
+        room, most = settings.queue, settings.batch
+        self.reads: Batcher[Ask] = Batcher(self._answer, self._reading, room=room, most=most, costly=condition_of)
+        self.writes: Batcher[Change] = Batcher(self._write, self._writing, room=room, most=most)
+        self._switching = asyncio.Lock()
+
+    def _answer(self, asks: Sequence[Ask]) -> list[Any]:
+        return answer(self.served, asks)
+
+    def _write(self, changes: Sequence[Change]) -> list[Any]:
+        return write(self.served, changes)
+
+    async def _ask(self, ask: Ask, rows: int) -> Any:
+        return await self._soon(self.reads.put(ask, rows))
+
+    async def _soon(self, future: asyncio.Future[Any]) -> Any:
+        try:
+            async with asyncio.timeout(self.settings.timeout):
+                return await future
+        except TimeoutError:
+            raise Problem(503, "late", "The answer took too long. Try again later.", retry_after=5) from None
+
+    def _rows(self, rows: int) -> int:
+        if rows > self.settings.max_rows:
+            raise Problem(
+                413, "too_many_rows", f"A request may have {self.settings.max_rows} rows, got {rows}. Send parts."
+            )
+        return rows
+
+    def _k(self, k: int) -> int:
+        if k > self.settings.max_k:
+            raise Problem(422, "invalid", f"`k` must be at most {self.settings.max_k}, got {k}.")
+        return k
+
+    def _ask_of(self, call: Call, want: Any) -> tuple[Ask, int]:
+        """Queries as JSON, as binary float32, or as an image."""
+        ask = Ask(want)
+        if call.content == JSON:
+            if want == "embed":
+                ask.items = decode(messages.embed_decoder, call.body).items
+            else:
+                given = decode(messages.search_decoder, call.body)
+                if (given.items is None) == (given.vectors is None):
+                    raise Problem(422, "invalid", "Give either `items` or `vectors`.")
+                ask.items, ask.k, ask.where = given.items, self._k(given.k), given.where
+                if given.vectors is not None:
+                    self._rows(len(given.vectors))
+                    ask.vectors = matrix(given.vectors, "vectors", self.served.dimension)
+                    return ask, len(given.vectors)
+            assert ask.items is not None
+            return ask, self._rows(len(ask.items))
+        if want == "search":
+            ask.k = self._k(call.asked("k", 10))
+        if call.content.startswith("image/"):
+            ask.image = call.body
+            return ask, 1
+        if call.content != BINARY:
+            raise Problem(415, "media_type", f"The body must be {JSON}, {BINARY} or an image.")
+        if want == "search" and call.word("of", "vectors") != "items":
+            ask.vectors = binary(call.body, self.served.dimension, "vectors")
+            return ask, self._rows(len(ask.vectors))
+        ask.items = binary(call.body, int(np.prod(self.served.model.inputs.size)), "items")
+        return ask, self._rows(len(ask.items))
+
+    async def search(self, call: Call) -> Answer:
+        """The nearest items of each query."""
+        ask, rows = self._ask_of(call, "search")
+        return Answer(await self._ask(ask, rows))
+
+    async def embed(self, call: Call) -> Answer:
+        """The embedding of each item."""
+        ask, rows = self._ask_of(call, "embed")
+        vectors = await self._ask(ask, rows)
+        if BINARY in call.accept:
+            shape = f"{vectors.shape[0]},{vectors.shape[1]}".encode()
+            return Answer(vectors.astype("<f4").tobytes(), BINARY, headers=[(b"x-nearer-shape", shape)])
+        return Answer(msgspec.json.encode({"vectors": vectors.tolist(), "model": self.served.fingerprint}))
+
+    async def items(self, call: Call) -> Answer:
+        """Keep items; they are on disk when the answer is sent."""
+        if call.content != JSON:
+            raise Problem(415, "media_type", f"The body must be {JSON}.")
+        given = decode(messages.items_decoder, call.body)
+        if (given.items is None) == (given.vectors is None):
+            raise Problem(422, "invalid", "Give either `items` or `vectors`.")
+        rows = self._rows(len(given.items if given.items is not None else given.vectors))
+        for name in ("ids", "metadata"):
+            told = getattr(given, name)
+            if told is not None and len(told) != rows:
+                raise Problem(422, "invalid", f"`{name}` must have one entry for each of the {rows} rows.")
+        if given.mode == "upsert" and given.ids is None:
+            raise Problem(422, "invalid", "`ids` must be given for mode upsert.")
+        vectors = None
+        if given.vectors is not None:
+            vectors = matrix(given.vectors, "vectors", self.served.dimension)
+        change = Change(given.mode, vectors, given.items, given.ids, given.metadata)
+        ids = await self._change(change, rows)
+        return Answer(msgspec.json.encode({"ids": ids, "count": await self._count()}), status=201)
+
+    async def remove(self, one: str) -> Answer:
+        """Remove one item; that is on disk when the answer is sent."""
+        removed = await self._change(Change("remove", ids=[one]), 1)
+        return Answer(msgspec.json.encode({"removed": removed, "count": await self._count()}))
+
+    async def _change(self, change: Change, rows: int) -> Any:
+        if self.stopping:
+            raise Problem(503, "stopping", "The server is being stopped.", retry_after=5)
+        # No time limit: a change that was begun is either answered or, if the process dies, unknown.
+        return await self.writes.put(change, rows)
+
+    async def _count(self) -> int:
+        return await asyncio.get_running_loop().run_in_executor(self._reading, self.served.index.count)
+
+    async def similar(self, one: str, call: Call) -> Answer:
+        """The nearest other items of an item in the index."""
+        ask = Ask("similar", ids=[one], k=self._k(call.asked("k", 10)))
+        return Answer(await self._ask(ask, 1))
+
+    async def same(self, call: Call) -> Answer:
+        """The distance of two items, and whether they are the same if the model is calibrated."""
+        if call.content != JSON:
+            raise Problem(415, "media_type", f"The body must be {JSON}.")
+        given = decode(messages.same_decoder, call.body)
+        if (given.items is None) == (given.ids is None):
+            raise Problem(422, "invalid", "Give either `items` or `ids`, two of them.")
+        distance = await self._ask(Ask("same", items=given.items, ids=given.ids), 2)
+        calibration = self.served.model.calibration
+        if calibration is None or calibration.per != "pair":
+            raise Problem(409, "not_calibrated", UNCALIBRATED, distance=distance)
+        promise = calibration.to_dict()
+        told = {
+            "answer": str(calibration.answers([distance])[0]),
+            "distance": distance,
+            "about": {name.rstrip("_"): promise[name] for name in PROMISE},
+        }
+        return Answer(msgspec.json.encode(told))
+
+    async def health(self) -> Answer:
+        """The process runs."""
+        return Answer(b'{"status":"alive"}')
+
+    async def ready(self) -> Answer:
+        """The index answers, and requests are taken."""
+        if self.stopping:
+            raise Problem(503, "stopping", "The server is being stopped.", retry_after=5)
+        await self._soon(asyncio.ensure_future(self._count()))
+        return Answer(b'{"status":"ready"}')
+
+    async def metrics(self) -> Answer:
+        """The figures for Prometheus."""
+        text = self.figures.text(await self._gauges())
+        return Answer(text.encode(), "text/plain; version=0.0.4; charset=utf-8")
+
+    async def _gauges(self) -> dict[str, float]:
+        return {
+            "nearer_index_items": await self._count(),
+            "nearer_queue_rows": self.reads.rows,
+            "nearer_write_queue_rows": self.writes.rows,
+            "nearer_batches_total": self.reads.batches,
+            "nearer_batch_rows_total": self.reads.done_rows,
+            "nearer_commits_total": self.writes.batches,
+            "nearer_commit_rows_total": self.writes.done_rows,
+        }
+
+    async def status(self) -> Answer:
+        """What the status page shows."""
+        about = {
+            "version": __version__,
+            "seconds": round(time.time() - self.figures.started, 1),
+            "model": self.served.fingerprint,
+            "method": self.served.model.method,
+            "dimension": self.served.dimension,
+            "routes": self.figures.summary(),
+            "queue": self.settings.queue,
+            **self.figures.process(),
+            **await self._gauges(),
+        }
+        return Answer(msgspec.json.encode(about))
+
+    async def reload(self) -> Answer:
+        """Open the model and the index at their places again; requests go on with the old ones until then."""
+        async with self._switching:
+            before = self.served
+            try:
+                fresh = await asyncio.to_thread(functools.partial(self.place.open, before=before))
+            except (NearerError, OSError) as error:
+                self.log.event("reload refused", kind=type(error).__name__)
+                raise Problem(409, "not_reloaded", f"What was served is served on. {error}") from error
+            self.served = fresh
+            if fresh.index is not before.index:
+                await self._close(before)
+            self.log.event("reloaded", model=fresh.fingerprint)
+        count = await self._count()
+        return Answer(
+            msgspec.json.encode({"model": fresh.fingerprint, "index": _kind(fresh.index), "count": count})
+        )
+
+    async def _close(self, served: Served) -> None:
+        """Close an index behind everything that was begun with it."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._reading, int)
+        await loop.run_in_executor(self._writing, served.index.close)
+
+    async def stop(self) -> None:
+        """Finish what was begun, and close."""
+        self.stopping = True
+        while self.writes.rows or self.writes.running or self.reads.rows or self.reads.running:
+            await asyncio.sleep(0.01)
+        await self._close(self.served)
+        self._reading.shutdown()
+        self._writing.shutdown()
+
+
+def _compute_with(threads: int) -> None:
+    """Set how many threads the libraries use in the thread that calls this: OpenMP keeps that for each one."""
+    torch.set_num_threads(threads)
+    load_faiss().omp_set_num_threads(threads)
+
+
+def _kind(index: Any) -> str:
+    return type(index).__name__

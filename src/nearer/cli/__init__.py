@@ -1,5 +1,0 @@
-"""The command line, `nearer`: thin calls into the library; `--help` never loads PyTorch."""
-
-from nearer.cli._application import app, main
-
-__all__ = ["app", "main"]

@@ -1,0 +1,275 @@
+"""One look at features and labels, and what a person should look at next, worst first."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.stats import rankdata
+
+from nearer._checks import check_int, check_number
+from nearer._validation import as_array, as_matrix
+from nearer.exceptions import LabelError, ShapeError
+from nearer.judging._logistic import cross_fitted
+from nearer.neighbors import search
+
+__all__ = ["Audit", "find_issues", "label_quality"]
+
+Array = NDArray[Any]
+NEIGHBORS = 15
+# How much the probability of the given label counts beside its lead over the best other one. Chosen on other flips
+# than those of docs/audit.md: the probability finds labels that were drawn at random, the lead finds mix-ups.
+SELF = 0.6
+# Distances below this share of the usual one to the nearest neighbor are those of duplicates.
+DUPLICATE = 0.1
+# Deviations (robust) of the logarithm of the distance above which an item is unlike everything.
+UNLIKE = 3.5
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What `find_issues` found in n rows.
+
+    `quality` (n,) goes from 0, the label most likely to be wrong, to 1; NaN where there is no label. `suspects` are
+    the rows to look at, worst first: their label is less likely than another one that is as likely as it is on
+    average for the rows that carry it. `suggested` (n,) is the likeliest class code. `duplicates` are groups of
+    rows, those with several labels first. `overlap` (c, c) is the mean probability of class b for rows labelled a.
+    `unlike` are the rows far from everything, farthest first, and `strangeness` (n,) says how far.
+
+    >>> from nearer.judging import find_issues
+    >>> found = find_issues([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]] * 5, [0, 0, 0, 1, 1, 1] * 5)
+    >>> found.quality.shape, len(found.suspects)
+    ((30,), 0)
+    """
+
+    labels: Array
+    classes: tuple[str, ...]
+    probabilities: Array = field(repr=False)
+    quality: Array = field(repr=False)
+    suspects: Array
+    duplicates: Sequence[Array]
+    overlap: Array = field(repr=False)
+    unlike: Array
+    strangeness: Array = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def suggested(self) -> Array:
+        """The likeliest class of each row (n,), −1 where nothing is known."""
+        if not self.probabilities.shape[1]:
+            return np.full(len(self.labels), -1, dtype=np.int64)
+        return np.asarray(self.probabilities.argmax(axis=1))
+
+    @property
+    def overlaps(self) -> list[tuple[int, int, float]]:
+        """Pairs of classes (a, b, share), a < b, the share of either that looks like the other, largest first."""
+        both = (self.overlap + self.overlap.T) / 2
+        pairs = [(a, b, float(both[a, b])) for a in range(len(both)) for b in range(a + 1, len(both))]
+        return sorted(pairs, key=lambda pair: -pair[2])
+
+    def name(self, code: int) -> str:
+        """The class of a code in words; "–" without one."""
+        return "–" if code < 0 else self.classes[code] if code < len(self.classes) else str(code)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One entry for each finding: row, finding, label, suggestion, score, group; suspects first."""
+        found: list[dict[str, Any]] = []
+        best = self.suggested
+        for row in self.suspects.tolist():
+            found.append(self._entry(row, "label", self.name(int(best[row])), float(self.quality[row])))
+        for number, group in enumerate(self.duplicates):
+            found += [self._entry(row, "duplicate", "", float("nan"), number) for row in group.tolist()]
+        for row in self.unlike.tolist():
+            found.append(self._entry(row, "unlike", "", float(self.strangeness[row])))
+        return found
+
+    def _entry(
+        self, row: int, finding: str, suggestion: str, score: float, group: int | str = ""
+    ) -> dict[str, Any]:
+        shown = "" if np.isnan(score) else round(score, 6)
+        head = {"row": row, "finding": finding, "label": self.name(int(self.labels[row]))}
+        return {**head, "suggestion": suggestion, "score": shown, "group": group}
+
+    def to_csv(self) -> str:
+        """The findings as a table, one row each."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, ["row", "finding", "label", "suggestion", "score", "group"])
+        writer.writeheader()
+        writer.writerows(self.rows())
+        return text.getvalue()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The findings as JSON."""
+        top = [
+            {"first": self.name(a), "second": self.name(b), "share": round(share, 4)}
+            for a, b, share in self.overlaps[:20]
+        ]
+        return {
+            "rows": len(self.labels),
+            "suspects": len(self.suspects),
+            "duplicate_groups": len(self.duplicates),
+            "unlike": len(self.unlike),
+            "overlaps": top,
+            "findings": self.rows(),
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        groups = sum(len(np.unique(self.labels[group])) > 1 for group in self.duplicates)
+        lines = [
+            f"{len(self.labels):,} rows: {len(self.suspects):,} labels are likely wrong, "
+            f"{len(self.duplicates):,} groups of near-duplicates ({groups:,} with different labels), "
+            f"{len(self.unlike):,} items are unlike everything."
+        ]
+        if self.overlaps and self.overlaps[0][2] > 0.02:
+            a, b, share = self.overlaps[0]
+            lines.append(f"{self.name(a)} and {self.name(b)} overlap most ({share:.0%} of either).")
+        return "\n".join([*lines, *self.notes])
+
+
+def find_issues(
+    features: Any, labels: Any = None, *, classes: Sequence[str] = (), k: int = NEIGHBORS, seed: int = 0
+) -> Audit:
+    """Look at rows (n, p) and class codes (n,), −1 or None for none: wrong labels, duplicates, overlap, strangers.
+
+    Wrong labels: P is the mean of out-of-sample logistic regression and of the vote of k nearest neighbors, and
+    rows are ordered by 0.6·rank(P_y) + 0.4·rank(P_y − max_{j≠y} P_j). Without labels of two classes there is no
+    such list, and a note says so.
+
+    Args:
+        features: rows (n, p).
+        labels: class codes (n,), −1 for rows without one.
+        classes: names of the codes.
+        k: how many neighbors vote.
+        seed: of the folds.
+
+    >>> x = np.repeat(np.array([[0.0], [9.0]]), 20, axis=0) + np.linspace(0, 1, 40)[:, None]
+    >>> y = np.repeat([0, 1], 20)
+    >>> y[3] = 1
+    >>> find_issues(x, y).suspects.tolist()
+    [3]
+    """
+    x = as_matrix(features, "features").detach().cpu().numpy().astype(np.float32, copy=False)
+    n = len(x)
+    codes = _codes(labels, n)
+    check_int(k, "k")
+    known = codes >= 0
+    n_classes = max(int(codes.max(initial=-1)) + 1, len(classes))
+    notes: list[str] = []
+    near = _nearest(x, min(k, max(n - 1, 1))) if n > 1 else None
+    probabilities: Array = np.zeros((n, 0), dtype=np.float32)
+    if len(np.unique(codes[known])) < 2:
+        notes.append("No label can be called wrong: that needs labels of at least two classes.")
+    elif near is not None:
+        votes = neighbor_votes(near[0], codes, n_classes)
+        probabilities = (votes + cross_fitted(x, codes, n_classes, seed=seed)) / 2
+    quality, suspects = _suspects(probabilities, codes, known)
+    overlap = np.zeros((n_classes, n_classes))
+    if probabilities.shape[1]:
+        for code in np.unique(codes[known]):
+            overlap[code] = probabilities[codes == code].mean(axis=0)
+    np.fill_diagonal(overlap, 0.0)
+    if n < 3 or near is None:
+        notes.append(f"{n} rows are too few to look for duplicates and for items unlike everything.")
+        return Audit(codes, tuple(map(str, classes)), probabilities, quality, suspects, [], overlap,
+                     np.zeros(0, np.int64), np.zeros(n), tuple(notes))  # fmt: skip
+    strangeness, unlike = _unlike(near[1])
+    groups = _duplicates(near[0], near[1], codes)
+    names = tuple(map(str, classes))
+    return Audit(codes, names, probabilities, quality, suspects, groups, overlap, unlike, strangeness, tuple(notes))
+
+
+def label_quality(probabilities: Array, codes: Array, *, weight: float = SELF) -> Array:
+    """w·rank(P_y) + (1 − w)·rank(P_y − max_{j≠y} P_j), scaled to 0..1; low is likely wrong: (n, c), (n,) -> (n,).
+
+    >>> label_quality(np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]), np.array([0, 0, 0])).tolist()
+    [1.0, 0.0, 0.5]
+    """
+    check_number(weight, "weight", minimum=0, maximum=1)
+    place = np.arange(len(codes))
+    own = probabilities[place, codes]
+    others = probabilities.copy()
+    others[place, codes] = -1
+    ranks = weight * rankdata(own) + (1 - weight) * rankdata(own - others.max(axis=1))
+    result: Array = (ranks - 1) / max(len(codes) - 1, 1)
+    return result
+
+
+def neighbor_votes(near: Array, codes: Array, n_classes: int) -> Array:
+    """The smoothed shares of the classes among labelled neighbors (n, k), as (n, c) with rows that sum to one."""
+    votes = np.full((len(near), n_classes), 1 / n_classes, dtype=np.float32)
+    for column in near.T:
+        able = np.flatnonzero((column >= 0) & (codes[column] >= 0))
+        votes[able, codes[column[able]]] += 1
+    result: Array = votes / votes.sum(axis=1, keepdims=True)
+    return result
+
+
+def _suspects(probabilities: Array, codes: Array, known: Array) -> tuple[Array, Array]:
+    quality = np.full(len(codes), np.nan)
+    if not probabilities.shape[1]:
+        return quality, np.zeros(0, dtype=np.int64)
+    rows = np.flatnonzero(known)
+    p, y = probabilities[rows], codes[rows]
+    quality[rows] = label_quality(p, y)
+    # Confident learning (Northcutt et al. 2021): another class is likelier, and as likely as it is on average for
+    # the rows that carry it.
+    usual = np.array([p[y == code, code].mean() if (y == code).any() else 1.0 for code in range(p.shape[1])])
+    best = p.argmax(axis=1)
+    wrong = (best != y) & (p[np.arange(len(p)), best] >= usual[best])
+    found = rows[wrong]
+    return quality, found[np.argsort(quality[found], kind="stable")]
+
+
+def _nearest(x: Array, k: int) -> tuple[Array, Array]:
+    found = search(x, k=k, method="auto")
+    return found.indices.numpy(), found.distances.numpy().astype(np.float64)
+
+
+def _unlike(distances: Array) -> tuple[Array, Array]:
+    """Deviations of the logarithm of the mean distance to the neighbors from its median, and who stands out."""
+    mean = np.where(np.isfinite(distances), distances, np.nan)
+    far = np.log(np.maximum(np.nanmean(mean, axis=1), 1e-300))
+    middle = float(np.median(far))
+    spread = 1.4826 * float(np.median(np.abs(far - middle)))
+    if spread <= 1e-12:
+        return np.zeros(len(far)), np.zeros(0, dtype=np.int64)
+    z = (far - middle) / spread
+    rows = np.flatnonzero(z > UNLIKE)
+    return z, rows[np.argsort(-z[rows], kind="stable")]
+
+
+def _duplicates(near: Array, distances: Array, codes: Array) -> list[Array]:
+    usual = float(np.median(distances[:, 0]))
+    limit = DUPLICATE * usual
+    rows, columns = np.nonzero((distances <= limit) & (near >= 0))
+    if not len(rows):
+        return []
+    shape = (len(near), len(near))
+    links = sparse.coo_matrix((np.ones(len(rows)), (rows, near[rows, columns])), shape=shape)
+    _, group = connected_components(links, directed=False)
+    order = np.argsort(group, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+    found = [np.sort(part) for part in parts if len(part) > 1]
+    # Twins with different labels cannot both be right: they come first, then the largest groups.
+    return sorted(found, key=lambda part: (-len(np.unique(codes[part])), -len(part), int(part[0])))
+
+
+def _codes(labels: Any, n: int) -> Array:
+    if labels is None:
+        return np.full(n, -1, dtype=np.int64)
+    codes = as_array(labels)
+    if codes.shape != (n,):
+        raise ShapeError(f"`labels` must have one class code for each of the {n} rows, got shape {codes.shape}.")
+    if codes.dtype.kind not in "iu":
+        raise LabelError(
+            f"`labels` must be class codes 0, 1, … or -1, got {codes.dtype}. Number the classes first."
+        )
+    return np.where(codes < 0, -1, codes).astype(np.int64)

@@ -1,0 +1,119 @@
+"""Which pairs to ask about next: same or different?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from nearer._checks import check_int
+from nearer._validation import as_labels
+from nearer.exceptions import ShapeError
+from nearer.judging._influence import Array, Spread, embedded, pick, spread, walk
+from nearer.relations import Pairs
+
+__all__ = ["groups_of", "suggest_pairs"]
+
+
+def groups_of(pairs: Pairs) -> tuple[Array, set[tuple[int, int]]]:
+    """What pairs say of items: a group for each that was asked about (n,), −1 for the others, and groups apart.
+
+    Near is taken as transitive: a and b, b and c make one group of three. An item that was only ever different is
+    a group of its own.
+
+    >>> groups, apart = groups_of(Pairs(5, positive=[[0, 1], [1, 2]], negative=[[2, 3]]))
+    >>> groups.tolist(), apart
+    ([0, 0, 0, 1, -1], {(0, 1)})
+    """
+    listed, near = (table.cpu().numpy() for table in pairs.listed())
+    n = pairs.n_queries
+    links = sparse.coo_array((np.ones(int(near.sum())), (listed[near, 0], listed[near, 1])), shape=(n, n))
+    _, component = connected_components(links, directed=False)
+    groups = np.full(n, -1, dtype=np.int64)
+    asked = np.unique(listed)
+    _, groups[asked] = np.unique(component[asked], return_inverse=True)
+    apart = {(min(a, b), max(a, b)) for a, b in groups[listed[~near]].tolist() if a != b}
+    return groups, apart
+
+
+def suggest_pairs(metric: Any, X: Any, known: Any, n: int = 20) -> Array:
+    """The n pairs of rows whose answer, same or different, would help most: row numbers (n, 2).
+
+    Groups of rows that are the same stand for classes. Half of the questions are about groups that may be one: the
+    likeliest first, so that most are answered "same" and fragments grow together. The others bring new items,
+    chosen like those of `suggest_items`, each beside the nearest member of the group that it most likely belongs
+    to. What is likely comes from the groups, spread over the graph of the rows.
+
+    >>> rows = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
+    >>> suggest_pairs(None, rows, Pairs(6, positive=[[0, 1]], negative=[[0, 3]]), n=1).shape
+    (1, 2)
+
+    Args:
+        metric: what embeds the rows: a model, an estimator with `transform`, a function, or None.
+        X: rows (m, p), or whatever the metric takes.
+        known: the `Pairs` that were answered, or labels (m,) with −1 for rows without one; None for nothing yet.
+        n: how many questions.
+    """
+    n = check_int(n, "n")
+    rows = embedded(metric, X)
+    groups, apart = _what_is_known(known, len(rows))
+    S = walk(rows)
+    if not (groups >= 0).any():
+        # Somebody has to be the first group: the item that most others hang on.
+        groups[pick(S, spread(S, groups), 1, allowed=groups < 0)[0]] = 0
+    found = spread(S, groups)
+    questions = _merges(groups, apart, found, rows)[: n // 2]
+    fresh = pick(S, found, n - len(questions), allowed=groups < 0)
+    for place, row in enumerate(fresh):
+        likely = int(found.classes[found.shares[row].argmax()]) if found.mass[row] > 0 else int(found.classes[0])
+        # New items of one crowd are compared with each other: that is where "same" is likely.
+        near = set(S[[row]].indices.tolist())
+        friend = next((other for other in fresh[:place] if other in near), None)
+        questions.append((row, friend if friend is not None else _nearest(rows, row, groups == likely)))
+    return np.array(questions[:n], dtype=np.int64).reshape(-1, 2)
+
+
+def _merges(groups: Array, apart: set[tuple[int, int]], found: Spread, rows: Array) -> list[tuple[int, int]]:
+    """Pairs of groups that may be one, the likeliest first, each by its two nearest members."""
+    names = found.classes
+    # How much of every group is reached by every other: the mean share of its members, in both directions.
+    member = np.stack([found.reach[groups == group].mean(axis=0) for group in names])
+    likely = np.minimum(member, member.T)
+    np.fill_diagonal(likely, 0.0)
+    first, second = np.triu_indices(len(names), 1)
+    order = np.argsort(-likely[first, second], kind="stable")
+    used: set[int] = set()
+    questions: list[tuple[int, int]] = []
+    for place in order.tolist():
+        a, b = int(names[first[place]]), int(names[second[place]])
+        if likely[first[place], second[place]] <= 0 or a in used or b in used or (a, b) in apart:
+            continue
+        used |= {a, b}
+        mine = np.flatnonzero(groups == a)
+        other = [_nearest(rows, int(row), groups == b) for row in mine]
+        gaps = np.square(rows[mine] - rows[other]).sum(axis=1)
+        best = int(gaps.argmin())
+        questions.append((int(mine[best]), other[best]))
+    return questions
+
+
+def _nearest(rows: Array, row: int, members: Array) -> int:
+    """The row among `members` that is nearest to this one, and not itself."""
+    allowed = np.flatnonzero(members)
+    allowed = allowed[allowed != row]
+    return int(allowed[np.square(rows[allowed] - rows[row]).sum(axis=1).argmin()])
+
+
+def _what_is_known(known: Any, n: int) -> tuple[Array, set[tuple[int, int]]]:
+    if known is None:
+        return np.full(n, -1, dtype=np.int64), set()
+    if isinstance(known, Pairs):
+        if known.n_queries != n or not known.both_ways:
+            raise ShapeError(f"`known` must be pairs of the {n} rows among themselves.")
+        return groups_of(known)
+    groups = as_labels(known, "known", n=n).cpu().numpy().astype(np.int64)
+    # Different classes are known to differ.
+    names = np.unique(groups[groups >= 0]).tolist()
+    return groups, {(a, b) for a in names for b in names if a < b}

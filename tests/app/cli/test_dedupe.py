@@ -1,0 +1,117 @@
+"""`nearer dedupe` on tables, arrays and photos, with and without a model."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from nearer.app.cli import app
+from nearer.geometry import Mahalanobis
+from nearer.models import Model
+from nearer.models._inputs import Inputs
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*words: str) -> Any:
+    return CliRunner().invoke(app, ["dedupe", *words])
+
+
+def table() -> list[dict[str, str]]:
+    with open("duplicates.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write_table() -> None:
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(60, 3)) * [1, 100, 1]
+    rows[40] = rows[3]
+    rows[41] = rows[4] + [0.01, 1, 0.01]
+    lines = ["a,b,c,kind,quality"]
+    lines += [",".join([*(f"{value:.6f}" for value in row), "xy"[n % 2], str(n % 7)]) for n, row in enumerate(rows)]
+    Path("data.csv").write_text("\n".join(lines) + "\n")
+
+
+def test_a_table_and_a_page() -> None:
+    write_table()
+    done = run("data.csv", "--label", "kind", "--ignore", "quality", "--page", "pairs.html")
+    assert done.exit_code == 0, done.output
+    assert "2 of 60 items are near-duplicates of others, in 2 groups" in done.stdout
+    assert "all pairs were compared" in done.stdout
+    rows = table()
+    assert len(rows) == 60
+    assert [(row["row"], row["kept_item"]) for row in rows if row["keep"] == "0"] == [("40", "3"), ("41", "4")]
+    assert rows[40]["group"] == rows[3]["group"]
+    assert rows[40]["group_size"] == "2"
+    page = Path("pairs.html").read_text()
+    assert "The farthest pairs" in page
+    assert "The largest groups" in page
+
+
+def test_the_best_by_a_column() -> None:
+    write_table()
+    done = run("data.csv", "--label", "kind", "--keep", "best", "--score", "quality", "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["items"], told["groups"], told["duplicates"], told["recall"]) == (60, 2, 2, 1.0)
+    gone = [row["row"] for row in table() if row["keep"] == "0"]
+    assert gone == ["3", "4"], "rows 40 and 41 have the better quality, 5 and 6"
+
+
+def test_an_array_and_a_model() -> None:
+    x = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)
+    x[9] = x[2] + [0.0, 3.0]
+    np.save("rows.npy", x)
+    # The second column does not count for this model.
+    Model(Mahalanobis.from_factor([[1.0], [0.0]]), Inputs("features", size=(2,)), method="by hand").save("model")
+    assert run("rows.npy", "--model", "model", "--threshold", "1e-6").exit_code == 0
+    assert [row["row"] for row in table() if row["keep"] == "0"] == ["9"]
+
+
+def test_photos() -> None:
+    pillow = pytest.importorskip("PIL.Image", reason="needs pillow")
+    random = np.random.default_rng(0)
+    Path("photos/a").mkdir(parents=True)
+    pictures = random.integers(0, 255, (6, 40, 40, 3), dtype=np.uint8)
+    for number, picture in enumerate(pictures):
+        pillow.fromarray(picture).save(f"photos/a/{number}.png")
+    pillow.fromarray(pictures[1]).save("photos/a/copy.png")
+    done = run("photos", "--page", "pairs.html")
+    assert done.exit_code == 0, done.output
+    assert [row["item"] for row in table() if row["keep"] == "0"] == ["a/copy.png"]
+    assert "data:image/png" in Path("pairs.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["data.csv", "--out", "x.txt"], "must end in .csv"),
+        (["data.csv", "--page", "x.txt"], "must end in .csv and `--page` in .html"),
+        (["data.csv", "--score", "quality"], "must come with --keep best"),
+        (["data.csv", "--keep", "best", "--score", "none"], "none"),
+        (["data.csv", "--threshold", "-1"], "`--threshold` must be at least 0"),
+        (["nowhere.csv"], "nowhere.csv"),
+    ],
+)
+def test_what_cannot_be_is_said(words: list[str], message: str) -> None:
+    write_table()
+    done = run(*words)
+    assert done.exit_code == 1
+    assert message in done.stderr
+    assert not Path("duplicates.csv").exists()
+
+
+def test_a_choice_is_a_choice() -> None:
+    write_table()
+    done = run("data.csv", "--keep", "last")
+    assert done.exit_code == 2
+    assert "'--keep': 'last' is not one of 'first', 'best'." in done.stderr
