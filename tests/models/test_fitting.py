@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -18,7 +19,7 @@ from nearer.models._card import save_fitted
 from nearer.models._export import export_onnx, export_state, plain
 from nearer.models._fitting import fit_model
 from nearer.models._inputs import Inputs
-from nearer.models._methods import METHODS, batch_size_for, choose_method
+from nearer.models._methods import METHODS, choose_method, method_named
 from nearer.models._model import load
 from nearer.models._problem import Problem
 from nearer.models._settings import FitSettings
@@ -89,12 +90,13 @@ def test_nca_and_lmnn_go_by_batches_where_all_rows_take_too_long(monkeypatch):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 4, 1800)
     x = (rng.normal(size=(4, 6))[y] + rng.normal(size=(1800, 6))).astype(np.float32)
-    assert batch_size_for("nca", 1_000, 50, 60.0) is None  # all rows fit the time
-    assert batch_size_for("nca", 1_000, 50, 0.01) is None  # no more rows than a batch
-    assert batch_size_for("nca", 1_500, 6, 0.01) is None  # batches would take longer than all rows
-    assert batch_size_for("lmnn", 10**6, 128, 60.0) == 1024
+    assert method_named("nca").batch_size(1_000, 50, 60.0) is None  # all rows fit the time
+    assert method_named("nca").batch_size(1_000, 50, 0.01) is None  # no more rows than a batch
+    assert method_named("nca").batch_size(1_500, 6, 0.01) is None  # batches would take longer than all rows
+    assert method_named("lmnn").batch_size(10**6, 128, 60.0) == 1024
     whole = fit_model(data_of(x, y), FitSettings(method="nca", **FAST))
-    monkeypatch.setattr("nearer.models._methods.cost", lambda name, n, p: 1e4)
+    slow = [dataclasses.replace(method, seconds=lambda n, p: 1e4) for method in METHODS]
+    monkeypatch.setattr("nearer.models._methods.METHODS", tuple(slow))
     told = []
     fitted = fit_model(data_of(x, y), FitSettings(method="nca", **FAST), say=told.append)
     assert any("nca learns from batches of 1,024 rows; all " in line for line in told)

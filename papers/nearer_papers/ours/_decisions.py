@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from nearer._checks import check_choice
 from nearer.datasets import load
+from nearer.estimators import WithinClass
 from nearer.geometry import embed
 from nearer.geometry._encoders import DigitsCNN
 from nearer.judging._class_losses import Calibration, Floats, distances, thresholds
 from nearer.judging._rules import CONFIDENCE, bets, fewest_classes, mean_bound, pair_bound
 from nearer.losses import RAWLoss
 from nearer.mining import VTHM
-from nearer.models._within_class import choose_within_class, fit_within_class
 from nearer.reports._page import Section, Table
 from nearer.training import ClassSampler, EncoderStep, TensorBatches, cosine, train
 from nearer_papers._recipe import Measured, Outcome, Request
@@ -80,10 +80,8 @@ def _features(name: str, *, quick: bool) -> tuple[NDArray[np.float32], NDArray[n
         return data["test"].matrix(), data["test"].y, data.fingerprint()
     if name == "cars196_features":
         rows, y = data.all.matrix(), data.all.y
-        taught = torch.from_numpy(rows[y < 98]), torch.from_numpy(y[y < 98])
-        chosen, _ = choose_within_class(*taught, new_classes=True, seed=0)
-        learned = fit_within_class(*taught, chosen, n_components=None)
-        return embed(learned, rows[y >= 98]).numpy(), y[y >= 98], data.fingerprint()
+        learner = WithinClass(new_classes=True, random_state=0).fit(rows[y < 98], y[y < 98])
+        return learner.transform(rows[y >= 98]), y[y >= 98], data.fingerprint()
     return *omniglot_features(data, epochs=1 if quick else 12), data.fingerprint()
 
 

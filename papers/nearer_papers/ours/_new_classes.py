@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 
 from nearer._checks import check_choice
 from nearer.datasets import load
-from nearer.estimators import LFDA
+from nearer.estimators import LFDA, WithinClass
 from nearer.evaluation._paired import bootstrap_intervals, per_query_scores
 from nearer.exceptions import NearerWarning
-from nearer.geometry import embed, normalize
-from nearer.models._within_class import choose_within_class, fit_within_class
+from nearer.geometry import normalize
 from nearer.reports._page import Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request
 from nearer_papers.ours._decisions import omniglot_features
@@ -50,22 +49,20 @@ def _measure(x: NDArray[np.float32], y: NDArray[np.int64], split: int) -> dict[s
     taught = np.isin(y, np.random.default_rng(split).permutation(classes)[: len(classes) // 2])
     rng = np.random.default_rng(split)
     rows, asked = (np.sort(rng.permutation(np.flatnonzero(one))[:MOST]) for one in (taught, ~taught))
-    learn = torch.from_numpy(x[rows]), torch.from_numpy(y[rows])
-    chosen, _ = choose_within_class(*learn, new_classes=True, seed=split)
-    head = fit_within_class(*learn, chosen, n_components=None)
+    head = WithinClass(new_classes=True, random_state=split).fit(x[rows], y[rows])
     raw = normalize(torch.from_numpy(x[asked])).numpy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearerWarning)
         width = min(64, x.shape[1])
-        rival = LFDA(n_components=width).fit(normalize(learn[0]).numpy(), y[rows]).transform(raw)
+        rival = LFDA(n_components=width).fit(normalize(torch.from_numpy(x[rows])).numpy(), y[rows]).transform(raw)
     found = {
         name: per_query_scores(z, y[asked])["recall@1"]
-        for name, z in (("raw", raw), ("head", embed(head, x[asked]).numpy()), ("lfda", rival))
+        for name, z in (("raw", raw), ("head", head.transform(x[asked])), ("lfda", rival))
     }
     gains = {name: found[name] - found["raw"] for name in ("head", "lfda")}
     intervals = bootstrap_intervals(gains)
     return {
-        "chosen": str(chosen),
+        "chosen": str(head.form_),
         "queries": len(found["raw"]),
         **{name: float(values.mean()) for name, values in found.items()},
         **{f"{name} interval": list(pair) for name, pair in intervals.items()},

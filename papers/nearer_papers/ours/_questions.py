@@ -24,8 +24,9 @@ from nearer._checks import check_choice
 from nearer.datasets import load, stratified_split
 from nearer.evaluation import evaluate
 from nearer.judging import suggest_pairs
-from nearer.judging._influence import pick, spread, walk
+from nearer.judging._influence import graph_of, pick, spread, walk
 from nearer.judging._suggest_pairs import groups_of
+from nearer.neighbors import Neighbors
 from nearer.relations import Pairs
 from nearer.reports import training_curve
 from nearer.reports._page import Picture, Section, Table
@@ -45,15 +46,16 @@ MOST_TRAIN, MOST_HELD_OUT = 5_000, 2_000
 FLOOR = 0.1
 
 
-def learn_from_spread(S: Any, x: Array, labels: Array) -> Array:
-    """The matrix (p, p) learned from labels (n,), −1 for unknown, that are spread over S; I for one class."""
-    found = spread(S, labels)
-    c = len(found.classes)
+def learn_from_spread(neighbors: Neighbors, x: Array, labels: Array) -> Array:
+    """The matrix (p, p) learned from labels (n,), −1 for unknown, spread over a graph; I for one class."""
+    spread_labels = spread(neighbors, labels)
+    shares, classes = spread_labels.shares.numpy(), spread_labels.classes.numpy()
+    c = len(classes)
     if c < 2:
         return np.eye(x.shape[1])
-    confidence, codes = np.square(found.shares.max(axis=1)), found.shares.argmax(axis=1)
+    confidence, codes = np.square(shares.max(axis=1)), shares.argmax(axis=1)
     known = labels >= 0
-    codes[known], confidence[known] = np.searchsorted(found.classes, labels[known]), 1.0
+    codes[known], confidence[known] = np.searchsorted(classes, labels[known]), 1.0
     weight = np.bincount(codes, confidence, minlength=c)
     sums = np.stack([np.bincount(codes, confidence * column, minlength=c) for column in x.T], axis=1)
     means = sums / np.maximum(weight, 1e-12)[:, None]
@@ -83,12 +85,13 @@ def _rows(name: str, seed: int) -> tuple[Array, Array, Array, Array, str]:
 
 
 def _curve(strategy: str, x: Array, y: Array, test: Array, test_y: Array, seed: int, most: int) -> dict[int, float]:
-    S = walk(x)
+    neighbors = graph_of(x)
+    S = walk(neighbors)
     rng = np.random.default_rng(seed)
     found: dict[int, float] = {}
 
     def score(labels: Array) -> float:
-        return evaluate(test @ learn_from_spread(S, x, labels), test_y, scores=["map@r"])["map@r"]
+        return evaluate(test @ learn_from_spread(neighbors, x, labels), test_y, scores=["map@r"])["map@r"]
 
     if "pairs" in strategy:
         listed = asked_pairs(strategy, x, y, most, seed) if strategy in PEERS else []
@@ -119,10 +122,10 @@ def _curve(strategy: str, x: Array, y: Array, test: Array, test_y: Array, seed: 
         if strategy == "random":
             fresh = order[count : count + BATCH]
         elif strategy == "margin":
-            lead = np.where(labels < 0, spread(S, labels).lead, np.inf)
+            lead = np.where(labels < 0, spread(neighbors, labels).lead.numpy(), np.inf)
             fresh = np.argsort(lead, kind="stable")[:BATCH]
         else:
-            fresh = np.array(pick(S, spread(S, labels), BATCH, allowed=labels < 0))
+            fresh = np.array(pick(S, spread(neighbors, labels), BATCH, allowed=labels < 0))
         labels[fresh] = y[fresh]
 
 

@@ -16,6 +16,7 @@ from .linear._mmc import MMC as MMC
 from .linear._nca import NCA as NCA
 from .linear._rca import RCA as RCA
 from .linear._triplet_svm import TripletSVM as TripletSVM
+from .linear._within_class import WithinClass as WithinClass
 from .neighbors._asymmetric_knn import AsymmetricKNN as AsymmetricKNN
 from .neighbors._asymmetric_knn import KernelAsymmetricKNN as KernelAsymmetricKNN
 from .neighbors._neighbors import AAKNN as AAKNN
@@ -64,4 +65,5 @@ __all__ = [
     "MetricLearner",
     "SemiSupervisedMetric",
     "TripletSVM",
+    "WithinClass",
 ]

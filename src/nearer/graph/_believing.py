@@ -21,6 +21,7 @@ class ClassShares(NamedTuple):
 
     shares: Tensor  # (n, c) float64, float32 where solved to few digits
     classes: Tensor  # (c,) int64: the class of every column
+    reach: Tensor  # (n, c): how much of the labels of every class reaches the item, before shares are made of it
 
     @property
     def lead(self) -> Tensor:
@@ -84,7 +85,7 @@ def class_shares(
     shares = torch.where(reached, mass / total.clamp_min(tiny), 0.0)
     known = given != -1
     shares[known] = (given[known][:, None] == classes).to(shares.dtype)
-    return ClassShares(shares, classes)
+    return ClassShares(shares, classes, reach)
 
 
 def _precision(n: int) -> float:

@@ -1,18 +1,17 @@
 """Influence on a graph of neighbors: where an answer is wanting, and how far it would carry.
 
-    F ← γ S F + (1 − γ) Y, 40 times            labels spread over the graph, columns brought to one sum
+    F = (1 − γ)(I − γQ)⁻¹ Y                    labels spread over the graph (`graph.class_shares`)
     u = (1 − lead of the largest share) / (1 + mass / median mass)
     ask argmax of u + Su + S²u,  then  u ← u·(1 − 0.9·reach of the pick)
 
-S is the walk on the k nearest neighbors, mass the sum of F over the classes: how well an item is covered by the
-labels there are. An item is worth asking that is unsure, far from every label and in the thick of others like it.
-Columns are brought to one sum because asking changes how many labels a class has, which says nothing about how
-many items it has.
+Q and S are the walks on the k nearest neighbors, S scaled on both sides; mass is the sum of F over the classes: how
+well an item is covered by the labels there are. An item is worth asking that is unsure, far from every label and in
+the thick of others like it. Shares have equal column sums because asking changes how many labels a class has, which
+says nothing about how many items it has.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,13 +20,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nearer._validation import as_matrix
-from nearer.exceptions import ParameterError, ShapeError
-from nearer.neighbors import search
+from nearer.exceptions import ParameterError
+from nearer.graph import class_shares
+from nearer.graph._believing import ClassShares
+from nearer.neighbors import Neighbors, search
 
-__all__ = ["Spread", "embedded", "pick", "spread", "walk"]
+__all__ = ["embedded", "graph_of", "mass_of", "pick", "spread", "walk"]
 
 Array = NDArray[Any]
-NEIGHBORS, STEPS, GAMMA = 15, 40, 0.95
+NEIGHBORS, GAMMA = 15, 0.95
 DAMPING, REACH = 0.9, 3
 
 
@@ -45,60 +46,39 @@ def embedded(metric: Any, X: Any) -> Array:
     return found
 
 
-def walk(rows: Array, *, k: int = NEIGHBORS) -> sparse.csr_array:
-    """`S = D^{−½} W D^{−½}` of the k nearest neighbors, both ways: (n, n), sparse."""
-    k = min(k, len(rows) - 1)
-    near = search(rows, k=k, method="auto").indices.numpy()
-    place = np.repeat(np.arange(len(rows)), k)
-    graph = sparse.csr_array((np.ones(near.size), (place, near.ravel())), shape=(len(rows), len(rows)))
+def graph_of(rows: Array, *, k: int = NEIGHBORS) -> Neighbors:
+    """The k nearest neighbors of every row, at most all others."""
+    return search(rows, k=min(k, len(rows) - 1), method="auto")
+
+
+def walk(neighbors: Neighbors) -> sparse.csr_array:
+    """`S = D^{−½} W D^{−½}` of a graph of neighbors, both ways: (n, n), sparse."""
+    near = neighbors.indices.numpy()
+    first = np.repeat(np.arange(len(near)), near.shape[1])
+    graph = sparse.csr_array((np.ones(near.size), (first, near.ravel())), shape=(len(near), len(near)))
     graph = graph + graph.T
     scale = 1 / np.sqrt(np.asarray(graph.sum(axis=1)).ravel())
     made: sparse.csr_array = (sparse.diags_array(scale) @ graph @ sparse.diags_array(scale)).tocsr()
     return made
 
 
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """What spread labels say: shares of the classes (n, c), which classes (c,), and what reached the items."""
-
-    shares: Array
-    classes: Array
-    reach: Array
-    """What reached an item of every class before shares were made of it, by the number of its labels: (n, c)."""
-    mass: Array
-    """What reached an item in all, (n,)."""
-
-    @property
-    def lead(self) -> Array:
-        """How far the largest share is ahead of the second, (n,); 0 where there is one class or none."""
-        if self.shares.shape[1] < 2:
-            return np.zeros(len(self.shares))
-        two = np.partition(self.shares, -2, axis=1)[:, -2:]
-        found: Array = two[:, 1] - two[:, 0]
-        return found
+def spread(neighbors: Neighbors, labels: Array) -> ClassShares:
+    """Labels (n,), −1 for unknown, spread over a graph of neighbors."""
+    return class_shares(neighbors, labels, gamma=GAMMA)
 
 
-def spread(S: sparse.csr_array, labels: Array) -> Spread:
-    """Spread labels (n,), −1 for unknown, over the walk S (n, n)."""
-    if labels.shape != (S.shape[0],):
-        raise ShapeError(f"`labels` must have one entry for each of the {S.shape[0]} rows, got {labels.shape}.")
-    known = np.flatnonzero(labels >= 0)
-    classes, codes = np.unique(labels[known], return_inverse=True)
-    start = np.zeros((len(labels), len(classes)))
-    start[known, codes] = 1
-    F = start
-    for _ in range(STEPS):
-        F = GAMMA * (S @ F) + (1 - GAMMA) * start
-    mass = F.sum(axis=1)
-    shares = F / np.maximum(F.sum(axis=0), 1e-300)
-    shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
-    return Spread(shares, classes, F / np.maximum(np.bincount(codes, minlength=len(classes)), 1), mass)
+def mass_of(spread: ClassShares) -> Array:
+    """What reached an item of all labels, (n,)."""
+    return np.asarray(spread.reach.sum(dim=1).numpy())
 
 
-def pick(S: sparse.csr_array, found: Spread, n: int, *, allowed: Array) -> list[int]:
+def pick(S: sparse.csr_array, spread: ClassShares, n: int, *, allowed: Array) -> list[int]:
     """The n items, one after the other, whose answer would carry farthest; fewer if fewer are allowed."""
-    typical = float(np.median(found.mass))
-    need = (1 - found.lead) / (1 + (found.mass / typical if typical > 0 else found.mass))
+    mass = mass_of(spread)
+    typical = float(np.median(mass))
+    # One class alone leads nowhere: nothing says that the others are of it too.
+    lead = spread.lead.numpy() if len(spread.classes) > 1 else np.zeros(len(mass))
+    need = (1 - lead) / (1 + (mass / typical if typical > 0 else mass))
     need = np.where(allowed, need, 0.0)
     open_ = allowed.copy()
     chosen: list[int] = []

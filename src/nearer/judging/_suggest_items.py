@@ -9,7 +9,7 @@ import numpy as np
 from nearer._checks import check_int
 from nearer._validation import as_array, as_labels
 from nearer.exceptions import ParameterError
-from nearer.judging._influence import Array, embedded, pick, spread, walk
+from nearer.judging._influence import Array, embedded, graph_of, pick, spread, walk
 
 __all__ = ["suggest_items"]
 
@@ -42,5 +42,5 @@ def suggest_items(metric: Any, X: Any, labels: Any, n: int = 20, *, allowed: Any
         if may.shape != (len(rows),) or may.dtype != bool:
             raise ParameterError(f"`allowed` must hold true or false for each of the {len(rows)} rows.")
         free = free & may
-    S = walk(rows)
-    return np.array(pick(S, spread(S, known), n, allowed=free), dtype=np.int64)
+    neighbors = graph_of(rows)
+    return np.array(pick(walk(neighbors), spread(neighbors, known), n, allowed=free), dtype=np.int64)

@@ -11,7 +11,8 @@ from scipy.sparse.csgraph import connected_components
 from nearer._checks import check_int
 from nearer._validation import as_labels
 from nearer.exceptions import ShapeError
-from nearer.judging._influence import Array, Spread, embedded, pick, spread, walk
+from nearer.graph._believing import ClassShares
+from nearer.judging._influence import Array, embedded, graph_of, mass_of, pick, spread, walk
 from nearer.relations import Pairs
 
 __all__ = ["groups_of", "suggest_pairs"]
@@ -59,27 +60,30 @@ def suggest_pairs(metric: Any, X: Any, known: Any, n: int = 20) -> Array:
     n = check_int(n, "n")
     rows = embedded(metric, X)
     groups, apart = _what_is_known(known, len(rows))
-    S = walk(rows)
+    neighbors = graph_of(rows)
+    S = walk(neighbors)
     if not (groups >= 0).any():
         # Somebody has to be the first group: the item that most others hang on.
-        groups[pick(S, spread(S, groups), 1, allowed=groups < 0)[0]] = 0
-    found = spread(S, groups)
-    questions = _merges(groups, apart, found, rows)[: n // 2]
-    fresh = pick(S, found, n - len(questions), allowed=groups < 0)
+        groups[pick(S, spread(neighbors, groups), 1, allowed=groups < 0)[0]] = 0
+    spread_groups = spread(neighbors, groups)
+    reached, likeliest = mass_of(spread_groups) > 0, spread_groups.pseudo_labels.numpy()
+    questions = _merges(groups, apart, spread_groups, rows)[: n // 2]
+    fresh = pick(S, spread_groups, n - len(questions), allowed=groups < 0)
     for place, row in enumerate(fresh):
-        likely = int(found.classes[found.shares[row].argmax()]) if found.mass[row] > 0 else int(found.classes[0])
+        likely = int(likeliest[row] if reached[row] else spread_groups.classes[0])
         # New items of one crowd are compared with each other: that is where "same" is likely.
         near = set(S[[row]].indices.tolist())
-        friend = next((other for other in fresh[:place] if other in near), None)
-        questions.append((row, friend if friend is not None else _nearest(rows, row, groups == likely)))
+        neighbor = next((other for other in fresh[:place] if other in near), None)
+        questions.append((row, neighbor if neighbor is not None else _nearest(rows, row, groups == likely)))
     return np.array(questions[:n], dtype=np.int64).reshape(-1, 2)
 
 
-def _merges(groups: Array, apart: set[tuple[int, int]], found: Spread, rows: Array) -> list[tuple[int, int]]:
+def _merges(groups: Array, apart: set[tuple[int, int]], spread: ClassShares, rows: Array) -> list[tuple[int, int]]:
     """Pairs of groups that may be one, the likeliest first, each by its two nearest members."""
-    names = found.classes
-    # How much of every group is reached by every other: the mean share of its members, in both directions.
-    member = np.stack([found.reach[groups == group].mean(axis=0) for group in names])
+    names = spread.classes.numpy()
+    # How much of every group is reached by every other, by the number of its labels, in both directions.
+    reach = spread.reach.numpy() / np.array([(groups == group).sum() for group in names])
+    member = np.stack([reach[groups == group].mean(axis=0) for group in names])
     likely = np.minimum(member, member.T)
     np.fill_diagonal(likely, 0.0)
     first, second = np.triu_indices(len(names), 1)

@@ -7,19 +7,17 @@ partitions of labelled and unlabelled images whose class shares come from the gr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
 
 from nearer.geometry import Chain
+from nearer.models._learning import Learned, Watch
+from nearer.models._networks import encoder_for
 from nearer.models._problem import Problem
 from nearer.models._settings import FitSettings
 from nearer.training import BelievedAngular, Checkpoints, Plan, alternate, cosine
-from nearer.training._loop import Callback, History
 from nearer.training._views import jiggled
 
 __all__ = ["train_few_labels"]
@@ -29,15 +27,10 @@ START_STEPS, PARTITIONS, SEEN, UNLABELED = 150, 3, 54_000, 9_000
 RATE, DECAY = 1e-3, 5e-4
 
 
-def train_few_labels(
-    problem: Problem,
-    encoder: nn.Module,
-    settings: FitSettings,
-    *,
-    folder: Path | None = None,
-    callbacks: Sequence[Callback] = (),
-) -> tuple[nn.Module, History]:
+def train_few_labels(problem: Problem, settings: FitSettings, watch: Watch) -> Learned:
     """Train on all training rows, labelled or not; the last epoch is taken: few labels leave none to choose by."""
+    torch.manual_seed(settings.seed)
+    encoder = encoder_for(problem, settings)
     rows = problem.train
     items, labels = torch.from_numpy(problem.items[rows]), torch.from_numpy(problem.labels[rows])
     labeled = int((labels >= 0).sum())
@@ -67,7 +60,7 @@ def train_few_labels(
         plan=plan,
         transform=moved,
         schedule=cosine(plan.total * math.ceil(size / plan.batch_size)),
-        callbacks=callbacks,
-        checkpoints=None if folder is None else Checkpoints(folder / "checkpoints"),
+        callbacks=watch.callbacks,
+        checkpoints=None if watch.folder is None else Checkpoints(watch.folder / "checkpoints"),
     )
-    return Chain(encoder, learner.module).eval(), history
+    return Learned(Chain(encoder, learner.module).eval(), history)

@@ -11,60 +11,33 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
-from nearer import estimators
 from nearer.datasets import Dataset
 from nearer.estimators._optimize import Follow, follow_iterations
 from nearer.evaluation import Comparison
 from nearer.exceptions import NearerError, ParameterError, StoppedEarlyWarning
-from nearer.geometry import Chain, Standardize, TwoEncoders, UnitLength
+from nearer.geometry import Standardize, UnitLength
 from nearer.models._baselines import baselines_of
-from nearer.models._maps import as_module
+from nearer.models._learning import Watch
 from nearer.models._methods import (
-    IN_BATCHES,
-    SLOW,
+    METHODS,
     Method,
-    batch_size_for,
     check_fits,
     choose_method,
-    cost,
     machine_memory,
     memory,
     method_named,
 )
 from nearer.models._model import Model, fingerprints
-from nearer.models._networks import train_network
-from nearer.models._problem import CLASSES, Problem
+from nearer.models._problem import Problem
 from nearer.models._scoring import Encode, compare_problem, evaluate_problem, main_score
 from nearer.models._settings import FitSettings
-from nearer.models._within_class import RAW, choose_within_class, fit_within_class
 from nearer.training._loop import Callback, History
 
 __all__ = ["Fitted", "Trial", "fit_model"]
 
 Say = Callable[[str], None]
-# Rows that carry the map of a kernel: its cost grows with their cube.
-MOST_LANDMARKS = 3_000
-# What `auto` tries, cheap first.
-CANDIDATES = (
-    *(
-        "within-class",
-        "kissme",
-        "gmml",
-        "lrml",
-        "itml",
-        "ldml",
-        "triplet-svm",
-        "semi-supervised",
-        "lmnn",
-        "nca",
-        "raw-vthm",
-        "deep-semi-supervised",
-    ),
-    *("alignment", "raml-krr", "mlkr"),
-)
 
 
 @dataclass(frozen=True)
@@ -129,12 +102,12 @@ def fit_model(
         tell(f"Note: {note}")
     with warnings.catch_warnings(record=True) as raised, follow_iterations(follow):
         warnings.simplefilter("always", StoppedEarlyWarning)
-        encoder, history, found = _learn(problem, method, settings, folder=folder, callbacks=callbacks)
-    notes = [*found, *(str(one.message) for one in raised), *_doubts(problem)]
+        learned = method.learn(problem, settings, Watch(folder, callbacks))
+    notes = [*learned.notes, *(str(warning.message) for warning in raised), *_doubts(problem)]
     for note in notes:
         tell(f"Note: {note}")
     model = Model(
-        encoder,
+        learned.encoder,
         problem.inputs,
         method.name,
         settings.to_dict(),
@@ -154,13 +127,13 @@ def fit_model(
     comparison = replace(comparison, baselines=baselines_of(problem, model.raw, asymmetric=model.asymmetric))
     model.scores = comparison.to_dict()
     seconds = time.perf_counter() - begin
-    fitted = Fitted(model, comparison, rule, seconds, problem, model.raw, history, trials, notes)
+    fitted = Fitted(model, comparison, rule, seconds, problem, model.raw, learned.history, trials, notes)
     model.summary, model.fitted = summary_of(fitted), fitted
     return fitted
 
 
 def as_numbers(data: Dataset) -> Dataset:
-    """Whole numbers that were read as classes, as numbers again: who asks for a regression means them so."""
+    """Whole numbers that were read as classes, as numbers again: a regression was asked for."""
     if data.kind != "classes" or not _are_numbers(data.class_names):
         return data
     values = np.array([float(name) for name in data.class_names], dtype=np.float32)
@@ -239,14 +212,7 @@ def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method,
     if settings.method not in ("auto", "choose"):
         method = method_named(settings.method)
         _check_used(method, settings, problem)
-        check_fits(method, problem.kind)
-        if method.name == "deep-semi-supervised" and not problem.images:
-            raise ParameterError(
-                "`method` must be one for features, got 'deep-semi-supervised', whose views move "
-                "images. Try semi-supervised."
-            )
-        if problem.images and method.kind == "linear":
-            raise ParameterError(f"`method` must be a network for images, got {method.name!r}. Try raw-vthm.")
+        check_fits(method, problem)
         return method, f"Method {method.name}, as asked.", ()
     trials = _try_all(problem, settings, tell)
     scored = [trial for trial in trials if trial.score is not None]
@@ -261,10 +227,10 @@ def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method,
 
 def _before(problem: Problem, method: Method, settings: FitSettings) -> list[str]:
     """What should be known before the learning starts: that it goes by batches, takes long or may not fit."""
-    if method.kind != "linear" or problem.kind == "pairs":
+    if method.network or problem.kind == "pairs":
         return []
     n, p, name = problem.labeled, int(np.prod(problem.inputs.size)), method.name
-    whole = cost(name, n, p)
+    whole = method.seconds(n, p)
     told = []
     if memory(n, p) > 0.8 * machine_memory():
         told.append(
@@ -276,14 +242,14 @@ def _before(problem: Problem, method: Method, settings: FitSettings) -> list[str
                 else f"It grows with the {n:,} rows; `rows` learns from as many as you say."
             )
         )
-    size = batch_size_for(name, n, p, settings.budget)
+    size = method.batch_size(n, p, settings.budget)
     if size is not None:
         told.append(
             f"{name} learns from batches of {size:,} rows; all {n:,} at once would take about {whole:.1g} s."
         )
-    elif name in SLOW and whole > 10 * settings.budget:
+    elif method.instead and whole > 10 * settings.budget:
         long = f"{name} will take about {whole:.1g} s: its time grows with the square of the {n:,} rows."
-        told.append(f"{long} That of {SLOW[name]} does not.")
+        told.append(f"{long} That of {method.instead} does not.")
     return told
 
 
@@ -292,9 +258,9 @@ _NETWORKS_ONLY = ("epochs", "batch_size", "lr", "patience", "hidden", "precision
 
 def _check_used(method: Method, settings: FitSettings, problem: Problem) -> None:
     """Refuse a setting that was asked for and that the method does not use."""
-    if method.name == "within-class" and problem.inputs.encoder is not None and "standardize" in settings.given:
-        raise ParameterError("`standardize` must be left out: within-class scales features of an encoder itself.")
-    unused = [name for name in _NETWORKS_ONLY if name in settings.given and method.kind == "linear"]
+    if method.scales_itself and problem.inputs.encoder is not None and "standardize" in settings.given:
+        raise ParameterError(f"`standardize` must be left out: {method.name} scales features of an encoder itself.")
+    unused = [name for name in _NETWORKS_ONLY if name in settings.given and not method.network]
     if unused:
         raise ParameterError(
             f"`{unused[0]}` must come with a network, and {method.name} is none. Leave it out, or choose a network "
@@ -307,16 +273,17 @@ def _try_all(problem: Problem, settings: FitSettings, tell: Say) -> list[Trial]:
     inner = problem.inner(share=0.25, seed=settings.seed + 2)
     start = time.perf_counter()
     trials = []
-    names = [name for name in CANDIDATES if _can(method_named(name), problem)]
-    for name in ["euclidean", *names]:
+    raw = method_named("euclidean")
+    for method in [raw, *(method for method in METHODS if method.tried(problem))]:
+        name = method.name
         left = settings.budget - (time.perf_counter() - start)
         # The raw features are always scored: they are what there is to beat.
-        if left <= 0 and name != "euclidean":
+        if left <= 0 and method is not raw:
             trials.append(Trial(name, None, 0.0, "no time left"))
             continue
         begin = time.perf_counter()
         try:
-            if name == "euclidean":
+            if method is raw:
                 baseline = raw_features(inner, standardize=settings.standardize)
                 encode = Model(nn.Identity(), problem.inputs, name, baseline=baseline).raw
             else:
@@ -325,8 +292,8 @@ def _try_all(problem: Problem, settings: FitSettings, tell: Say) -> list[Trial]:
                 with warnings.catch_warnings():
                     # A candidate that stops early has the score it has.
                     warnings.simplefilter("ignore", StoppedEarlyWarning)
-                    encoder, *_ = _learn(inner, method_named(name), quick, folder=None, callbacks=[stop])
-                encode = Model(encoder, problem.inputs, name).transform
+                    learned = method.learn(inner, quick, Watch(callbacks=[stop]))
+                encode = Model(learned.encoder, problem.inputs, name).transform
             score = main_score(evaluate_problem(inner, encode, quick=True))
             trial = Trial(name, score, time.perf_counter() - begin)
         except (NearerError, TimeoutError) as error:
@@ -343,100 +310,3 @@ def _out_of_time(deadline: float) -> Callback:
             raise TimeoutError("no time left")
 
     return callback
-
-
-def _can(method: Method, problem: Problem) -> bool:
-    if problem.images:
-        return method.name == "raw-vthm" or (method.name == "deep-semi-supervised" and problem.few)
-    if method.name == "deep-semi-supervised":
-        return False  # its views move images
-    if problem.kind == "pairs":
-        return "pairs" in method.supervision
-    if method.name == "itml":
-        return False  # on classes it draws pairs, and is slower than what it would have to beat
-    n, wanted = problem.labeled, problem.kind
-    if method.name == "lmnn" and n > 20_000:
-        return False  # in batches it is slower than NCA, and no better
-    if problem.few:
-        return "classes" in method.supervision and "sets" not in method.supervision
-    if wanted == "partial":
-        wanted = "classes"
-    return method.supervision[0] == wanted or (wanted == "distributions" and wanted in method.supervision)
-
-
-def _learn(
-    problem: Problem, method: Method, settings: FitSettings, *, folder: Path | None, callbacks: Sequence[Callback]
-) -> tuple[nn.Module, History | None, Sequence[str]]:
-    if method.kind == "encoder":
-        return *train_network(problem, method, settings, folder=folder, callbacks=callbacks), ()
-    if method.name == "within-class":
-        encoder, note = _learn_within_class(problem, settings)
-        return encoder, None, [note]
-    return _learn_linear(problem, method, settings), None, ()
-
-
-def _learn_within_class(problem: Problem, settings: FitSettings) -> tuple[nn.Module, str]:
-    rows = problem.train[problem.labels[problem.train] >= 0]
-    x, y = torch.from_numpy(problem.items[rows]), torch.from_numpy(problem.labels[rows])
-    parts: list[nn.Module] = []
-    if settings.standardize and problem.inputs.encoder is None:
-        parts.append(Standardize.from_rows(x))
-        x = parts[0](x)
-    chosen, scores = choose_within_class(x, y, new_classes=problem.new_classes, seed=settings.seed)
-    learned = fit_within_class(x, y, chosen, n_components=settings.n_components)
-    told = "classes" if problem.new_classes else "rows"
-    note = (
-        f"within-class took {chosen} among {len(scores)} maps, by Recall@1 on blocks of the training {told}: "
-        f"{scores[chosen]:.4f}, the features as they are {scores[RAW]:.4f}."
-    )
-    return Chain(*parts, learned).eval(), note
-
-
-def _learn_from_pairs(problem: Problem, learner: Any, *, standardize: bool) -> nn.Module:
-    pairs, similar = problem.pairs_of(problem.train)
-    rows, places = np.unique(pairs, return_inverse=True)
-    x = problem.items[rows]
-    parts: list[nn.Module] = []
-    if standardize:
-        # By all training rows, as the raw features are: those without a pair say how wide a column is, too.
-        parts.append(Standardize.from_rows(problem.items[problem.train]))
-        x = parts[0](x).numpy()
-    if isinstance(learner, estimators.Euclidean):
-        learner.fit(x)
-    else:
-        learner.fit_pairs(x, places.reshape(pairs.shape), similar)
-    parts.append(as_module(learner))
-    return Chain(*parts).eval()
-
-
-def _learn_linear(problem: Problem, method: Method, settings: FitSettings) -> nn.Module:
-    name, _, inner = method.target.partition(":")
-    kind = getattr(estimators, name)
-    known = kind().get_params()
-    wanted: dict[str, Any] = {"random_state": settings.seed} if "random_state" in known else {}
-    if "n_components" in known:
-        wanted["n_components"] = settings.n_components
-    if inner:
-        wanted["learner"] = getattr(estimators, inner)(settings.n_components, random_state=settings.seed)
-    if "batch_size" in known and method.name in IN_BATCHES:
-        p = int(np.prod(problem.inputs.size))
-        wanted["batch_size"] = batch_size_for(method.name, problem.labeled, p, settings.budget)
-    if "n_landmarks" in known and problem.labeled > MOST_LANDMARKS:
-        wanted["n_landmarks"] = MOST_LANDMARKS
-    learner = kind(**wanted)
-    if problem.kind == "pairs":
-        return _learn_from_pairs(problem, learner, standardize=settings.standardize)
-    rows, labels = problem.items[problem.train], problem.labels[problem.train]
-    if problem.kind in CLASSES and "partial" not in method.supervision:
-        rows, labels = rows[labels >= 0], labels[labels >= 0]
-    parts: list[nn.Module] = []
-    if settings.standardize:
-        parts.append(Standardize.from_rows(rows))
-        rows = parts[0](rows).numpy()
-    learner.fit(rows, labels)
-    learned = as_module(learner)
-    if isinstance(learned, TwoEncoders):
-        # Each side is scaled as the features were.
-        left, right = (Chain(*parts, side) for side in (learned.query_encoder, learned.database_encoder))
-        return TwoEncoders(left, right).eval()
-    return Chain(*parts, learned).eval()

@@ -22,7 +22,7 @@ from nearer.models._encoded import Reading, is_photo, read_items
 from nearer.models._encoders import FrozenEncoder
 from nearer.relations import Relation
 
-__all__ = ["Inputs", "item_metadata", "restored_inputs"]
+__all__ = ["Inputs", "item_metadata"]
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 
@@ -49,7 +49,37 @@ class Inputs:
     text: str | None = None
     """The column of texts in a table."""
 
-    def read(self, data: Any, y: Any = None, *, part: str = "all") -> Dataset:
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON; `from_dict` reads it."""
+        made: dict[str, Any] = {
+            "kind": self.kind,
+            "names": self.names,
+            "size": self.size,
+            "cleaning": self.cleaning,
+        }
+        made |= {"labels": self.labels, "keep": self.keep, "ids": self.ids, "encoder": self.encoder}
+        return {name: _plain(value) for name, value in {**made, "text": self.text}.items()}
+
+    @classmethod
+    def from_dict(cls, about: Mapping[str, Any]) -> Inputs:
+        """Inputs from what the manifest of a saved model says."""
+        kind, names = check_choice(about["kind"], "kind", ["features", "images"]), about["names"]
+        size = tuple(check_int(length, "size") for length in about["size"])
+        if len(size) != (1 if kind == "features" else 3):
+            raise ShapeError(
+                f"`size` must be (p,) for features or (channels, height, width) for images, got {size}."
+            )
+        if names and len(names) != size[0]:
+            raise ShapeError(f"`names` must name the {size[0]} features, got {len(names)}.")
+        cleaning = None if about["cleaning"] is None else Cleaning.from_dict(about["cleaning"])
+        if cleaning is not None and len(cleaning.outputs) != size[0]:
+            raise ShapeError(f"`cleaning` must give the {size[0]} features, got {len(cleaning.outputs)}.")
+        names, labels, keep = (tuple(str(name) for name in about[key]) for key in ("names", "labels", "keep"))
+        ids, text = (None if about.get(key) is None else str(about[key]) for key in ("ids", "text"))
+        encoder = None if about.get("encoder") is None else FrozenEncoder.from_dict(about["encoder"])
+        return cls(kind, names, size, cleaning, labels, keep, ids, encoder, text)  # type: ignore[arg-type]
+
+    def read(self, data: Any, y: Any = None) -> Dataset:
         """Anything that `nearer.fit` takes as a data set for this model: its columns by name, in any order."""
         if isinstance(y, Relation):
             return with_pairs(self.read(data), y)
@@ -144,6 +174,10 @@ class Inputs:
         return images
 
 
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value.to_dict() if hasattr(value, "to_dict") else value
+
+
 def _is_list(y: Any) -> bool:
     return isinstance(y, list | tuple)
 
@@ -168,26 +202,6 @@ def _are_features(data: Any, size: tuple[int, ...]) -> bool:
 def _by_name(names: tuple[str, ...]) -> Cleaning:
     """Plain numbers under these names."""
     return Cleaning(tuple(Cleaned(name, "number") for name in names))
-
-
-def restored_inputs(about: Mapping[str, Any], encoder: FrozenEncoder | None) -> Inputs:
-    """Inputs from what the manifest of a saved model says."""
-    kind, names = about["kind"], about["names"]
-    check_choice(kind, "kind", ["features", "images"])
-    lengths = tuple(check_int(length, "size") for length in about["size"])
-    if len(lengths) != (1 if kind == "features" else 3):
-        raise ShapeError(
-            f"`size` must be (p,) for features or (channels, height, width) for images, got {lengths}."
-        )
-    if names and len(names) != lengths[0]:
-        raise ShapeError(f"`names` must name the {lengths[0]} features, got {len(names)}.")
-    cleaning = None if about["cleaning"] is None else Cleaning.from_dict(about["cleaning"])
-    if cleaning is not None and len(cleaning.outputs) != lengths[0]:
-        raise ShapeError(f"`cleaning` must give the {lengths[0]} features, got {len(cleaning.outputs)}.")
-    labels, keep = (tuple(str(name) for name in about[key]) for key in ("labels", "keep"))
-    ids = None if about["ids"] is None else str(about["ids"])
-    text = None if about.get("text") is None else str(about["text"])
-    return Inputs(kind, tuple(str(name) for name in names), lengths, cleaning, labels, keep, ids, encoder, text)
 
 
 def item_metadata(data: Dataset) -> list[dict[str, Any]] | None:

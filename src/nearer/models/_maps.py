@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from nearer.estimators import HRAML, AsymmetricKNN, KernelLearner
-from nearer.geometry import MLP, Chain, Mahalanobis, Standardize, TwoEncoders
+from nearer.estimators import HRAML, AsymmetricKNN, KernelLearner, WithinClass
+from nearer.geometry import MLP, Chain, Mahalanobis, Standardize, TwoEncoders, UnitLength
 from nearer.geometry._kernel_map import KernelMap
+from nearer.geometry._plain import SignedRoot
 from nearer.geometry._side_by_side import SideBySide
 
 __all__ = ["as_module"]
@@ -31,6 +32,14 @@ def as_module(learner: Any) -> nn.Module:
         return KernelMap.from_parts(learner.landmarks_, factor, **settings)
     if isinstance(learner, HRAML):
         return Chain(_scaled(learner.mean_, learner.scale_), SideBySide(*map(_perceptron, learner.encoders_)))
+    if isinstance(learner, WithinClass):
+        form = learner.form_
+        parts: list[nn.Module] = [SignedRoot()] if form.root else []
+        if not form.is_raw or learner._n_features_out < learner.n_features_in_:
+            parts += [_scaled(learner.mean_, None), _linear(learner.components_)]
+        if form.unit:
+            parts.append(UnitLength())
+        return Chain(*parts) if parts else _linear(learner.components_)
     if isinstance(learner, AsymmetricKNN):
         sides = (
             (learner.query_mean_, learner.query_components_),

@@ -1,37 +1,139 @@
-"""Everything that `nearer fit` can learn with: what each method needs, what it costs, and which rule picks it.
+"""Everything that `nearer fit` can learn with: what each method needs, what it costs, and the function that learns.
 
-The table is plain data, so that it can be printed without loading PyTorch. docs/choose.md has the measurements
-behind the rules.
+A method is a row of the table METHODS: `fit` asks the rows and compares no names. The functions load what they need
+when they run, so that the table can be printed without PyTorch. docs/choose.md has the measurements behind the
+rules.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 from nearer._checks import check_choice
 from nearer.exceptions import LabelError, ParameterError
 
 if TYPE_CHECKING:
+    from nearer.models._learning import Learned, Watch
+    from nearer.models._problem import Problem
+    from nearer.models._settings import FitSettings
     from nearer.relations import Kind
 
 __all__ = ["METHODS", "Method", "choose_method", "method_named"]
 
+# Rows at a time, where all at once would take too long, and the share of the time that is for learning.
+BATCH = 1024
+SHARE = 1 / 3
+
+
+def closed_form(n: int, p: int) -> float:
+    """Seconds of a learner that is solved at once, on n labelled rows of p features, on one core.
+
+    This and the following are upper lines through the rows of `benchmarks/speed/estimators.py` (docs/choose.md).
+    """
+    return 2e-8 * n * p * p + 2e-9 * p**3 + 0.1
+
+
+def all_pairs(n: int, p: int) -> float:
+    """Seconds of a learner that looks at all pairs of rows in every step."""
+    return 1e-8 * n * n * p
+
+
+def by_batches(n: int, p: int) -> float:
+    """The same in batches of 1,024 rows: beyond 70,000 rows it does not grow.
+
+    >>> by_batches(10**6, 128) == by_batches(10**5, 128) < 20
+    True
+    """
+    steps = min(max(15 * n / BATCH, 300), 1_000)
+    return steps * (0.006 + 1.35e-11 * (4 * BATCH * p * p + 6 * BATCH * BATCH * p)) + 0.5
+
+
+def _never(problem: Problem) -> bool:
+    return False
+
 
 @dataclass(frozen=True)
 class Method:
-    """A way to learn: its name on the command line, the class behind it, what it needs and what it costs."""
+    """A way to learn: its name, what it needs and costs, when "auto" tries it, and the function that does it."""
 
     name: str
-    kind: Literal["linear", "encoder"]
-    target: str
-    """The class in `nearer.estimators` (linear) or `nearer.losses` (encoder); behind a colon the learner in it."""
+    about: str
     supervision: tuple[Kind, ...]
     cost: str
-    about: str
+    learn: Callable[[Problem, FitSettings, Watch], Learned]
+    target: str = ""
+    """The class in `nearer.estimators` or `nearer.losses` whose documentation describes it."""
+    network: bool = False
+    """Whether it trains a network, and so uses the settings of networks and takes images."""
+    for_images_only: bool = False
+    tried: Callable[[Problem], bool] = _never
+    """Whether "auto" tries it on a problem."""
+    seconds: Callable[[int, int], float] = closed_form
+    seconds_in_batches: Callable[[int, int], float] | None = None
+    """For a learner that can take some rows at a time."""
+    instead: str = ""
+    """What to take where its time, which grows with the square of the rows, is too long."""
+    scales_itself: bool = False
+    """Whether features of an encoder are not standardized before it."""
+
+    def batch_size(self, n: int, p: int, seconds: float) -> int | None:
+        """How many rows at a time it should take: None for all, where that fits a third of the seconds.
+
+        >>> nca = method_named("nca")
+        >>> nca.batch_size(1000, 20, 60.0), nca.batch_size(10**5, 100, 60.0)
+        (None, 1024)
+        """
+        whole = self.seconds(n, p)
+        if self.seconds_in_batches is None or n <= BATCH or whole <= SHARE * seconds:
+            return None
+        return BATCH if self.seconds_in_batches(n, p) < whole else None
+
+
+def _network(name: str, target: str = "") -> dict[str, Any]:
+    """The entries of a network with a loss of `nearer.losses`; none takes the loss of the settings."""
+
+    def learn(problem: Problem, options: FitSettings, watch: Watch) -> Learned:
+        from nearer.models._networks import train_network
+
+        return train_network(problem, options, watch, target)
+
+    return {"name": name, "target": target, "learn": learn, "network": True, "cost": "epochs · n"}
+
+
+def _few_labels(problem: Problem, options: FitSettings, watch: Watch) -> Learned:
+    from nearer.models._few_labels import train_few_labels
+
+    return train_few_labels(problem, options, watch)
+
+
+def _within_class(problem: Problem, options: FitSettings, watch: Watch) -> Learned:
+    from nearer.models._learning import learn_within_class
+
+    return learn_within_class(problem, options)
+
+
+def _of_classes(problem: Problem) -> bool:
+    return not problem.images and problem.kind in ("classes", "partial")
+
+
+def _of_classes_or_pairs(problem: Problem) -> bool:
+    return problem.kind == "pairs" or _of_classes(problem)
+
+
+def _of_pairs(problem: Problem) -> bool:
+    return problem.kind == "pairs"
+
+
+def _of_few_labels(problem: Problem) -> bool:
+    return not problem.images and problem.few
+
+
+def _of_tables(problem: Problem) -> bool:
+    return problem.kind in ("sets", "distributions")
 
 
 _CLASSES: tuple[Kind, ...] = ("classes",)
@@ -39,132 +141,144 @@ _OR_PAIRS: tuple[Kind, ...] = ("classes", "pairs")
 _PARTLY: tuple[Kind, ...] = ("partial", "classes")
 _TABLES: tuple[Kind, ...] = ("sets", "distributions", "classes")
 
+
+def _linear(
+    name: str, target: str, supervision: tuple[Kind, ...], cost: str, about: str, *, inner: str = "", **more: Any
+) -> Method:
+    """A learner of `nearer.estimators`; `inner` is what a kernel learner learns with."""
+
+    def learn(problem: Problem, options: FitSettings, watch: Watch) -> Learned:
+        from nearer.models._learning import learn_estimator
+
+        return learn_estimator(problem, options, method_named(name), inner)
+
+    return Method(name, about, supervision, cost, learn, target, **more)
+
+
+# Cheap first: "auto" tries them in this order, as long as the time lasts.
 METHODS: tuple[Method, ...] = (
-    Method("euclidean", "linear", "Euclidean", _OR_PAIRS, "nothing", "the raw features, the baseline"),
-    Method("covariance", "linear", "Covariance", _CLASSES, "p³", "whitening; a baseline, often worse than raw"),
-    Method("rca", "linear", "RCA", _CLASSES, "n p² + p³", "whitens what varies inside classes"),
+    _linear("euclidean", "Euclidean", _OR_PAIRS, "nothing", "the raw features, the baseline"),
+    _linear("covariance", "Covariance", _CLASSES, "p³", "whitening; a baseline, often worse than raw"),
+    _linear("rca", "RCA", _CLASSES, "n p² + p³", "whitens what varies inside classes"),
     Method(
         "within-class",
-        "linear",
-        "",
+        "closed form on features of an encoder; how much is chosen on blocks of the training rows",
         _CLASSES,
         "n p² + p³",
-        "closed form on features of an encoder; how much is chosen on blocks of the training rows",
+        _within_class,
+        "WithinClass",
+        tried=_of_classes,
+        scales_itself=True,
+    ),
+    _linear("lfda", "LFDA", _CLASSES, "n² p", "Fisher's discriminant that keeps several clusters per class"),
+    _linear(
+        "kissme", "KISSME", _OR_PAIRS, "n p² + p³", "closed form from likelihood ratios of differences",
+        tried=_of_classes_or_pairs,
+    ),
+    _linear(
+        "gmml", "GMML", _OR_PAIRS, "n p² + p³", "closed form, geometric mean of two scatters",
+        tried=_of_classes_or_pairs,
+    ),
+    _linear(
+        "lrml", "LRML", _PARTLY, "n k p + p³", "closed form, smooth on a graph of neighbours",
+        tried=_of_few_labels,
+    ),
+    # On classes ITML draws pairs, and is slower than what it would have to beat.
+    _linear("itml", "ITML", _OR_PAIRS, "pairs · p² · sweeps", "bounds on pairs, near a prior", tried=_of_pairs),
+    _linear(
+        "ldml", "LDML", _OR_PAIRS, "pairs · p² · steps", "logistic regression on near pairs",
+        tried=_of_classes_or_pairs, seconds=lambda n, p: 1e-8 * n * p * p + 0.5,
+    ),
+    _linear("mmc", "MMC", _OR_PAIRS, "n p² + p³", "pulls similar pairs, keeps dissimilar ones apart"),
+    _linear("dml-eig", "DMLEig", _OR_PAIRS, "pairs · p² · steps", "the worst dissimilar pair first"),
+    _linear("doublet-svm", "DoubletSVM", _OR_PAIRS, "pairs² · p", "a support vector machine on pairs"),
+    _linear(
+        "triplet-svm", "TripletSVM", _CLASSES, "triplets · p² · steps", "the same on triplets", tried=_of_classes
+    ),
+    _linear("lsml", "LSML", _CLASSES, "quadruplets · p² · steps", "relative distances"),
+    _linear(
+        "semi-supervised", "SemiSupervisedMetric", _PARTLY, "n k p · steps",
+        "triplets from propagated affinities, angular loss, orthogonal map", tried=_of_few_labels,
+    ),
+    _linear("seraph", "SERAPH", _PARTLY, "pairs · p² · steps", "few labels, little entropy elsewhere"),
+    _linear("isdml", "ISDML", _PARTLY, "n k p + p³", "few labels, smooth where rows are dense"),
+    _linear("apllr", "APLLR", _PARTLY, "n k + p³", "near KISSME, smooth on propagated affinities"),
+    _linear("apit", "APIT", _PARTLY, "n k + p³", "near ITML, smooth on propagated affinities"),
+    _linear(
+        "lmnn", "LMNN", _CLASSES, "n · k · p² · steps", "made for k-NN; in mini-batches of many rows",
+        # In batches, so of many rows, it is slower than NCA and no better.
+        tried=lambda problem: _of_classes(problem) and problem.labeled <= 20_000,
+        seconds=lambda n, p: 1e-5 * n * p,
+        seconds_in_batches=lambda n, p: 4 * by_batches(n, p) - 1.5,
+    ),
+    _linear(
+        "nca", "NCA", _CLASSES, "n² p · steps", "made for k-NN, often the best; in mini-batches of many rows",
+        tried=_of_classes, seconds=all_pairs, seconds_in_batches=by_batches,
+    ),
+    _linear("kernel-gmml", "KernelLearner", _CLASSES, "n³", "GMML in the space of a kernel", inner="GMML"),
+    _linear("kernel-lmnn", "KernelLearner", _CLASSES, "n³", "LMNN in the space of a kernel", inner="LMNN"),
+    _linear("kernel-nca", "KernelLearner", _CLASSES, "n³ · steps", "NCA in the space of a kernel", inner="NCA"),
+    _linear(
+        "asymmetric-knn", "AsymmetricKNN", _CLASSES, "n² p · steps",
+        "one map for queries, one for the database, trained for the k-NN vote", seconds=all_pairs, instead="nca",
     ),
     Method(
-        "lfda", "linear", "LFDA", _CLASSES, "n² p", "Fisher's discriminant that keeps several clusters per class"
-    ),
-    Method(
-        "kissme", "linear", "KISSME", _OR_PAIRS, "n p² + p³", "closed form from likelihood ratios of differences"
-    ),
-    Method("gmml", "linear", "GMML", _OR_PAIRS, "n p² + p³", "closed form, geometric mean of two scatters"),
-    Method("itml", "linear", "ITML", _OR_PAIRS, "pairs · p² · sweeps", "bounds on pairs, near a prior"),
-    Method("ldml", "linear", "LDML", _OR_PAIRS, "pairs · p² · steps", "logistic regression on near pairs"),
-    Method("mmc", "linear", "MMC", _OR_PAIRS, "n p² + p³", "pulls similar pairs, keeps dissimilar ones apart"),
-    Method("dml-eig", "linear", "DMLEig", _OR_PAIRS, "pairs · p² · steps", "the worst dissimilar pair first"),
-    Method("doublet-svm", "linear", "DoubletSVM", _OR_PAIRS, "pairs² · p", "a support vector machine on pairs"),
-    Method("triplet-svm", "linear", "TripletSVM", _CLASSES, "triplets · p² · steps", "the same on triplets"),
-    Method("lsml", "linear", "LSML", _CLASSES, "quadruplets · p² · steps", "relative distances"),
-    Method("lmnn", "linear", "LMNN", _CLASSES, "n · k · p² · steps", "made for k-NN; in mini-batches of many rows"),
-    Method(
-        "nca",
-        "linear",
-        "NCA",
-        _CLASSES,
-        "n² p · steps",
-        "made for k-NN, often the best; in mini-batches of many rows",
-    ),
-    Method("raml-krr", "linear", "RAMLKRR", _TABLES, "pairs · p² · steps", "distances follow a relation of labels"),
-    Method("raml-svr", "linear", "RAMLSVR", _TABLES, "pairs² · p", "the same by support vector regression"),
-    Method(
-        "hraml",
-        "linear",
-        "HRAML",
-        ("sets", "distributions", "classes", "numbers"),
-        "epochs · n · networks",
-        "the same by small networks side by side: distances that a matrix cannot follow",
-    ),
-    Method(
-        "kernel-gmml",
-        "linear",
-        "KernelLearner:GMML",
-        _CLASSES,
-        "n³",
-        "GMML in the space of a kernel, up to 5,000 rows",
-    ),
-    Method(
-        "kernel-lmnn",
-        "linear",
-        "KernelLearner:LMNN",
-        _CLASSES,
-        "n³",
-        "LMNN in the space of a kernel, up to 5,000 rows",
-    ),
-    Method("kernel-nca", "linear", "KernelLearner:NCA", _CLASSES, "n³ · steps", "NCA in the space of a kernel"),
-    Method(
-        "asymmetric-knn",
-        "linear",
-        "AsymmetricKNN",
-        _CLASSES,
-        "n² p · steps",
-        "one map for queries, one for the database, trained for the k-NN vote",
-    ),
-    Method("lrml", "linear", "LRML", _PARTLY, "n k p + p³", "closed form, smooth on a graph of neighbours"),
-    Method("seraph", "linear", "SERAPH", _PARTLY, "pairs · p² · steps", "few labels, little entropy elsewhere"),
-    Method("isdml", "linear", "ISDML", _PARTLY, "n k p + p³", "few labels, smooth where rows are dense"),
-    Method("apllr", "linear", "APLLR", _PARTLY, "n k + p³", "near KISSME, smooth on propagated affinities"),
-    Method("apit", "linear", "APIT", _PARTLY, "n k + p³", "near ITML, smooth on propagated affinities"),
-    Method(
-        "semi-supervised",
-        "linear",
-        "SemiSupervisedMetric",
-        _PARTLY,
-        "n k p · steps",
-        "triplets from propagated affinities, angular loss, orthogonal map",
+        about="a network, RAW weights and valid-triplet hard mining",
+        supervision=_CLASSES,
+        tried=lambda problem: problem.images or _of_classes(problem),
+        **_network("raw-vthm", "RAWLoss"),
     ),
     Method(
         "deep-semi-supervised",
-        "encoder",
-        "",
+        "a network on images with few labels: labels spread over a graph, angular loss, orthogonal map",
         _PARTLY,
         "epochs · n + n k",
-        "a network on images with few labels: labels spread over a graph, angular loss, orthogonal map",
-    ),
-    Method("network", "encoder", "", ("classes", "partial"), "epochs · n", "a network with the loss of --loss"),
-    Method(
-        "mlkr", "linear", "MLKR", ("numbers",), "n² p · steps", "kernel regression: neighbours predict a number"
-    ),
-    Method(
-        "raw-vthm",
-        "encoder",
-        "RAWLoss",
-        _CLASSES,
-        "epochs · n",
-        "a network, RAW weights and valid-triplet hard mining",
+        _few_labels,
+        network=True,
+        for_images_only=True,
+        tried=lambda problem: problem.images and problem.few,
     ),
     Method(
-        "multi-similarity",
-        "encoder",
-        "MultiSimilarityLoss",
-        _CLASSES,
-        "epochs · n",
-        "a network, soft weights on pairs",
+        about="a network, distances follow a relation",
+        supervision=_TABLES,
+        tried=_of_tables,
+        **_network("alignment", "RelationAlignmentLoss"),
     ),
-    Method("supcon", "encoder", "SupConLoss", _CLASSES, "epochs · n", "a network, supervised contrastive softmax"),
-    Method("triplet", "encoder", "BatchHardTripletLoss", _CLASSES, "epochs · n", "a network, the hardest triplets"),
-    Method("contrastive", "encoder", "ContrastiveLoss", _CLASSES, "epochs · n", "a network, pull and push pairs"),
+    _linear(
+        "raml-krr", "RAMLKRR", _TABLES, "pairs · p² · steps", "distances follow a relation of labels",
+        tried=_of_tables,
+    ),
+    _linear("raml-svr", "RAMLSVR", _TABLES, "pairs² · p", "the same by support vector regression"),
+    _linear(
+        "hraml", "HRAML", ("sets", "distributions", "classes", "numbers"), "epochs · n · networks",
+        "the same by small networks side by side: distances that a matrix cannot follow",
+    ),
+    _linear(
+        "mlkr", "MLKR", ("numbers",), "n² p · steps", "kernel regression: neighbours predict a number",
+        tried=lambda problem: problem.kind == "numbers", seconds=all_pairs, seconds_in_batches=by_batches,
+        instead="hraml",
+    ),
     Method(
-        "circle", "encoder", "CircleLoss", _CLASSES, "epochs · n", "a network, pairs weighted by how wrong they are"
+        about="a network, soft weights on pairs",
+        supervision=_CLASSES,
+        **_network("multi-similarity", "MultiSimilarityLoss"),
     ),
     Method(
-        "alignment",
-        "encoder",
-        "RelationAlignmentLoss",
-        _TABLES,
-        "epochs · n",
-        "a network, distances follow a relation",
+        about="a network, supervised contrastive softmax", supervision=_CLASSES, **_network("supcon", "SupConLoss")
     ),
-)
+    Method(
+        about="a network, the hardest triplets", supervision=_CLASSES, **_network("triplet", "BatchHardTripletLoss")
+    ),
+    Method(
+        about="a network, pull and push pairs", supervision=_CLASSES, **_network("contrastive", "ContrastiveLoss")
+    ),
+    Method(
+        about="a network, pairs weighted by how wrong they are",
+        supervision=_CLASSES,
+        **_network("circle", "CircleLoss"),
+    ),
+    Method(about="a network with the loss of --loss", supervision=("classes", "partial"), **_network("network")),
+)  # fmt: skip
 
 
 def method_named(name: str) -> Method:
@@ -175,23 +289,6 @@ def method_named(name: str) -> Method:
     """
     check_choice(name, "method", [method.name for method in METHODS])
     return next(method for method in METHODS if method.name == name)
-
-
-# Learners whose time grows with the square of the rows, and what to take instead of each.
-SLOW = {"mlkr": "hraml", "asymmetric-knn": "nca"}
-
-
-def cost(name: str, n: int, p: int) -> float:
-    """About how long a linear learner takes on n labelled rows of p features, on one core.
-
-    From the measurements in docs/choose.md (`benchmarks/speed/estimators.py`): an upper line through its rows.
-
-    >>> cost("nca", 1000, 50) < 1 < 60 < cost("nca", 6000, 784)
-    True
-    """
-    each = {"lmnn": 1e-5 * n * p} | dict.fromkeys(("nca", *SLOW), 1e-8 * n * n * p)
-    closed = 2e-8 * n * p * p + 2e-9 * p**3 + 0.1
-    return each.get(name, 1e-8 * n * p * p + 0.5 if name == "ldml" else closed)
 
 
 def memory(n: int, p: int) -> float:
@@ -211,36 +308,6 @@ def machine_memory() -> float:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):
         return math.inf
-
-
-# What `fit` learns these with where all rows would take too long, and the share of the time for learning.
-BATCH = 1024
-IN_BATCHES = ("nca", "lmnn", "mlkr")
-SHARE = 1 / 3
-
-
-def batch_cost(name: str, n: int, p: int) -> float:
-    """The same for NCA, MLKR and LMNN in batches of 1,024 rows: beyond 70,000 rows it does not grow.
-
-    >>> batch_cost("nca", 10**6, 128) == batch_cost("nca", 10**5, 128) < 20
-    True
-    """
-    steps = min(max(15 * n / BATCH, 300), 1_000)
-    each = 0.006 + 1.35e-11 * (4 * BATCH * p * p + 6 * BATCH * BATCH * p)
-    return steps * each * (4 if name == "lmnn" else 1) + 0.5
-
-
-def batch_size_for(name: str, n: int, p: int, seconds: float) -> int | None:
-    """How many rows at a time a learner should take: None for all, where that fits a third of the seconds.
-
-    >>> batch_size_for("nca", 1000, 20, 60.0), batch_size_for("nca", 10**5, 100, 60.0)
-    (None, 1024)
-    >>> batch_size_for("kissme", 10**6, 128, 60.0) is None
-    True
-    """
-    if name not in IN_BATCHES or n <= BATCH or cost(name, n, p) <= SHARE * seconds:
-        return None
-    return BATCH if batch_cost(name, n, p) < cost(name, n, p) else None
 
 
 def choose_method(
@@ -289,22 +356,27 @@ def choose_method(
             return method_named(name), rule
     head = f"class labels, {n:,} rows of {p:,} features"
     allowed = SHARE * seconds
-    name = next((one for one in ("nca", "lmnn") if cost(one, n, p) <= allowed), "")
-    if not name and batch_size_for("nca", n, p, seconds) and batch_cost("nca", n, p) <= allowed:
-        about = f"about {batch_cost('nca', n, p):.1g} s"
-        return method_named("nca"), f"{head}: nca in batches of {BATCH:,} rows, {about}"
-    if not name:
-        name = "ldml" if cost("ldml", n, p) <= allowed else "kissme"
-    return method_named(name), f"{head}: {name}, about {max(0.1, cost(name, n, p)):.1g} s"
+    nca, lmnn, ldml, kissme = (method_named(name) for name in ("nca", "lmnn", "ldml", "kissme"))
+    method = next((method for method in (nca, lmnn) if method.seconds(n, p) <= allowed), None)
+    if method is None and nca.batch_size(n, p, seconds) and by_batches(n, p) <= allowed:
+        return nca, f"{head}: nca in batches of {BATCH:,} rows, about {by_batches(n, p):.1g} s"
+    if method is None:
+        method = ldml if ldml.seconds(n, p) <= allowed else kissme
+    return method, f"{head}: {method.name}, about {max(0.1, method.seconds(n, p)):.1g} s"
 
 
-def check_fits(method: Method, kind: Kind) -> None:
-    """Refuse a method that cannot use the labels that are there."""
-    if kind == "partial" and "classes" in method.supervision:
-        return
-    if kind not in method.supervision:
+def check_fits(method: Method, problem: Problem) -> None:
+    """Refuse a method that cannot use the labels or the items that are there."""
+    kind = problem.kind
+    if kind not in method.supervision and not (kind == "partial" and "classes" in method.supervision):
         able = [other.name for other in METHODS if kind in other.supervision]
         raise ParameterError(
             f"`method` must be one that learns from {kind} ({', '.join(able)}), got {method.name!r}, which needs "
             f"{' or '.join(method.supervision)}."
         )
+    if method.for_images_only and not problem.images:
+        raise ParameterError(
+            f"`method` must be one for features, got {method.name!r}, whose views move images. Try semi-supervised."
+        )
+    if problem.images and not method.network:
+        raise ParameterError(f"`method` must be a network for images, got {method.name!r}. Try raw-vthm.")

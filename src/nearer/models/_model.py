@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from nearer._checks import check_choice, check_int
 from nearer._storage import read_folder, write_folder
@@ -40,7 +40,7 @@ from nearer.geometry import TwoEncoders, embed
 from nearer.geometry._loading import REFUSED, build
 from nearer.geometry._saving import description
 from nearer.models._encoders import FrozenEncoder
-from nearer.models._inputs import Inputs, item_metadata, restored_inputs
+from nearer.models._inputs import Inputs, item_metadata
 
 if TYPE_CHECKING:
     from nearer.index import Index
@@ -123,16 +123,9 @@ class Model:
         An index keeps it and refuses the embeddings of another model. Labels, scores and how the model was made do
         not count: two models with one fingerprint give the same embeddings.
         """
-        inputs = self.inputs
-        about = {
-            "encoder": description(self.encoder),  # type: ignore[arg-type]
-            "kind": inputs.kind,
-            "names": inputs.names,
-            "size": inputs.size,
-            "cleaning": None if inputs.cleaning is None else inputs.cleaning.to_dict(),
-            "front": None if inputs.encoder is None else inputs.encoder.to_dict(),
-            "text": inputs.text,
-        }
+        inputs = self.inputs.to_dict()
+        about = {name: inputs[name] for name in ("kind", "names", "size", "cleaning", "text")}
+        about |= {"front": inputs["encoder"], "encoder": description(self.encoder)}  # type: ignore[arg-type]
         digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
         for name, tensor in sorted(self.encoder.state_dict().items()):
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -349,17 +342,7 @@ class Model:
             pages = card_pages(self.fitted, name=Path(path).name)
         metadata = {
             "encoder": description(self.encoder),  # type: ignore[arg-type]
-            "inputs": {
-                "kind": self.inputs.kind,
-                "names": list(self.inputs.names),
-                "size": list(self.inputs.size),
-                "cleaning": None if self.inputs.cleaning is None else self.inputs.cleaning.to_dict(),
-                "labels": list(self.inputs.labels),
-                "keep": list(self.inputs.keep),
-                "ids": self.inputs.ids,
-                "encoder": None if self.inputs.encoder is None else self.inputs.encoder.to_dict(),
-                "text": self.inputs.text,
-            },
+            "inputs": self.inputs.to_dict(),
             "baseline": None if self.baseline is None else description(self.baseline),  # type: ignore[arg-type]
             "summary": self.summary,
             "method": self.method,
@@ -412,30 +395,19 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
     folder = read_folder(path, format=FORMAT, version=VERSION)
     about = folder.metadata
     try:
-        with torch.device("meta"):
-            learned = build(about["encoder"])
-        learned.load_state_dict(folder.tensors["parameters"], assign=True)
-        inputs = about["inputs"]
-        front = inputs.get("encoder")
-        front = None if front is None else FrozenEncoder.from_dict(front)
-        baseline = None
-        if about["baseline"] is not None:
-            with torch.device("meta"):
-                baseline = build(about["baseline"])
-            baseline.load_state_dict(folder.tensors["baseline"], assign=True)
-            baseline.eval()
+        baseline = None if about["baseline"] is None else _restored(about["baseline"], folder.tensors["baseline"])
         model = Model(
-            learned.eval(),
-            restored_inputs(inputs, front),
-            str(about["method"]),
-            dict(about["parameters"]),
-            tuple(str(name) for name in about["classes"]),
-            dict(about["data"]),
-            dict(about["scores"]),
-            str(about["command"]),
-            baseline,
-            folder.tensors["trained_on"]["rows"].to(torch.int64).reshape(-1).numpy(),
-            str(about["summary"]),
+            _restored(about["encoder"], folder.tensors["parameters"]),
+            Inputs.from_dict(about["inputs"]),
+            method=str(about["method"]),
+            parameters=dict(about["parameters"]),
+            classes=tuple(str(name) for name in about["classes"]),
+            data=dict(about["data"]),
+            scores=dict(about["scores"]),
+            command=str(about["command"]),
+            baseline=baseline,
+            trained_on=folder.tensors["trained_on"]["rows"].to(torch.int64).reshape(-1).numpy(),
+            summary=str(about["summary"]),
         )
         if about.get("calibration") is not None:
             from nearer.judging import SamePair
@@ -448,12 +420,21 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
             f"a newer one wrote it."
         ) from error
     if encoder is not None:
+        front = model.inputs.encoder
         if front is None:
             raise ParameterError("`encoder` must be left out: the model takes features or images as they are.")
         given = FrozenEncoder.from_dict(front.to_dict(), encoder)
         model.inputs = replace(model.inputs, encoder=given)
     model.place = Path(path)
     return model
+
+
+def _restored(about: Any, tensors: Mapping[str, Tensor]) -> nn.Module:
+    """A module from its description and its tensors, without a second copy of them."""
+    with torch.device("meta"):
+        module = build(about)
+    module.load_state_dict(dict(tensors), assign=True)
+    return module.eval()
 
 
 def fingerprints(items: NDArray[np.float32]) -> NDArray[np.int64]:

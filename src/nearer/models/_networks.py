@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ from nearer.evaluation import recall_at_k
 from nearer.exceptions import ParameterError
 from nearer.geometry import MLP, Chain, Standardize, embed
 from nearer.geometry._encoders import ColorCNN, DigitsCNN
+from nearer.losses import RAWLoss
 from nearer.mining import VTHM
-from nearer.models._few_labels import train_few_labels
-from nearer.models._methods import Method
+from nearer.models._learning import Learned, Watch
 from nearer.models._problem import Problem
 from nearer.models._scoring import evaluate_problem, main_score
 from nearer.models._settings import FitSettings
@@ -35,10 +34,10 @@ from nearer.training import (
     cosine,
     train,
 )
-from nearer.training._loop import Callback, History
+from nearer.training._loop import Callback
 from nearer.training._samplers import Sampler
 
-__all__ = ["train_network"]
+__all__ = ["encoder_for", "train_network"]
 
 VALIDATION = 0.15
 PER_CLASS = 4
@@ -54,24 +53,16 @@ class _RelatedBatches(TensorBatches):
         return relation_of(super().labels(rows).numpy())
 
 
-def train_network(
-    problem: Problem,
-    method: Method,
-    settings: FitSettings,
-    *,
-    folder: Path | None = None,
-    callbacks: Sequence[Callback] = (),
-) -> tuple[nn.Module, History]:
-    """Train on the training rows but a few, which choose the best epoch; checkpoints and logs go to `folder`."""
+def train_network(problem: Problem, settings: FitSettings, watch: Watch, target: str) -> Learned:
+    """Train with the loss `target`, or that of the settings, on the training rows but a few, which choose the best
+    epoch.
+    """
     torch.manual_seed(settings.seed)
-    if method.name == "deep-semi-supervised":
-        encoder = _encoder(problem, settings)
-        return train_few_labels(problem, encoder, settings, folder=folder, callbacks=callbacks)
     inner = problem.inner(share=VALIDATION, seed=settings.seed + 1)
-    encoder = _encoder(problem, settings)
+    encoder = encoder_for(problem, settings)
     with torch.no_grad():
         width = int(encoder(torch.from_numpy(problem.items[:2])).shape[1])
-    loss = _loss(method, settings, problem, width)
+    loss = _loss(target, settings, problem, width)
     rows = inner.train
     table = problem.labels.ndim == 2
     batches = _RelatedBatches if table else TensorBatches
@@ -105,22 +96,23 @@ def train_network(
 
     logs: list[Callback] = []
     checkpoints = None
-    if folder is not None:
-        logs = [JSONLinesLog(folder / "log.jsonl"), CSVLog(folder / "log.csv")]
-        checkpoints = Checkpoints(folder / "checkpoints")
+    if watch.folder is not None:
+        logs = [JSONLinesLog(watch.folder / "log.jsonl"), CSVLog(watch.folder / "log.csv")]
+        checkpoints = Checkpoints(watch.folder / "checkpoints")
     history = train(
         step,
         sampler,
         epochs=settings.epochs,
         validate=validate,
         patience=settings.patience,
-        callbacks=[*logs, *callbacks],
+        callbacks=[*logs, *watch.callbacks],
         checkpoints=checkpoints,
     )
-    return encoder.eval(), history
+    return Learned(encoder.eval(), history)
 
 
-def _encoder(problem: Problem, settings: FitSettings) -> nn.Module:
+def encoder_for(problem: Problem, settings: FitSettings) -> nn.Module:
+    """The network for these items, untrained."""
     generator = torch.Generator().manual_seed(settings.seed)
     if problem.images:
         if problem.inputs.size[0] == 1:
@@ -137,10 +129,9 @@ def _encoder(problem: Problem, settings: FitSettings) -> nn.Module:
     return Chain(Standardize.from_rows(problem.items[problem.train]), network)
 
 
-def _loss(method: Method, settings: FitSettings, problem: Problem, width: int) -> nn.Module:
-    if method.name != "network":
-        kind = getattr(losses, method.target)
-        made: nn.Module = kind(miner=VTHM()) if method.name == "raw-vthm" else kind()
+def _loss(target: str, settings: FitSettings, problem: Problem, width: int) -> nn.Module:
+    if target:
+        made: nn.Module = RAWLoss(miner=VTHM()) if target == "RAWLoss" else getattr(losses, target)()
         return made
     names = [name for name in losses.__all__ if name.endswith("Loss")]
     name = check_choice(settings.loss, "loss", names)
@@ -148,12 +139,7 @@ def _loss(method: Method, settings: FitSettings, problem: Problem, width: int) -
     known = inspect.signature(kind).parameters
     wanted = dict(settings.loss_settings)
     # A loss with class vectors is told how many classes and dimensions there are.
-    for setting, value in (
-        ("n_classes", problem.n_classes),
-        ("embedding_dim", width),
-        ("classes", problem.n_classes),
-        ("dimension", width),
-    ):
+    for setting, value in (("n_classes", problem.n_classes), ("embedding_dim", width)):
         if setting in known and known[setting].default is inspect.Parameter.empty:
             wanted.setdefault(setting, value)
     for setting in wanted:

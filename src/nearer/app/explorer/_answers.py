@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from nearer._checks import check_choice, check_int
 from nearer.app.explorer._playground import MINERS
 from nearer.app.explorer._session import Session
-from nearer.app.explorer._state import distances_to
 from nearer.app.explorer._thumbnails import COLUMNS, PER_SPRITE, SIDE
 from nearer.exceptions import ParameterError
 from nearer.reports._style import DARK, UNKNOWN, class_colors
@@ -52,7 +51,7 @@ def overview(session: Session) -> dict[str, Any]:
             for line in one.table.get("rows", ())
             if line["score"] == "map@r" and "now" in line
         ],
-        "told": state.told,
+        "told": "" if state.metric is None else state.metric.about,
         "miners": list(MINERS),
         "project": session.project.path.name,
     }
@@ -79,7 +78,8 @@ def colors(session: Session, by: str) -> tuple[dict[str, Any], bytes]:
     if by.startswith("distance:"):
         item = _number(by.removeprefix("distance:"))
         check_int(item, "item", minimum=0, maximum=session.items.n - 1)
-        distance = distances_to(session.state.rows, item)
+        rows = session.state.rows
+        distance = np.linalg.norm(rows - rows[item], axis=1)
         # By rank: every color is used, whatever the distances are.
         ranks = np.empty(len(distance))
         ranks[np.argsort(distance)] = np.linspace(0, 1, len(distance))

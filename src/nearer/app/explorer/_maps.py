@@ -7,14 +7,43 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from nearer.app.explorer._metric import principal_axes
 from nearer.neighbors import search
 
-__all__ = ["flat_map", "place", "principal_map", "tsne_maps", "turn_towards"]
+__all__ = ["flat_map", "place", "principal_axes", "principal_map", "tsne_maps", "turn_towards"]
 
 Array = NDArray[Any]
 LANDMARKS, STEPS, ITERATIONS = 4_000, 4, 250
+
+
+def principal_axes(rows: Array, most: int, *, sample: int = 10_000) -> tuple[Array, Array]:
+    """The mean (p,) and the first principal axes (p, q) of rows (n, p), from a sample of them.
+
+    >>> mean, axes = principal_axes(np.array([[0.0, 1], [2, 1], [4, 1]]), 1)
+    >>> mean.tolist(), np.abs(axes).round(3).ravel().tolist()
+    ([2.0, 1.0], [1.0, 0.0])
+    """
+    some = rows
+    if len(rows) > sample:
+        some = rows[np.sort(np.random.default_rng(0).permutation(len(rows))[:sample])]
+    mean = some.mean(axis=0, dtype=np.float64).astype(np.float32)
+    centered = (some - mean).astype(np.float32)
+    wide = some.shape[1] > len(some)
+    # Double precision where it is quick; single precision has seven digits, and a map needs three.
+    kind = np.float64 if min(some.shape) <= 256 else np.float32
+    gram = (centered @ centered.T if wide else centered.T @ centered).astype(kind)
+    keep = min(most, *some.shape)
+    # One thread: on a busy machine several wait for each other for seconds.
+    with threadpool_limits(limits=1):
+        values, axes = linalg.eigh(gram, subset_by_index=[len(gram) - keep, len(gram) - 1])
+    values, axes = values[::-1], axes[:, ::-1]
+    if wide:
+        axes = centered.T @ axes / np.sqrt(np.maximum(values, 1e-30))
+    # A sign that does not depend on the linear algebra library.
+    signs = np.where(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])] < 0, -1.0, 1.0)
+    return mean, (axes * signs).astype(np.float32)
 
 
 def principal_map(rows: Array) -> Array:
@@ -68,7 +97,6 @@ def tsne_maps(rows: Array, start: Array, *, seed: int = 0) -> Iterator[tuple[flo
     Above 4,000 items t-SNE places that many and the others stand where their nearest ones are.
     """
     from sklearn.manifold import TSNE
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     n = len(rows)
     chosen = np.sort(np.random.default_rng(seed).permutation(n)[:LANDMARKS])

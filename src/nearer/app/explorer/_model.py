@@ -19,7 +19,7 @@ from nearer.app.explorer._session import Session, gestures_from
 from nearer.app.explorer._static import static_html, static_page
 from nearer.datasets import Dataset
 from nearer.datasets._image_files import load_image
-from nearer.geometry import Chain, Mahalanobis
+from nearer.geometry import Chain
 from nearer.models._auditing import raw_rows
 from nearer.models._problem import CLASSES, Problem
 from nearer.models._scoring import compare_problem
@@ -142,13 +142,12 @@ def apply_gestures(model: Model, gestures: Any, data: Any, y: Any) -> Model:
         for one in said:
             session.say(one)
         table = session.refit()
-        state, items = session.state, session.items
-        assert state.matrix is not None
-        factor = np.ascontiguousarray(session._axes @ state.matrix, dtype=np.float32)
+        items = session.items
+        corrected = session.as_module()
     finally:
         session.close()
     found = supervision(session.history.active, items.labels, items.classes)
-    encoder = Chain(model.encoder, Mahalanobis.from_factor(factor)).eval()
+    encoder = Chain(model.encoder, corrected).eval()
     told = f"{model.summary}\n\n{len(said)} gestures by hand: {table['told']} {table['sentence']}".strip()
     made = replace(model, encoder=encoder, method=f"{model.method}, corrected", classes=found.classes, summary=told,
                    scores={}, fitted=None)  # fmt: skip

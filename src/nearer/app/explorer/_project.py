@@ -21,6 +21,7 @@ from nearer._limits import check_limit, parse_json
 from nearer._storage import read_folder, remove_folder, write_file, write_folder
 from nearer._storage._disk import open_plain
 from nearer.app.explorer._gestures import History
+from nearer.app.explorer._metric import Metric
 from nearer.exceptions import CorruptFileError, NearerError, ParameterError
 
 __all__ = ["Project"]
@@ -49,26 +50,31 @@ class Project:
         document = {"format": FORMAT, "version": VERSION, "data": self.fingerprint, "items": self.n}
         write_file(self.path / "gestures.json", json.dumps({**document, **history.to_dict()}).encode())
 
-    def save_metric(self, matrix: Any | None) -> None:
-        """Keep the metric (p, d) of the last refit; None forgets it."""
+    def save_metric(self, metric: Metric | None) -> None:
+        """Keep the metric of the last refit; None forgets it."""
         place = self.path / "metric"
-        if matrix is None:
+        if metric is None:
             if os.path.lexists(place):
                 remove_folder(place)
             return
         if place.is_symlink():
             os.unlink(place)
-        tensors = {"metric": {"matrix": torch.as_tensor(matrix).contiguous()}}
-        write_folder(place, format=FORMAT, version=VERSION, tensors=tensors, metadata={"data": self.fingerprint})
+        tensors = {"metric": {name: torch.from_numpy(getattr(metric, name)) for name in ("matrix", "mean")}}
+        about = {"data": self.fingerprint, "unit": metric.unit}
+        write_folder(place, format=FORMAT, version=VERSION, tensors=tensors, metadata=about)
 
-    def metric(self) -> Any | None:
-        """The metric of the last refit as an array, None without one."""
+    def metric(self) -> Metric | None:
+        """The metric of the last refit, None without one."""
         place = self.path / "metric"
         if not os.path.lexists(place):
             return None
         if place.is_symlink():
             raise CorruptFileError(f"`{place}` must be a folder of this project, and is a link. Move it away.")
-        return read_folder(place, format=FORMAT, version=VERSION).tensors["metric"]["matrix"].numpy()
+        folder = read_folder(place, format=FORMAT, version=VERSION)
+        parts = {name: tensor.numpy() for name, tensor in folder.tensors["metric"].items()}
+        if set(parts) != {"matrix", "mean"}:
+            return None  # of an older version; the next refit replaces it
+        return Metric(parts["matrix"], parts["mean"], bool(folder.metadata.get("unit")), "From the project.")
 
     def close(self) -> None:
         """Let another session have it."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.judging._influence import pick, spread, walk
+from nearer.judging._influence import graph_of, pick, spread, walk
 
 __all__ = ["ask"]
 
@@ -28,12 +28,12 @@ def ask(rows: Array, labels: Array, n: int, *, allowed: Array, seed: int = 0) ->
     if not len(open_) or len(chosen) < 2:
         return []
     some, y = rows[chosen].astype(np.float32), labels[chosen]
-    S = walk(some)
-    found = spread(S, y)
-    lead = found.lead
+    neighbors = graph_of(some)
+    S, shares = walk(neighbors), spread(neighbors, y)
+    guesses, lead = shares.pseudo_labels.numpy(), shares.lead.numpy()
     asked = []
-    for place in pick(S, found, n, allowed=y < 0):
-        guess = int(found.classes[found.shares[place].argmax()]) if found.mass[place] > 0 else -1
+    for place in pick(S, shares, n, allowed=y < 0):
+        guess = int(guesses[place])
         item = int(chosen[place])
         near = S[[place]].indices
         other = int(chosen[near[near != place][0]]) if len(near) > 1 or (len(near) and near[0] != place) else item

@@ -12,21 +12,23 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from nearer._checks import check_choice, check_int
 from nearer.app.explorer._gestures import Gesture, Supervision, supervision
 from nearer.app.explorer._items import Items
-from nearer.app.explorer._maps import flat_map, principal_map, tsne_maps, turn_towards
-from nearer.app.explorer._metric import Progress, fit_metric, principal_axes
+from nearer.app.explorer._maps import flat_map, principal_axes, principal_map, tsne_maps, turn_towards
+from nearer.app.explorer._metric import Metric, Progress, fit_metric
 from nearer.app.explorer._playground import weigh
 from nearer.app.explorer._project import Project
 from nearer.app.explorer._questions import ask
 from nearer.app.explorer._scores import score_table, scored_items
-from nearer.app.explorer._state import State, distances_to, predicted
+from nearer.app.explorer._state import State, nearest_to, predicted, usual_distance
 from nearer.evaluation._paired import per_query_scores
 from nearer.exceptions import NearerError, ParameterError
+from nearer.geometry import Chain, Mahalanobis, Standardize, UnitLength
 from nearer.judging import Audit, find_issues
 
 __all__ = ["Session"]
@@ -166,7 +168,7 @@ class Session:
                 self._save()
                 if gesture.kind == "refit" and len(self.states) > 1:
                     self._redone.append(self.states.pop())
-                    self.project.save_metric(self.state.matrix)
+                    self.project.save_metric(self.state.metric)
         if gesture is not None:
             self._tell("metric" if gesture.kind == "refit" else "gestures")
         return gesture
@@ -179,7 +181,7 @@ class Session:
                 self._save()
                 if gesture.kind == "refit" and self._redone:
                     self.states.append(self._redone.pop())
-                    self.project.save_metric(self.state.matrix)
+                    self.project.save_metric(self.state.metric)
         if gesture is not None:
             self._tell("metric" if gesture.kind == "refit" else "gestures")
         return gesture
@@ -212,23 +214,31 @@ class Session:
                 labels, said, before = self.teaching(), self.supervision, self.state
             apart = ~self.items.held_out
             pairs = [pair[apart[pair].all(axis=1)] for pair in (said.together, said.apart)]
-            learned = fit_metric(self.features, labels, *pairs, progress=progress)
+            metric = fit_metric(self.features, labels, *pairs, progress=progress)
             progress("moving", 0.9)
-            rows = self.features @ learned.matrix
-            positions = turn_towards(principal_map(rows), before.positions)
-            after = State(rows, positions, learned.matrix, learned.told)
+            after = self._state(metric, before.positions)
             after.table = self.scores(before, after)
             with self._lock:
                 self._add(Gesture("refit"))
                 self.states = [*self.states, after][-6:]
-                if self.states[0].matrix is not None:
+                if self.states[0].metric is not None:
                     self.states[0] = self.start
                 self._redone = []
-                self.project.save_metric(after.matrix)
+                self.project.save_metric(after.metric)
         finally:
             self._refitting.release()
         self._tell("metric")
-        return {**after.table, "told": after.told}
+        return {**after.table, "told": metric.about}
+
+    def as_module(self) -> Chain:
+        """The metric that is shown as a module, from the features or embeddings that the session began with."""
+        metric = self.state.metric
+        if metric is None:
+            raise ParameterError("A refit must have learned a metric before it can be taken away.")
+        center = Standardize(len(self._mean))
+        center.mean = torch.from_numpy(self._mean + self._axes @ metric.mean).float()
+        factor = np.ascontiguousarray(self._axes @ metric.matrix, dtype=np.float32)
+        return Chain(center, Mahalanobis.from_factor(factor), *([UnitLength()] if metric.unit else []))
 
     def scores(self, *states: State) -> dict[str, Any]:
         """Raw features beside the metrics, on held-out items."""
@@ -237,7 +247,7 @@ class Session:
         names = ["before", "now"] if len(states) > 1 else ["now"]
         table = {"raw": self._scored(self.items.raw, asked, labels)}
         for name, state in zip(names, states, strict=True):
-            if len(states) > 1 or state.matrix is not None or self.items.learned is not None:
+            if len(states) > 1 or state.metric is not None or self.items.learned is not None:
                 table[name] = self._scored(state.rows, asked, labels)
         return score_table(table, len(asked))
 
@@ -314,21 +324,17 @@ class Session:
         found = self.card(item)
         sides = {}
         for name, rows in (("raw", self.items.raw), ("learned", state.rows)):
-            distance = distances_to(rows, item)
-            distance[item] = np.inf
-            k = min(NEIGHBORS, self.items.n - 1)
-            near = np.argpartition(distance, k - 1)[:k] if k else np.zeros(0, dtype=np.int64)
-            near = near[np.argsort(distance[near], kind="stable")]
-            usual = float(np.median(distance[np.isfinite(distance)])) if self.items.n > 1 else 0.0
+            near, distances = nearest_to(rows, item, NEIGHBORS)
+            usual = usual_distance(rows, item)
             sides[name] = [
                 {
                     **self.card(int(other)),
-                    "distance": float(distance[other]),
-                    "share": float(distance[other]) / usual if usual > 0 else 0.0,
+                    "distance": distance,
+                    "share": distance / usual if usual > 0 else 0.0,
                     "right": self._right(said.labels, item, int(other)),
                     "why": self.why(item, int(other), learned=name == "learned"),
                 }
-                for other in near.tolist()
+                for other, distance in zip(near.tolist(), distances.tolist(), strict=True)
             ]
         scores = [self._own_score(one, item, said.labels) for one in self.states]
         return {**found, "neighbors": sides, "history": [one for one in scores if one is not None]}
@@ -359,10 +365,10 @@ class Session:
             return ""
         difference = self.items.raw[item] - self.items.raw[other]
         part = np.square(difference)
-        matrix = self.state.matrix
-        if learned and matrix is not None and self.items.learned is None:
+        metric = self.state.metric
+        if learned and metric is not None and self.items.learned is None:
             # d² = Σ_f δ_f (A δ)_f: what each column adds to the distance.
-            full = self._axes @ matrix
+            full = self._axes @ metric.matrix
             part = difference * (full @ (full.T @ difference))
         usual = np.maximum(2 * self.items.raw.var(axis=0), 1e-12)
         order = np.argsort(np.square(difference) / usual)
@@ -402,15 +408,16 @@ class Session:
     def _restore(self) -> None:
         """The metric of the last refit, where the project has one; earlier ones are not kept on disk."""
         refits = [one for one in self.history.active if one.kind == "refit"]
-        matrix = self.project.metric() if refits else None
-        if matrix is None:
+        metric = self.project.metric() if refits else None
+        if metric is None or metric.matrix.shape[0] != self.features.shape[1]:
             return
-        if matrix.shape[0] != self.features.shape[1]:
-            return
-        rows = self.features @ matrix
-        state = State(rows, turn_towards(principal_map(rows), self.start.positions), matrix, "From the project.")
+        state = self._state(metric, self.start.positions)
         state.table = self.scores(self.start, state)
         self.states.append(state)
+
+    def _state(self, metric: Metric, before: Array) -> State:
+        rows = metric(self.features)
+        return State(rows, turn_towards(principal_map(rows), before), metric)
 
     def _add(self, gesture: Gesture) -> None:
         old = list(self.history.gestures), self.history.done
@@ -438,13 +445,8 @@ class Session:
         """The share of the ten nearest labelled items that have the item's label."""
         if labels[item] < 0:
             return None
-        distance = distances_to(state.rows, item)
-        distance[(labels < 0) | (np.arange(len(labels)) == item)] = np.inf
-        k = min(10, int(np.isfinite(distance).sum()))
-        if not k:
-            return None
-        near = np.argpartition(distance, k - 1)[:k]
-        return float((labels[near] == labels[item]).mean())
+        near, _ = nearest_to(state.rows, item, 10, among=labels >= 0)
+        return float((labels[near] == labels[item]).mean()) if len(near) else None
 
 
 def gestures_from(given: Any) -> list[dict[str, Any]]:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearer.app.explorer._metric import Metric
 from nearer.neighbors import search, vote
 
-__all__ = ["State", "distances_to", "predicted"]
+__all__ = ["State", "nearest_to", "predicted", "usual_distance"]
 
 Array = NDArray[Any]
 VOTERS, NEIGHBORS = 4_000, 10
@@ -18,25 +19,31 @@ VOTERS, NEIGHBORS = 4_000, 10
 
 @dataclass(eq=False)
 class State:
-    """Embeddings (n, d), their map (n, 2), and the matrix (p, d) that made them; None at the start."""
+    """Embeddings (n, d), their map (n, 2), and the metric that made them; None at the start."""
 
     rows: Array
     positions: Array
-    matrix: Array | None = None
-    told: str = ""
+    metric: Metric | None = None
     table: dict[str, Any] = field(default_factory=dict)
     kept: dict[str, Array] = field(default_factory=dict)
     """Predictions by the labels they were made of."""
 
 
-def distances_to(rows: Array, item: int) -> Array:
-    """Euclidean distances of all rows (n, d) to one of them, (n,); those that are near are exact."""
-    squares = np.einsum("ij,ij->i", rows, rows)
-    found: Array = np.sqrt(np.maximum(squares + squares[item] - 2 * (rows @ rows[item]), 0))
-    # Where the squares cancel, the difference is taken first.
-    near = np.argpartition(found, min(200, len(found) - 1))[:200]
-    found[near] = np.linalg.norm(rows[near] - rows[item], axis=1)
-    return found
+def nearest_to(rows: Array, item: int, k: int, *, among: Array | None = None) -> tuple[Array, Array]:
+    """The k rows nearest to one of them, itself left out, and their distances; `among` (n,) says which may be."""
+    allowed = np.arange(len(rows)) if among is None else np.flatnonzero(among)
+    own = np.flatnonzero(allowed == item)
+    k = min(k, len(allowed) - len(own))
+    if k < 1:
+        return allowed[:0], np.zeros(0)
+    near = search(rows[[item]], rows[allowed], k, own=own if len(own) else np.array([-1]))
+    return allowed[near.indices[0].numpy()], near.distances[0].numpy()
+
+
+def usual_distance(rows: Array, item: int) -> float:
+    """The median distance of the other rows to one of them; 0 where there is none."""
+    others = np.delete(np.linalg.norm(rows - rows[item], axis=1), item)
+    return float(np.median(others)) if len(others) else 0.0
 
 
 def predicted(rows: Array, labels: Array, *, seed: int = 0) -> Array:

@@ -1,0 +1,111 @@
+"""How a method of the table learns from a problem: estimators, and the closed form within classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from torch import nn
+
+from nearer import estimators
+from nearer.geometry import Chain, Standardize, TwoEncoders
+from nearer.models._maps import as_module
+from nearer.models._problem import CLASSES, Problem
+from nearer.models._settings import FitSettings
+
+if TYPE_CHECKING:
+    from nearer.models._methods import Method
+    from nearer.training._loop import Callback, History
+
+__all__ = ["Learned", "Watch", "learn_estimator", "learn_within_class"]
+
+# Rows that carry the map of a kernel: its cost grows with their cube.
+MOST_LANDMARKS = 3_000
+
+
+class Learned(NamedTuple):
+    """A map from items to embeddings, the history of its training, and what should be said about it."""
+
+    encoder: nn.Module
+    history: History | None = None
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Where a network keeps its checkpoints and logs while it trains, and who hears of it."""
+
+    folder: Path | None = None
+    callbacks: Sequence[Callback] = ()
+
+
+def learn_within_class(problem: Problem, settings: FitSettings) -> Learned:
+    """The closed form on the labelled training rows; features of an encoder are taken as they are."""
+    rows = problem.train[problem.labels[problem.train] >= 0]
+    encoded = problem.inputs.encoder is not None
+    scale, x = _scaled(problem.items[rows], problem.items[rows], settings.standardize and not encoded)
+    learner = estimators.WithinClass(
+        settings.n_components,
+        unit=True if encoded else None,
+        new_classes=problem.new_classes,
+        random_state=settings.seed,
+    ).fit(x, problem.labels[rows])
+    notes = []
+    if learner.scores_:
+        what = "classes" if problem.new_classes else "rows"
+        raw = max(score for form, score in learner.scores_.items() if form.is_raw)
+        notes.append(
+            f"within-class took {learner.form_} among {len(learner.scores_)} maps, by Recall@1 on blocks of the "
+            f"training {what}: {learner.scores_[learner.form_]:.4f}, the features as they are {raw:.4f}."
+        )
+    return Learned(Chain(*scale, as_module(learner)).eval(), notes=notes)
+
+
+def learn_estimator(problem: Problem, settings: FitSettings, method: Method, inner: str) -> Learned:
+    """A learner of `nearer.estimators` on the training rows, or on the training pairs."""
+    kind = getattr(estimators, method.target)
+    known = kind().get_params()
+    p = int(np.prod(problem.inputs.size))
+    wanted: dict[str, Any] = {
+        "random_state": settings.seed,
+        "n_components": settings.n_components,
+        "batch_size": method.batch_size(problem.labeled, p, settings.budget),
+        "n_landmarks": MOST_LANDMARKS if problem.labeled > MOST_LANDMARKS else None,
+    }
+    if method.seconds_in_batches is None:
+        del wanted["batch_size"]
+    if inner:
+        wanted["learner"] = getattr(estimators, inner)(settings.n_components, random_state=settings.seed)
+    learner = kind(**{name: value for name, value in wanted.items() if name in known})
+    rows, labels = problem.items[problem.train], problem.labels[problem.train]
+    if problem.kind == "pairs":
+        pairs, similar = problem.pairs_of(problem.train)
+        chosen, places = np.unique(pairs, return_inverse=True)
+        # Scaled by all training rows, as the raw features are: those without a pair say how wide a column is, too.
+        scale, x = _scaled(problem.items[chosen], rows, settings.standardize)
+        if hasattr(learner, "fit_pairs"):
+            learner.fit_pairs(x, places.reshape(pairs.shape), similar)
+        else:
+            learner.fit(x)
+    else:
+        if problem.kind in CLASSES and "partial" not in method.supervision:
+            rows, labels = rows[labels >= 0], labels[labels >= 0]
+        scale, x = _scaled(rows, rows, settings.standardize)
+        learner.fit(x, labels)
+    learned = as_module(learner)
+    if isinstance(learned, TwoEncoders):
+        # Each side is scaled as the features were.
+        sides = (Chain(*scale, side) for side in (learned.query_encoder, learned.database_encoder))
+        return Learned(TwoEncoders(*sides).eval())
+    return Learned(Chain(*scale, learned).eval())
+
+
+def _scaled(rows: Any, by: Any, standardize: bool) -> tuple[list[Standardize], Any]:
+    """Rows at the scale of others, and the module that brings them there; nothing where it is not asked for."""
+    if not standardize:
+        return [], rows
+    scale = Standardize.from_rows(by)
+    return [scale], scale(rows).numpy()
