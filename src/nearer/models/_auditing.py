@@ -7,20 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from nearer.datasets import Dataset
 from nearer.exceptions import LabelError
-from nearer.geometry import Standardize, UnitLength
 from nearer.judging import Audit, find_issues
-from nearer.models._problem import CLASSES, inputs_of
+from nearer.models._problem import CLASSES
+from nearer.models._raw import raw_rows
 from nearer.reports._page import Section, Table, html_report
 
 if TYPE_CHECKING:
     from nearer.models._model import Model
 
-__all__ = ["audit_dataset", "audit_model", "audit_page", "raw_rows", "told"]
+__all__ = ["audit_dataset", "audit_model", "audit_page", "told"]
 
 # More would be a page that nobody reads to its end; the CSV has all.
 SHOWN = 200
@@ -50,17 +49,6 @@ def class_codes(data: Dataset) -> NDArray[np.int64]:
         )
     codes: NDArray[np.int64] = data.all.y.astype(np.int64)
     return codes
-
-
-def raw_rows(data: Dataset) -> NDArray[np.float32]:
-    """The features (n, p) that a metric of this data is compared with."""
-    inputs = inputs_of(data)
-    rows = inputs.of(data)
-    if inputs.kind == "images" or (data.all.x.dtype == np.uint8 and data.encoder is None):
-        return np.ascontiguousarray(rows.reshape(len(rows), -1), dtype=np.float32)
-    scale = UnitLength() if data.encoder is not None else Standardize.from_rows(rows)
-    with torch.no_grad():
-        return np.ascontiguousarray(scale(torch.from_numpy(rows)).numpy(), dtype=np.float32)
 
 
 def told(data: Dataset, row: int) -> str:

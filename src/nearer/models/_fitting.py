@@ -17,7 +17,6 @@ from nearer.datasets import Dataset
 from nearer.estimators._optimize import Follow, follow_iterations
 from nearer.evaluation import Comparison
 from nearer.exceptions import NearerError, ParameterError, StoppedEarlyWarning
-from nearer.geometry import Standardize, UnitLength
 from nearer.models._baselines import baselines_of
 from nearer.models._learning import Watch
 from nearer.models._methods import (
@@ -31,6 +30,7 @@ from nearer.models._methods import (
 )
 from nearer.models._model import Model, fingerprints
 from nearer.models._problem import Problem
+from nearer.models._raw import raw_map
 from nearer.models._scoring import Encode, compare_problem, evaluate_problem, main_score
 from nearer.models._settings import FitSettings
 from nearer.training._loop import Callback, History
@@ -119,7 +119,7 @@ def fit_model(
             **problem.counts,
             "split": problem.split,
         },
-        baseline=raw_features(problem, standardize=settings.standardize),
+        baseline=raw_map(problem.inputs, problem.items[problem.train], standardize=settings.standardize),
         trained_on=fingerprints(problem.items[problem.train]),
         reference=data,
     )
@@ -155,16 +155,6 @@ def _doubts(problem: Problem) -> list[str]:
         f"The labels were read as {problem.n_classes:,} classes. If they are numbers to predict, choose the metric "
         "mlkr."
     ]
-
-
-def raw_features(problem: Problem, *, standardize: bool) -> nn.Module | None:
-    """What a learned metric has to beat: the features as they are (None), or scaled by the training rows."""
-    if problem.inputs.encoder is not None:
-        # Features of an encoder are compared by cosine, as their makers do.
-        return UnitLength()
-    if not standardize or problem.images:
-        return None
-    return Standardize.from_rows(problem.items[problem.train])
 
 
 def summary_of(fitted: Fitted) -> str:
@@ -284,7 +274,7 @@ def _try_all(problem: Problem, settings: FitSettings, tell: Say) -> list[Trial]:
         begin = time.perf_counter()
         try:
             if method is raw:
-                baseline = raw_features(inner, standardize=settings.standardize)
+                baseline = raw_map(inner.inputs, inner.items[inner.train], standardize=settings.standardize)
                 encode = Model(nn.Identity(), problem.inputs, name, baseline=baseline).raw
             else:
                 quick = replace(settings, epochs=min(settings.epochs, 20), method=name)

@@ -18,6 +18,7 @@ from nearer.datasets import Dataset
 from nearer.exceptions import LabelError, ParameterError
 from nearer.judging import suggest_items, suggest_pairs
 from nearer.models._model import load
+from nearer.models._raw import raw_rows
 from nearer.relations import Pairs
 
 __all__ = ["run_ask"]
@@ -42,7 +43,7 @@ def run_ask(
     given = load_for(machine, data, label=label) if machine is not None else load_data(data, label=label, ids=ids)
     if given.kind not in ("classes", "partial"):
         raise LabelError(f"`--label` must hold one class per row to ask about, got {given.kind}.")
-    rows = machine.embed(given) if machine is not None else _scaled(given)
+    rows = machine.embed(given) if machine is not None else raw_rows(given)
     answers = _Answers(given, out, pairs=pairs)
     if only_list or as_json:
         found = answers.questions(rows, n)
@@ -66,12 +67,6 @@ def run_ask(
 
 _GREETING = "Type the class of each item, Enter to leave it out, q to stop. Known classes: {}."
 _GREETING_PAIRS = "Type y if the two are the same, n if not, Enter to leave it out, q to stop."
-
-
-def _scaled(given: Dataset) -> Any:
-    rows = given.all.matrix()
-    spread = rows.std(axis=0)
-    return (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1)
 
 
 class _Answers:

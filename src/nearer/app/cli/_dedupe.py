@@ -20,6 +20,7 @@ from nearer.index import find_duplicates
 from nearer.index._duplicates import Duplicates
 from nearer.models._inputs import item_metadata
 from nearer.models._model import load
+from nearer.models._raw import raw_rows
 from nearer.reports import retrieval_grid
 from nearer.reports._page import Picture, Section, Table, html_report
 
@@ -54,7 +55,7 @@ def run_dedupe(
     else:
         keeping = [score] if score is not None else []
         given = load_data(data, label=label, ignore=ignore, keep=keeping, progress=not as_json)
-        rows = raw_rows(given)
+        rows = _compared(given)
     scores = None if score is None else _scores(given, score)
     found = find_duplicates(rows, threshold=threshold, keep=cast(Literal["first", "best"], keep), scores=scores)
     write_file(out, _as_csv(found, given))
@@ -78,17 +79,12 @@ def run_dedupe(
     say(f"Table: {out}" + ("" if page is None else f". Pairs to look at: {page}"))
 
 
-def raw_rows(given: Dataset) -> NDArray[np.float32]:
-    """What is compared without a model: columns of a table at one scale, small pictures, arrays as they are."""
+def _compared(given: Dataset) -> NDArray[np.float32]:
+    """What is compared without a model: small pictures of photos, the raw features of anything else."""
     part = given.all
-    if part.x.dtype.kind == "U":
-        pictures = part.images(size=(THUMBNAIL, THUMBNAIL))
-        return np.ascontiguousarray(pictures.reshape(len(part), -1))
-    rows = part.matrix()
-    if given.feature_names:
-        spread = rows.std(axis=0)
-        rows = (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1)
-    return np.ascontiguousarray(rows, dtype=np.float32)
+    if part.x.dtype.kind != "U":
+        return raw_rows(given)
+    return np.ascontiguousarray(part.images(size=(THUMBNAIL, THUMBNAIL)).reshape(len(part), -1))
 
 
 def _scores(given: Dataset, name: str) -> NDArray[np.float64]:

@@ -20,8 +20,8 @@ from nearer.app.explorer._static import static_html, static_page
 from nearer.datasets import Dataset
 from nearer.datasets._image_files import load_image
 from nearer.geometry import Chain
-from nearer.models._auditing import raw_rows
 from nearer.models._problem import CLASSES, Problem
+from nearer.models._raw import raw_rows
 from nearer.models._scoring import compare_problem
 
 if TYPE_CHECKING:
