@@ -100,8 +100,8 @@ def read_parquet(path: Path, columns: Columns) -> Table:
         shown = f"{words[0]!r} holds {schema.field(names.index(words[0])).type}"
         raise ParameterError(
             f"Feature columns must be numbers, and in `{path.name}` {', '.join(map(repr, words[:10]))} "
-            f"{'are' if len(words) > 1 else 'is'} not: {shown}. Name the class column with label=, and leave "
-            f"others out with ignore= or convert them."
+            f"{'are' if len(words) > 1 else 'is'} not: {shown}. Name the class column with `label`, and leave "
+            f"others out (`ignore`) or convert them."
         )
     blocks = [_block(table.column(names[place]), names[place], path) for place in chosen]
     feature_names = [
@@ -169,7 +169,7 @@ def _block(column: Any, name: str, path: Path) -> Array:
     if column.null_count:
         raise NotFiniteError(
             f"Feature columns must have a number in each row, and in `{path.name}` {name!r} is empty in "
-            f"{column.null_count} rows. Fill or drop those rows, or leave the column out with ignore=."
+            f"{column.null_count} rows. Fill or drop those rows, or leave the column out (`ignore`)."
         )
     rows = len(column)
     array = column.combine_chunks()

@@ -69,8 +69,8 @@ class Columns:
         suspects = [names[place] for place in rest if names[place].strip().lower() in _LABEL_NAMES]
         if label is None and suspects:
             raise ParameterError(
-                f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. Pass "
-                f"label={suspects[0]!r}, or ignore=[{suspects[0]!r}] to leave it out."
+                f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. If it "
+                f"is the label, name it; else leave it out (`ignore`)."
             )
         return label, rest
 
@@ -189,6 +189,6 @@ def finite_features(table: Table, dtype: np.dtype[np.floating]) -> Array:
         raise NotFiniteError(
             f"`{table.path.name}` must hold finite numbers, got {int(bad.sum())} missing or infinite in {columns} "
             f"column{'s' if columns > 1 else ''}, the first in row {row + 1} of column {column}. Fill or drop "
-            f"them, or leave the column out with ignore=."
+            f"them, or leave the column out (`ignore`)."
         )
     return x
