@@ -272,7 +272,7 @@ def _explain(path: Path, delimiter: str, names: Sequence[str], chosen: Sequence[
         raise ParameterError(
             f"Feature columns must be numbers, and in `{path.name}` {listed} "
             f"{'are' if len(words) > 1 else 'is'} not: {text[:40]!r} on line {line}. Name the class column with "
-            f"`label`, and leave others out (`ignore`) or convert them.{hint}"
+            f"label=, and leave others out with ignore= or convert them.{hint}"
         )
     if missing:
         place, line = next(iter(sorted(missing.items())))

@@ -100,8 +100,8 @@ def read_parquet(path: Path, columns: Columns) -> Table:
         shown = f"{words[0]!r} holds {schema.field(names.index(words[0])).type}"
         raise ParameterError(
             f"Feature columns must be numbers, and in `{path.name}` {', '.join(map(repr, words[:10]))} "
-            f"{'are' if len(words) > 1 else 'is'} not: {shown}. Name the class column with `label`, and leave "
-            f"others out (`ignore`) or convert them."
+            f"{'are' if len(words) > 1 else 'is'} not: {shown}. Name the class column with label=, and leave "
+            f"others out with ignore= or convert them."
         )
     blocks = [_block(table.column(names[place]), names[place], path) for place in chosen]
     feature_names = [

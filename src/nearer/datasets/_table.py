@@ -69,8 +69,8 @@ class Columns:
         suspects = [names[place] for place in rest if names[place].strip().lower() in _LABEL_NAMES]
         if label is None and suspects:
             raise ParameterError(
-                f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. If it "
-                f"is the label, name it; else leave it out (`ignore`)."
+                f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. Pass "
+                f"label={suspects[0]!r}, or ignore=[{suspects[0]!r}] to leave it out."
             )
         return label, rest
 
