@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 # The digits are the demo, which has tests of its own and takes longest.
 EXAMPLES = [file for file in SCRIPTS if file.stem != "digits"]
-NEEDS = {"search_and_serve": "fastapi", "photos": "PIL"}
+NEEDS = {"search_and_serve": "msgspec", "photos": "PIL"}
 
 
 def test_there_is_one_for_every_kind_of_problem() -> None:

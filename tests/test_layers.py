@@ -32,6 +32,7 @@ LEVELS: list[set[str]] = [
     {"judging"},
     {"reports"},
     {"models"},
+    {"app._local"},
     {"app.explorer", "app.server", "app.client"},
     {"app.cli"},
     {"__main__"},

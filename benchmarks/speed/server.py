@@ -170,7 +170,7 @@ def measure(place: Path) -> None:
         best["above_search_cpu_ms"] = best["cpu_ms"] - best["search_cpu_ms"]
         rows.append({"request": what, "load_average": round(os.getloadavg()[0], 1), **best})
         print(rows[-1])
-        save("server", rows, key=["request"], packages=("fastapi", "uvicorn", "msgspec", "faiss-cpu"), items=ROWS,
+        save("server", rows, key=["request"], packages=("uvicorn", "msgspec", "faiss-cpu"), items=ROWS,
              width=WIDTH, k=K, connections=CONNECTIONS)  # fmt: skip
 
 
@@ -226,7 +226,7 @@ def soak(place: Path, seconds: int) -> None:
         "largest_mb": float(settled[:, 1].max()), "slope_mb_per_hour": slope,
     }  # fmt: skip
     print(row)
-    save("server_soak", [row], key=["seconds"], packages=("fastapi", "uvicorn", "msgspec"), items=ROWS, width=WIDTH)
+    save("server_soak", [row], key=["seconds"], packages=("uvicorn", "msgspec"), items=ROWS, width=WIDTH)
 
 
 def main() -> None:

@@ -1,14 +1,17 @@
-"""Settings within their range, checked without loading PyTorch: commands that only print must be quick."""
+"""Settings within their range, checked without loading NumPy or PyTorch: commands that only print must be quick."""
 
 from __future__ import annotations
 
 import difflib
+import math
+import numbers
 from collections.abc import Iterable
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from nearer.exceptions import ParameterError, ShapeError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["check_choice", "check_int", "check_number", "check_rectangle"]
 
@@ -19,14 +22,15 @@ def check_int(value: Any, name: str, *, minimum: int = 1, maximum: int | None = 
     >>> check_int(3, "k", maximum=5)
     3
     """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ParameterError(f"`{name}` must be an integer, got {value!r}.")
-    if not -(2**63) <= value < 2**63:
-        raise ParameterError(f"`{name}` must be an integer of 64 bits, got one of {len(str(abs(value)))} digits.")
-    if value < minimum or (maximum is not None and value > maximum):
+    number = int(value)
+    if not -(2**63) <= number < 2**63:
+        raise ParameterError(f"`{name}` must be an integer of 64 bits, got one of {len(str(abs(number)))} digits.")
+    if number < minimum or (maximum is not None and number > maximum):
         bounds = f"at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
-        raise ParameterError(f"`{name}` must be {bounds}, got {value}.")
-    return int(value)
+        raise ParameterError(f"`{name}` must be {bounds}, got {number}.")
+    return number
 
 
 def check_number(
@@ -42,13 +46,13 @@ def check_number(
     >>> check_number(0.1, "margin", minimum=0)
     0.1
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise ParameterError(f"`{name}` must be a number, got {value!r}.")
     try:
         number = float(value)
     except OverflowError:
         number = float("inf")
-    if not np.isfinite(number):
+    if not math.isfinite(number):
         raise ParameterError(f"`{name}` must be finite, got {number}.")
     if above is not None and not number > above:
         raise ParameterError(f"`{name}` must be greater than {above}, got {number}.")
@@ -65,6 +69,8 @@ def check_rectangle(value: Any, name: str) -> np.ndarray[Any, Any]:
     >>> check_rectangle([[1, 2], [3, 4]], "x").shape
     (2, 2)
     """
+    import numpy as np
+
     try:
         return np.asarray(value)
     except (ValueError, TypeError, RuntimeError) as error:

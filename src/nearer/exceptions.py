@@ -21,6 +21,8 @@ UserWarning
 Every message says what must hold, what came, and what to do.
 """
 
+import re
+
 __all__ = [
     "CorruptFileError",
     "LabelError",
@@ -39,7 +41,22 @@ __all__ = [
 
 
 class NearerError(ValueError):
-    """Anything this library refuses to do."""
+    """Anything this library refuses to do.
+
+    Args:
+        message: what must hold, what came, and what to do.
+        argument: the argument it is about; by default the name in backquotes that the message begins with.
+
+    >>> NearerError("`k` must be at least 1, got 0.").argument
+    'k'
+    >>> NearerError("Feature columns must be numbers.").argument is None
+    True
+    """
+
+    def __init__(self, *message: object, argument: str | None = None) -> None:
+        super().__init__(*message)
+        named = re.match(r"`([A-Za-z_]\w*)`", str(message[0])) if message else None
+        self.argument = argument if argument is not None or named is None else named[1]
 
 
 class ShapeError(NearerError):

@@ -280,5 +280,5 @@ def _explain(path: Path, delimiter: str, names: Sequence[str], chosen: Sequence[
         raise NotFiniteError(
             f"Feature columns must have a number in each row, and in `{path.name}` {listed} "
             f"{'are' if len(missing) > 1 else 'is'} empty in places, first on line {line}. Fill or drop those "
-            f"rows, or leave the column out with ignore=."
+            f"rows, or leave the column out (`ignore`)."
         )

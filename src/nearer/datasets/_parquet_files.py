@@ -169,7 +169,7 @@ def _block(column: Any, name: str, path: Path) -> Array:
     if column.null_count:
         raise NotFiniteError(
             f"Feature columns must have a number in each row, and in `{path.name}` {name!r} is empty in "
-            f"{column.null_count} rows. Fill or drop those rows, or leave the column out with ignore=."
+            f"{column.null_count} rows. Fill or drop those rows, or leave the column out (`ignore`)."
         )
     rows = len(column)
     array = column.combine_chunks()

@@ -189,6 +189,6 @@ def finite_features(table: Table, dtype: np.dtype[np.floating]) -> Array:
         raise NotFiniteError(
             f"`{table.path.name}` must hold finite numbers, got {int(bad.sum())} missing or infinite in {columns} "
             f"column{'s' if columns > 1 else ''}, the first in row {row + 1} of column {column}. Fill or drop "
-            f"them, or leave the column out with ignore=."
+            f"them, or leave the column out (`ignore`)."
         )
     return x

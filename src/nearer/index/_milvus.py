@@ -82,7 +82,8 @@ class MilvusIndex(RemoteIndex):
                     about = _about(client, collection)
                 elif dimension is None:
                     raise MissingDataError(
-                        f"The collection {collection!r} must be there, it is not. Pass `dimension` to make one."
+                        f"The collection {collection!r} must be there, it is not. Pass `dimension` to make one.",
+                        argument="dimension",
                     )
                 else:
                     about = _create(client, collection, dimension, similarity or "euclidean", kind, fingerprint)

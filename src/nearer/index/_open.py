@@ -156,7 +156,8 @@ def open_index(
     there = has_database(place) or is_older(place)
     if not there and (dimension is None or read_only):
         raise MissingDataError(
-            f"`{place}` must be the folder of an index, there is none. Pass `dimension` to make one."
+            f"`{place}` must be the folder of an index, there is none. Pass `dimension` to make one.",
+            argument="dimension",
         )
     if read_only:
         stored = SQLiteIndex.read(place)

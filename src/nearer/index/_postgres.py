@@ -87,7 +87,8 @@ class PostgresIndex(RemoteIndex):
                 if about is None:
                     if dimension is None:
                         raise MissingDataError(
-                            f"The table {table!r} must hold an index, there is none. Pass `dimension` to make one."
+                            f"The table {table!r} must hold an index, there is none. Pass `dimension` to make one.",
+                            argument="dimension",
                         )
                     about = _create(connection, table, dimension, similarity or "euclidean", kind, fingerprint)
             return cls(address, table, about, connection)

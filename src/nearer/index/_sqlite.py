@@ -126,7 +126,8 @@ class SQLiteIndex(Index):
                 remove_older(place, database.about().get("replaces"))
             elif dimension is None:
                 raise MissingDataError(
-                    f"`{place}` must be the folder of an index, it is still empty. Pass `dimension` to make one."
+                    f"`{place}` must be the folder of an index, it is still empty. Pass `dimension` to make one.",
+                    argument="dimension",
                 )
             else:
                 about = settings_of(index)

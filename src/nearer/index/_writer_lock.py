@@ -72,8 +72,8 @@ def hold(place: Path) -> WriterLock:
 
 def _open_elsewhere(place: Path) -> LockedError:
     return LockedError(
-        f"`{place}` must be open for writing once, and it is already, here or in another process. Close it there, "
-        f"or open it with read_only=True."
+        f"`{place}` must be open for writing once, and it is already, here or in another process. Close it there; "
+        f"a search (read_only=True) needs no such lock."
     )
 
 

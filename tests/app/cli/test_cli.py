@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,14 @@ def test_help_loads_nothing_heavy() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("face", [face for face in app.registered_commands if hasattr(face.callback, "runner")])
+def test_what_a_command_declares_is_what_its_runner_takes(face) -> None:
+    module, name = face.callback.runner.split(".")
+    taken = inspect.signature(getattr(import_module(f"nearer.app.cli.{module}"), name)).parameters
+    declared = set(inspect.signature(face.callback).parameters)
+    assert set(taken) == declared or ("options" in taken and set(taken) - {"options"} <= declared)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

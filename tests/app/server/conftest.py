@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.importorskip("fastapi", reason="needs the extra `serve`")
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 pytest.importorskip("msgspec", reason="needs the extra `serve`")
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
 import numpy as np
 import pytest
 
 from nearer.app.client import Client, ServerError
+from nearer.app.server import Settings, create_app
 from nearer.models._model import load
 from running_server import ROWS, make_index, running
 
@@ -205,3 +209,35 @@ def test_no_answer_and_no_line_of_the_log_names_a_path_or_a_payload(server, fold
     assert '"route":"/search"' in text
     assert str(secret) not in text
     assert "private-name" not in text
+
+
+def test_what_is_described_is_what_there_is_and_it_can_be_mounted(folder, tmp_path) -> None:
+    make_index(tmp_path / "index", load(folder / "model"), ROWS)
+    app = create_app(folder / "model", tmp_path / "index", settings=Settings(log="none"))
+
+    async def asked(method: str, path: str) -> tuple[int, dict]:
+        sent = []
+
+        async def receive() -> dict:
+            return {"type": "http.request", "body": b"{}", "more_body": False}
+
+        async def send(message: dict) -> None:
+            sent.append(message)
+
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", b"2")]
+        scope = {"type": "http", "method": method, "path": "/metric" + path, "root_path": "/metric"}
+        await app({**scope, "headers": headers, "query_string": b""}, receive, send)
+        return sent[0]["status"], json.loads(sent[1]["body"])
+
+    async def every() -> None:
+        _, described = await asked("GET", "/openapi.json")
+        for path, operations in described["paths"].items():
+            for method, about in operations.items():
+                status, _ = (
+                    await asked(method.upper(), path.replace("{id}", "7")) if path != "/metrics" else (200, 0)
+                )
+                assert str(status) in about["responses"], (method, path, status)
+                assert about["description"]
+        assert (await asked("GET", "/search"))[0] == 405
+
+    asyncio.run(every())

@@ -13,7 +13,7 @@ import typer
 
 from nearer._storage import write_file
 from nearer.app.cli._loading import load_data, load_for
-from nearer.app.cli._output import plain, print_json, say
+from nearer.app.cli._output import check_new, plain, print_json, say
 from nearer.datasets import Dataset
 from nearer.exceptions import LabelError, ParameterError
 from nearer.judging import suggest_items, suggest_pairs
@@ -30,8 +30,8 @@ def run_ask(
     data: Path,
     *,
     model: Path | None,
-    label: Sequence[str],
-    ids: str | None,
+    label: Sequence[str] | None,
+    id_: str | None,
     n: int,
     pairs: bool,
     out: Path,
@@ -39,8 +39,13 @@ def run_ask(
     as_json: bool,
 ) -> None:
     """Ask in batches of n until the person stops; every answer is on disk before the next question."""
+    if out.suffix != ".csv":
+        raise ParameterError(f"`--out` must end in .csv, got {out.name!r}.")
+    # Answers are somebody's work: nothing is written over them.
+    if not only_list and not as_json:
+        check_new(out)
     machine = None if model is None else load(model)
-    given = load_for(machine, data, label=label) if machine is not None else load_data(data, label=label, ids=ids)
+    given = load_for(machine, data, label=label) if machine is not None else load_data(data, label=label, ids=id_)
     if given.kind not in ("classes", "partial"):
         raise LabelError(f"`--label` must hold one class per row to ask about, got {given.kind}.")
     rows = machine.embed(given) if machine is not None else raw_rows(given)
@@ -133,9 +138,3 @@ class _Answers:
         names = self.given.feature_names or tuple(f"d{place}" for place in range(len(values)))
         told = ", ".join(f"{key}={value:.4g}" for key, value in zip(names, values, strict=True))
         return f"{self.name(row)}: {told[:LONGEST]}"
-
-
-def check_answers_file(out: Path) -> None:
-    """Answers are somebody's work: nothing is written over them."""
-    if out.suffix != ".csv":
-        raise ParameterError(f"`--out` must end in .csv, got {out.name!r}.")

@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
+from nearer.app.cli._command import command
 from nearer.app.cli._options import Json
-from nearer.app.cli._output import failures_reported
 
 __all__ = ["COMMANDS"]
 
 
+@command("_methods.run_methods")
 def methods(
     name: Annotated[str | None, typer.Argument(help="A method, estimator, loss or miner to show in full.")] = None,
     as_json: Json = False,
@@ -24,12 +25,9 @@ def methods(
       nearer methods lmnn
       nearer methods SupConLoss
     """
-    with failures_reported(as_json):
-        from nearer.app.cli._methods import run_methods
-
-        run_methods(name, as_json)
 
 
+@command("_doctor.run_doctor")
 def doctor(as_json: Json = False) -> None:
     """Check this installation: versions, threads, the data folder, a loss, an index and an evaluation.
 
@@ -40,12 +38,6 @@ def doctor(as_json: Json = False) -> None:
       nearer doctor
       nearer doctor --json
     """
-    with failures_reported(as_json):
-        from nearer.app.cli._doctor import run_doctor
-
-        healthy = run_doctor(as_json=as_json)
-    if not healthy:
-        raise typer.Exit(1)
 
 
 COMMANDS = (methods, doctor)

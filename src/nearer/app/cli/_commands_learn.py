@@ -1,4 +1,4 @@
-"""Commands that learn: demo, fit, init. What is heavy is imported inside of them."""
+"""Commands that learn: demo, fit, init."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
+from nearer.app.cli._command import command
 from nearer.app.cli._options import Json, Label, PairsFile, Quiet
-from nearer.app.cli._output import check_new, check_writable, failures_reported, print_json, say
 
 __all__ = ["COMMANDS"]
 
 
+@command("_demo.run_demo")
 def demo(
     out: Annotated[Path, typer.Option(help="The report, one self-contained HTML file.")] = Path("demo-report.html"),
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Chooses split, labels and weights.")] = 0,
@@ -31,13 +32,9 @@ def demo(
       nearer demo --out report.html --seed 7
       nearer demo --json --quiet > scores.json
     """
-    with failures_reported(as_json):
-        check_writable(out)
-        from nearer.app.cli._demo import run_demo
-
-        run_demo(out, seed=seed, epochs=epochs, quiet=quiet, as_json=as_json)
 
 
+@command("_fit.run_fit")
 def fit(
     data: Annotated[
         Path | None, typer.Argument(help="A table (.csv .parquet .npz .npy) or a folder of images.")
@@ -116,22 +113,9 @@ def fit(
       nearer fit --config nearer.yaml
       torchrun --nproc_per_node 2 -m nearer fit photos/ --resume
     """
-    flags = {
-        name.rstrip("_"): value
-        for name, value in locals().items()
-        if name not in ("config", "resume", "quiet", "as_json", "report") and value is not None
-    }
-    with failures_reported(as_json):
-        from nearer.app.cli._fit import run_fit
-
-        for name in ("data", "pairs"):
-            if name in flags:
-                flags[name] = str(flags[name])
-        if report is not None:
-            check_new(report)
-        run_fit(flags, config=config, resume=resume, report=report, quiet=quiet, as_json=as_json)
 
 
+@command("_config.run_init")
 def init(
     path: Annotated[Path, typer.Argument(help="The config file to write.")] = Path("nearer.yaml"),
     as_json: Json = False,
@@ -143,16 +127,6 @@ def init(
       nearer init
       nearer init experiments/one.yaml
     """
-    with failures_reported(as_json):
-        check_new(path)
-        from nearer.app.cli._config import commented_config
-
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(commented_config(), encoding="utf-8")
-        if as_json:
-            print_json({"config": str(path)})
-        else:
-            say(f"Wrote {path}. Edit it, then: nearer fit --config {path}")
 
 
 COMMANDS = (demo, fit, init)

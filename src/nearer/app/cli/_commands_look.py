@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from nearer.app.cli._command import command
 from nearer.app.cli._options import Data, Json, Label
-from nearer.app.cli._output import check_new, failures_reported
 
 __all__ = ["COMMANDS"]
 
 
+@command("_ask.run_ask")
 def ask(
     data: Data,
     label: Label = None,
@@ -37,25 +38,9 @@ def ask(
       nearer ask records.csv --id record --pairs --out pairs.csv
       nearer ask data.csv -l class -n 50 --list
     """
-    with failures_reported(as_json):
-        from nearer.app.cli._ask import check_answers_file, run_ask
-
-        check_answers_file(out)
-        if not only_list and not as_json:
-            check_new(out)
-        run_ask(
-            data,
-            model=model,
-            label=label or [],
-            ids=id_,
-            n=n,
-            pairs=pairs,
-            out=out,
-            only_list=only_list,
-            as_json=as_json,
-        )
 
 
+@command("_use.run_export")
 def export(
     model: Annotated[Path, typer.Argument(help="A model folder that `nearer fit` wrote.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="A file that ends in .onnx or .safetensors.")],
@@ -68,13 +53,9 @@ def export(
       nearer export model --out model.onnx
       nearer export model -o layers.safetensors
     """
-    with failures_reported(as_json):
-        check_new(out)
-        from nearer.app.cli._use import run_export
-
-        run_export(model, out=out, as_json=as_json)
 
 
+@command("_explore.run_audit")
 def audit(
     data: Data,
     label: Label = None,
@@ -94,25 +75,9 @@ def audit(
       nearer audit data.csv -l class --out findings.csv --html findings.html
       nearer audit photos/ --json > findings.json
     """
-    with failures_reported(as_json):
-        for path in (out, html):
-            if path is not None:
-                check_new(path)
-        from nearer.app.cli._explore import run_audit
-
-        run_audit(
-            data,
-            label=label or [],
-            text=text,
-            encoder=encoder,
-            ids=id_,
-            out=out,
-            html=html,
-            seed=seed,
-            as_json=as_json,
-        )
 
 
+@command("_explore.run_explore")
 def explore(
     data: Data,
     model: Annotated[Path | None, typer.Option("--model", "-m", help="A model folder to begin with.")] = None,
@@ -137,22 +102,6 @@ def explore(
       nearer explore photos/ --model photo-model
       nearer explore data.csv -l class --keep city --no-browser
     """
-    with failures_reported(as_json):
-        from nearer.app.cli._explore import run_explore
-
-        run_explore(
-            data,
-            model=model,
-            label=label or [],
-            text=text,
-            encoder=encoder,
-            ids=id_,
-            keep=keep or [],
-            project=project,
-            port=port,
-            browser=browser,
-            as_json=as_json,
-        )
 
 
 COMMANDS = (ask, export, audit, explore)

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
+from nearer.app.cli._command import command
 from nearer.app.cli._options import BatchRows, Data, Json, K, Label, ModelFolder, PairsFile, Quiet
-from nearer.app.cli._output import check_new, failures_reported
-from nearer.exceptions import ParameterError
 
 __all__ = ["COMMANDS"]
 
 
+@command("_use.run_embed")
 def embed(
     data: Data,
     model: ModelFolder,
@@ -36,21 +36,9 @@ def embed(
       nearer embed tables/ -m model -o "postgresql://user@database/items?table=rows"
       nearer embed tables/ -m model -o embedded --ray auto --workers 8
     """
-    with failures_reported(as_json):
-        from nearer.app.cli._use import run_embed
-
-        run_embed(
-            data,
-            model=model,
-            out=out,
-            batch_size=batch_size,
-            ray=ray,
-            workers=workers,
-            quiet=quiet,
-            as_json=as_json,
-        )
 
 
+@command("_evaluate.run_evaluate")
 def evaluate(
     data: Data,
     model: ModelFolder,
@@ -67,14 +55,9 @@ def evaluate(
       nearer evaluate test.csv -m model -l class --report scores.html
       nearer evaluate photos/ -m photo-model --json
     """
-    with failures_reported(as_json):
-        from nearer.app.cli._evaluate import run_evaluate
-
-        if report is not None:
-            check_new(report)
-        run_evaluate(data, model=model, label=label or [], pairs=pairs, report=report, as_json=as_json)
 
 
+@command("_use.run_neighbors")
 def neighbors(
     query: Annotated[str, typer.Argument(help="The number of a row (from 0), or an image file.")],
     data: Annotated[Path, typer.Option("--data", "-d", help="Where to look: a table or a folder of images.")],
@@ -90,12 +73,9 @@ def neighbors(
       nearer neighbors 17 --data data.csv --model model --label class
       nearer neighbors cat.png -d photos/ -m photo-model -k 3
     """
-    with failures_reported(as_json):
-        from nearer.app.cli._use import run_neighbors
-
-        run_neighbors(query, model=model, data=data, label=label or [], k=k, as_json=as_json)
 
 
+@command("_use.run_index")
 def index(
     data: Annotated[
         str, typer.Argument(help="A table or a folder; without --model an index, or a Parquet file of one.")
@@ -128,26 +108,9 @@ def index(
       nearer index photos/ -m photo-model -o photo-index --kind hnsw
       nearer index photo-index -o items.parquet
     """
-    with failures_reported(as_json):
-        if model is None:
-            from nearer.app.cli._use import run_copy
-
-            run_copy(data, out=out, kind=kind, as_json=as_json)
-            return
-        from nearer.app.cli._use import run_index
-
-        run_index(
-            Path(data),
-            model=model,
-            out=out,
-            label=label or [],
-            kind=kind,
-            batch_size=batch_size,
-            quiet=quiet,
-            as_json=as_json,
-        )
 
 
+@command("_use.run_search")
 def search(
     index: Annotated[str, typer.Argument(help="An index folder that `nearer index` wrote, or a URL.")],
     queries: Annotated[Path, typer.Argument(help="A table, a folder of images, or one image.")],
@@ -173,16 +136,9 @@ def search(
       nearer search photo-index cat.png -k 3 --json
       nearer search index queries.csv --where "year>=2000" --where color=red
     """
-    with failures_reported(as_json):
-        if out is not None:
-            if out.suffix not in (".csv", ".jsonl", ".html"):
-                raise ParameterError(f"`--out` must end in .csv, .jsonl or .html, got {out.name!r}.")
-            check_new(out)
-        from nearer.app.cli._use import run_search
-
-        run_search(index, queries, model=model, k=k, where=where or [], out=out, limit=limit, as_json=as_json)
 
 
+@command("_same.run_calibrate")
 def calibrate(
     data: Data,
     model: ModelFolder,
@@ -210,23 +166,9 @@ def calibrate(
       nearer calibrate others.csv --model model --label person
       nearer calibrate others.csv -m model -l person --error 0.01 --guarantee average --report same.html
     """
-    with failures_reported(as_json):
-        if report is not None:
-            check_new(report)
-        from nearer.app.cli._same import run_calibrate
-
-        run_calibrate(
-            data,
-            model=model,
-            label=label or [],
-            error=error,
-            miss=miss,
-            guarantee=guarantee,
-            report=report,
-            as_json=as_json,
-        )
 
 
+@command("_serve.run_serve")
 def serve(
     model: Annotated[str, typer.Argument(help="A model folder; or only the index, which remembers its model.")],
     index: Annotated[str | None, typer.Argument(help="An index folder, or a URL such as postgresql://...")] = None,
@@ -263,28 +205,9 @@ def serve(
       nearer serve model index --host 0.0.0.0 --tokens tokens.txt --tls-certificate cert.pem --tls-key key.pem
       nearer serve model postgresql://user@database/items?table=photos --port 9000
     """
-    with failures_reported(as_json):
-        from nearer.app.cli._serve import run_serve
-
-        run_serve(
-            model,
-            index,
-            create=create,
-            host=host,
-            port=port,
-            tokens=tokens,
-            tls_certificate=tls_certificate,
-            tls_key=tls_key,
-            max_body=max_body,
-            max_rows=max_rows,
-            queue=queue,
-            batch=batch,
-            threads=threads,
-            timeout=timeout,
-            log=log,
-        )
 
 
+@command("_dedupe.run_dedupe")
 def dedupe(
     data: Data,
     model: Annotated[
@@ -316,28 +239,9 @@ def dedupe(
       nearer dedupe data.csv --label class --page pairs.html
       nearer dedupe photos/ -m photo-model --keep best -o keep.csv
     """
-    with failures_reported(as_json):
-        if out.suffix != ".csv" or (page is not None and page.suffix != ".html"):
-            raise ParameterError("`--out` must end in .csv and `--page` in .html.")
-        for file in (out, page):
-            if file is not None:
-                check_new(file)
-        from nearer.app.cli._dedupe import run_dedupe
-
-        run_dedupe(
-            data,
-            model=model,
-            out=out,
-            page=page,
-            threshold=threshold,
-            keep=keep,
-            score=score,
-            label=label or [],
-            ignore=ignore or [],
-            as_json=as_json,
-        )
 
 
+@command("_same.run_same")
 def same(
     first: Annotated[str, typer.Argument(help="A row number of --data, a photo, or a text.")],
     second: Annotated[str, typer.Argument(help="The other one.")],
@@ -352,10 +256,6 @@ def same(
       nearer same 3 17 --data records.csv --model model
       nearer same left.jpg right.jpg -m photo-model
     """
-    with failures_reported(as_json):
-        from nearer.app.cli._same import run_same
-
-        run_same(first, second, model=model, data=data, as_json=as_json)
 
 
 COMMANDS = (embed, evaluate, neighbors, index, search, calibrate, serve, dedupe, same)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nearer._limits import check_limit, parse_json
+from nearer.app.cli._output import check_new, print_json, say
 from nearer.exceptions import MissingDataError, NearerError, ParameterError
 from nearer.models._settings import FitSettings, check_keys
 
@@ -81,6 +82,17 @@ def parse_yaml(text: str, what: str) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
+
+
+def run_init(path: Path, *, as_json: bool) -> None:
+    """Write a config file to edit."""
+    check_new(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(commented_config(), encoding="utf-8")
+    if as_json:
+        print_json({"config": str(path)})
+    else:
+        say(f"Wrote {path}. Edit it, then: nearer fit --config {path}")
 
 
 def commented_config() -> str:

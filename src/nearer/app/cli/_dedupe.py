@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nearer._storage import write_file
 from nearer.app.cli._loading import load_data, load_for
-from nearer.app.cli._output import print_json, say
+from nearer.app.cli._output import check_new, print_json, say
 from nearer.datasets import Dataset
 from nearer.exceptions import ParameterError
 from nearer.index import find_duplicates
@@ -41,11 +41,16 @@ def run_dedupe(
     threshold: float | None,
     keep: str,
     score: str | None,
-    label: Sequence[str],
-    ignore: Sequence[str],
+    label: Sequence[str] | None,
+    ignore: Sequence[str] | None,
     as_json: bool,
 ) -> None:
     """Find the groups, write the table and the page, and say what was found."""
+    if out.suffix != ".csv" or (page is not None and page.suffix != ".html"):
+        raise ParameterError("`--out` must end in .csv and `--page` in .html.")
+    for file in (out, page):
+        if file is not None:
+            check_new(file)
     if score is not None and keep != "best":
         raise ParameterError("`--score` must come with --keep best: it says which item of a group is the best.")
     if model is not None:

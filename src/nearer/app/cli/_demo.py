@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nearer.app.cli._digits import DigitsResult, learn_digits
-from nearer.app.cli._output import print_json, say
+from nearer.app.cli._output import check_writable, print_json, say
 from nearer.app.cli._screen import screen
 
 __all__ = ["run_demo", "score_table"]
@@ -20,6 +20,7 @@ __all__ = ["run_demo", "score_table"]
 
 def run_demo(out: Path, *, seed: int, epochs: int, quiet: bool, as_json: bool) -> None:
     """Learn, print and write the report."""
+    check_writable(out)
     console = screen(stderr=True, quiet=quiet)
     with _progress_bar(console, epochs) as progress:
         result = learn_digits(seed=seed, epochs=epochs, progress=progress)

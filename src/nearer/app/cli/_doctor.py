@@ -8,6 +8,8 @@ from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
+import typer
+
 from nearer import __version__
 from nearer.app.cli._output import print_json, say
 
@@ -16,8 +18,8 @@ __all__ = ["CHECKS", "run_doctor"]
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "faiss-cpu", "safetensors", "matplotlib", "typer", "rich")
 
 
-def run_doctor(*, as_json: bool) -> bool:
-    """Print the findings; true if all checks passed."""
+def run_doctor(*, as_json: bool) -> None:
+    """Print the findings; exit code 1 if a check failed."""
     report: dict[str, Any] = {"nearer": __version__, "python": platform.python_version(), "packages": _versions()}
     checks: dict[str, dict[str, Any]] = {}
     for name, check in CHECKS.items():
@@ -32,7 +34,8 @@ def run_doctor(*, as_json: bool) -> bool:
         print_json(report)
     else:
         _print(report)
-    return healthy
+    if not healthy:
+        raise typer.Exit(1)
 
 
 def _print(report: dict[str, Any]) -> None:

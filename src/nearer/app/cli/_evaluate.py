@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from nearer.app.cli._loading import load_for, paired, told_as_flags
-from nearer.app.cli._output import print_json, say
+from nearer.app.cli._loading import load_for, paired
+from nearer.app.cli._output import check_new, print_json, say
 from nearer.app.cli._pages import evaluation_page
 from nearer.app.cli._screen import screen
 from nearer.app.cli._tables import comparison_table
@@ -20,18 +20,19 @@ def run_evaluate(
     data: Path,
     *,
     model: Path,
-    label: Sequence[str],
-    pairs: Path | None = None,
-    report: Path | None = None,
+    label: Sequence[str] | None,
+    pairs: Path | None,
+    report: Path | None,
     as_json: bool,
 ) -> None:
     """Score the model beside the raw features on other data."""
+    if report is not None:
+        check_new(report)
     machine = load(model)
     given = load_for(machine, data, label=label)
     if pairs is not None:
         given = paired(given, pairs)
-    with told_as_flags():
-        found = evaluate_dataset(machine, given)
+    found = evaluate_dataset(machine, given)
     rows = found.first.counts.get("queries", found.first.counts.get("rows", len(given.all)))
     left_out = found.first.counts.get("trained on, left out", 0)
     notes = [f"{left_out:,} rows were left out: the model was trained on them."] if left_out else []

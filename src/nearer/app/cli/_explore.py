@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nearer._storage import write_file
-from nearer.app.cli._loading import load_data, load_for, told_as_flags
-from nearer.app.cli._output import print_json, say
+from nearer.app.cli._loading import load_data, load_for
+from nearer.app.cli._output import check_new, print_json, say
 from nearer.app.explorer._launch import check_installed, serve
 from nearer.app.explorer._model import items_of
 from nearer.app.explorer._session import Session
@@ -20,21 +20,23 @@ __all__ = ["run_audit", "run_explore"]
 def run_audit(
     data: Path,
     *,
-    label: Sequence[str],
+    label: Sequence[str] | None,
     text: str | None,
     encoder: str | None,
-    ids: str | None,
+    id_: str | None,
     out: Path | None,
     html: Path | None,
     seed: int,
     as_json: bool,
 ) -> None:
     """Look at a data set and print, or write, what is wrong with it."""
+    for path in (out, html):
+        if path is not None:
+            check_new(path)
     given = load_data(
-        data, label=label, text=text, encoder=encoder, ids=ids, unreadable="skip", progress=not as_json
+        data, label=label, text=text, encoder=encoder, ids=id_, unreadable="skip", progress=not as_json
     )
-    with told_as_flags():
-        found = audit_dataset(given, seed=seed)
+    found = audit_dataset(given, seed=seed)
     if out is not None:
         write_file(out, found.to_csv().encode())
     if html is not None:
@@ -58,11 +60,11 @@ def run_explore(
     data: Path,
     *,
     model: Path | None,
-    label: Sequence[str],
+    label: Sequence[str] | None,
     text: str | None,
     encoder: str | None,
-    ids: str | None,
-    keep: Sequence[str],
+    id_: str | None,
+    keep: Sequence[str] | None,
     project: Path | None,
     port: int,
     browser: bool,
@@ -72,13 +74,11 @@ def run_explore(
     check_installed()
     machine = None if model is None else load(model)
     if machine is None:
-        given = load_data(data, label=label, text=text, encoder=encoder, ids=ids, keep=keep, unreadable="skip")
+        given = load_data(data, label=label, text=text, encoder=encoder, ids=id_, keep=keep, unreadable="skip")
     else:
         given = load_for(machine, data, label=label)
-    with told_as_flags():
-        items = items_of(given, machine, root=data if data.is_dir() else None)
-        place = Path(f"{data.stem or data.name}.explore") if project is None else project
-        session = Session(items, project=place)
+    items = items_of(given, machine, root=data if data.is_dir() else None)
+    session = Session(items, project=Path(f"{data.stem or data.name}.explore") if project is None else project)
     if as_json:
         told = {"items": session.items.n, "notes": list(session.items.notes), "project": str(session.project.path)}
         serve(session, port=port, browser=browser, say=lambda url: print_json({**told, "url": url}), plain=True)

@@ -17,7 +17,7 @@ from nearer._checks import check_int
 from nearer.app.cli._config import DATA_KEYS, parse_yaml, read_config
 from nearer.app.cli._iterations import IterationBar
 from nearer.app.cli._loading import load_data, paired
-from nearer.app.cli._output import check_writable, print_json, say
+from nearer.app.cli._output import check_new, check_writable, print_json, say
 from nearer.app.cli._screen import screen
 from nearer.app.cli._tables import comparison_table
 from nearer.datasets import Dataset
@@ -33,17 +33,16 @@ __all__ = ["run_fit"]
 
 
 def run_fit(
-    flags: Mapping[str, Any],
-    *,
-    config: Path | None,
-    resume: bool,
-    quiet: bool,
-    as_json: bool,
-    report: Path | None = None,
+    *, config: Path | None, resume: bool, report: Path | None, quiet: bool, as_json: bool, **options: Any
 ) -> None:
-    """Learn from the settings of the config file, overridden by the flags that were given."""
+    """Learn from the settings of the config file, overridden by the options that were given."""
+    if report is not None:
+        check_new(report)
     values = read_config(config) if config is not None else {}
-    values.update({name: value for name, value in flags.items() if value not in (None, [], ())})
+    values.update({name.rstrip("_"): value for name, value in options.items() if value not in (None, [], ())})
+    for name in ("data", "pairs"):
+        if name in values:
+            values[name] = str(values[name])
     if "set" in values:
         values["loss_settings"] = {**values.get("loss_settings", {}), **_assignments(values.pop("set"))}
     if values.get("loss") is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from nearer.datasets import Dataset
 from nearer.datasets._anything import Columns, check_ids, read_frame, with_pairs
@@ -13,39 +14,30 @@ from nearer.models import Model
 from nearer.models._encoded import Reading, read_items
 from nearer.relations import Pairs
 
-__all__ = ["as_asked", "load_data", "load_for", "paired"]
+__all__ = ["as_asked", "load_data", "load_for", "paired", "reading"]
 
-# The words of the library and those of the command line.
-_WORDS = (
-    ("`path`", "DATA"),
-    ("label=", "--label "),
-    ("ignore=", "--ignore "),
-    ("unreadable='skip'", "--unreadable skip"),
-)
+Name = TypeVar("Name", str, str | int)
 
 
 @contextmanager
-def told_as_flags() -> Iterator[None]:
-    """Say what was wrong in the words of the command line."""
+def reading(option: str = "data") -> Iterator[None]:
+    """Say of which option the `path` was that could not be read."""
     try:
         yield
     except NearerError as error:
-        text = str(error)
-        for word, flag in _WORDS:
-            text = text.replace(word, flag)
-        if text == str(error):
-            raise
-        raise type(error)(text) from error
+        if error.argument == "path":
+            error.argument = option
+        raise
 
 
 def load_data(
     path: Path,
     *,
-    label: Sequence[str] = (),
-    features: Sequence[str] = (),
-    ignore: Sequence[str] = (),
+    label: Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] | None = None,
     ids: str | None = None,
-    keep: Sequence[str] = (),
+    keep: Sequence[str] | None = None,
     unlabeled: str | None = "-1",
     unreadable: str = "raise",
     encoder: str | None = None,
@@ -56,29 +48,25 @@ def load_data(
     """A table, or photos or texts through an encoder; one label column gives classes, several sets or
     distributions.
     """
-    named: list[str | int] = [_position(one, path) for one in label]
-    columns = Columns(ids=ids, keep=tuple(keep), ignore=tuple(ignore), features=tuple(features), most=most)
-    with told_as_flags():
-        reading = Reading(
-            encoder,
-            text=text,
-            unreadable=unreadable,
-            unlabeled=unlabeled,
-            progress=None if progress else False,
-        )
-        return check_ids(
-            read_items(path, (named[0] if len(named) == 1 else named) if named else None, columns, reading)
-        )
+    names: list[str | int] = [_position(name, path) for name in label or ()]
+    columns = Columns(
+        ids=ids, keep=tuple(keep or ()), ignore=tuple(ignore or ()), features=tuple(features or ()), most=most
+    )
+    how = Reading(
+        encoder, text=text, unreadable=unreadable, unlabeled=unlabeled, progress=None if progress else False
+    )
+    with reading():
+        return check_ids(read_items(path, as_asked(names), columns, how))
 
 
-def as_asked(label: Sequence[str]) -> str | list[str] | None:
+def as_asked(label: Sequence[Name] | None) -> Name | list[Name] | None:
     """`--label` as the library takes it: a word is always a column, a list could be the labels of the rows."""
-    return label[0] if len(label) == 1 else list(label) or None
+    return label[0] if label and len(label) == 1 else list(label or ()) or None
 
 
-def load_for(model: Model, path: Path, *, label: Sequence[str] = ()) -> Dataset:
+def load_for(model: Model, path: Path, *, label: Sequence[str] | None = None, option: str = "data") -> Dataset:
     """Data for a model: its columns are found by their names, in any order."""
-    with told_as_flags():
+    with reading(option):
         return model.inputs.read(path, as_asked(label))
 
 
@@ -98,14 +86,14 @@ def paired(data: Dataset, path: Path) -> Dataset:
             f"`--pairs` must have three columns, two rows and whether they are near, `{path.name}` has "
             f"{len(frame.names)}: {', '.join(frame.names[:5])}."
         )
-    left, right, answer = (["" if one is None else str(one) for one in frame[name].words()] for name in frame.names)
+    left, right, answer = (
+        ["" if cell is None else str(cell) for cell in frame[name].words()] for name in frame.names
+    )
     ids = data.all.extra.get("id")
-    places = {str(number): number for number in range(len(data.all))}
-    if ids is not None:
-        places = {str(one): place for place, one in enumerate(ids.tolist())}
+    row_of = {str(name): row for row, name in enumerate(range(len(data.all)) if ids is None else ids.tolist())}
     rows: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
     for line, (a, b, said) in enumerate(zip(left, right, answer, strict=True), start=2):
-        unknown = [one for one in (a, b) if one not in places]
+        unknown = [name for name in (a, b) if name not in row_of]
         if unknown:
             what = "an id of the data" if ids is not None else f"a row number from 0 to {len(data.all) - 1}"
             raise ParameterError(f"Line {line} of `{path.name}` must name {what}, got {unknown[0]!r}.")
@@ -113,7 +101,7 @@ def paired(data: Dataset, path: Path) -> Dataset:
             raise ParameterError(
                 f"Line {line} of `{path.name}` must say 1 (near) or 0 (not), got {said!r} in {frame.names[2]!r}."
             )
-        rows[_ANSWERS[said.lower()]].append((places[a], places[b]))
+        rows[_ANSWERS[said.lower()]].append((row_of[a], row_of[b]))
     return with_pairs(data, Pairs(len(data.all), positive=rows[True], negative=rows[False]))
 
 

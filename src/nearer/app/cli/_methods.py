@@ -15,7 +15,7 @@ from nearer.models._methods import METHODS
 __all__ = ["run_methods"]
 
 
-def run_methods(name: str | None, as_json: bool) -> None:
+def run_methods(name: str | None, *, as_json: bool) -> None:
     """The methods of `fit` in one table; with a name, that method, estimator, loss or miner in full."""
     if name is not None:
         _show(name, as_json)

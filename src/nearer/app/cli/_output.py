@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,9 +49,9 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def failures_reported(as_json: bool) -> Iterator[None]:
+def failures_reported(as_json: bool, worded: Callable[[Exception], str] = str) -> Iterator[None]:
     """Turn what the library or the system refuses into one line, or one JSON document on stdout, and exit code 1; a
-    defect keeps its traceback.
+    defect keeps its traceback. `worded` makes the line of an error.
     """
     try:
         with _termination_raised():
@@ -61,13 +61,11 @@ def failures_reported(as_json: bool) -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(128 + 13) from error
     except (NearerError, OSError) as error:
-        from nearer.app.cli._words import in_options
-
-        told = in_options(str(error))
+        message = worded(error)
         if as_json:
-            print_json({"error": told})
+            print_json({"error": message})
         else:
-            say(f"nearer: {told}", err=True)
+            say(f"nearer: {message}", err=True)
         raise typer.Exit(1) from error
     except KeyboardInterrupt as stop:
         say(f"nearer: interrupted. {stop}".rstrip(), err=True)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from nearer._checks import check_int
-from nearer.app.cli._loading import load_for, told_as_flags
-from nearer.app.cli._output import print_json, say
+from nearer.app.cli._loading import load_for
+from nearer.app.cli._output import check_new, print_json, say
 from nearer.exceptions import NearerWarning, ParameterError
 from nearer.models._model import load
 from nearer.reports._errors import error_curves
@@ -26,7 +26,7 @@ def run_calibrate(
     data: Path,
     *,
     model: Path,
-    label: Sequence[str],
+    label: Sequence[str] | None,
     error: float,
     miss: float | None,
     guarantee: str,
@@ -34,9 +34,11 @@ def run_calibrate(
     as_json: bool,
 ) -> None:
     """Calibrate on other classes and write the result into the model folder."""
+    if report is not None:
+        check_new(report)
     machine = load(model)
     given = load_for(machine, data, label=label)
-    with told_as_flags(), warnings.catch_warnings(record=True) as raised:
+    with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", NearerWarning)
         found = machine.calibrate(given, error=error, miss=miss, guarantee=guarantee)  # type: ignore[arg-type]
     notes = [str(one.message) for one in raised]

@@ -26,6 +26,7 @@ def run_serve(
     threads: int,
     timeout: float,
     log: str,
+    as_json: bool,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C."""
     try:
@@ -36,15 +37,15 @@ def run_serve(
             f"Serving needs {error.name}, which is not installed. Run: pip install 'nearer[serve]'"
         ) from error
     if index is None:
-        from nearer.index import open_index
+        from nearer.app.cli._use import open_existing
         from nearer.index._open import model_of
         from nearer.models._model import is_model
 
         index = model
         if "://" not in index and is_model(index):
             raise NearerError(f"`{index}` is a model, not an index. Name the index too: nearer serve {index} INDEX")
-        with open_index(index, read_only="://" not in index) as found:
-            model = str(model_of(found, index))
+        with open_existing(index) as opened:
+            model = str(model_of(opened, index))
     settings = Settings(
         host=host,
         port=port,

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from nearer._checks import check_choice, check_int
+from nearer._checks import check_int
 from nearer._storage import write_file
-from nearer.app.cli._loading import as_asked, load_for, told_as_flags
+from nearer.app.cli._loading import as_asked, load_for, reading
 from nearer.app.cli._output import check_new, print_json, say
 from nearer.app.cli._screen import screen
 from nearer.app.cli._where import as_where
 from nearer.datasets._image_files import IMAGE_SUFFIXES, load_image
-from nearer.exceptions import ParameterError, ShapeError
+from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
 from nearer.index._open import check_fits, model_of
 from nearer.models import Model, embed_stream
@@ -63,7 +63,7 @@ def run_embed(
     else:
         if to_file:
             check_new(Path(out))
-        with told_as_flags():
+        with reading():
             done = embed_stream(load(model), data, out, batch_size=batch_size, progress=_shown(quiet, as_json))
     if as_json:
         print_json({"rows": done.rows, "dimensions": done.dimensions, "out": done.out, "earlier": done.earlier})
@@ -77,7 +77,9 @@ def _shown(quiet: bool, as_json: bool) -> bool:
     return not quiet and not as_json and sys.stderr.isatty()
 
 
-def run_neighbors(query: str, *, model: Path, data: Path, label: Sequence[str], k: int, as_json: bool) -> None:
+def run_neighbors(
+    query: str, *, model: Path, data: Path, label: Sequence[str] | None, k: int, as_json: bool
+) -> None:
     """The nearest rows of a data set to one of its rows, or to an image."""
     machine = load(model)
     given = load_for(machine, data, label=label)
@@ -96,17 +98,20 @@ def run_neighbors(query: str, *, model: Path, data: Path, label: Sequence[str], 
 
 
 def run_index(
-    data: Path,
+    data: str,
     *,
-    model: Path,
+    model: Path | None,
     out: str,
-    label: Sequence[str],
+    label: Sequence[str] | None,
     kind: str,
     batch_size: int | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Embed a data set part by part into an index."""
+    """Embed a data set part by part into an index; without a model copy an index as it is."""
+    if model is None:
+        _copy(data, out=out, kind=kind, as_json=as_json)
+        return
     place = Path(out)
     unfinished = (work_folder(out) / "progress.json").exists()
     if (
@@ -116,20 +121,19 @@ def run_index(
         and any(place.iterdir() if place.is_dir() else [place])
     ):
         raise ParameterError(f"`--out` must be free or an empty folder, `{out}` is not.")
-    check_choice(kind, "kind", list(KINDS))
     machine = load(model)
-    if data.suffix.lower() == ".npz":
-        given = load_for(machine, data, label=label)
+    if Path(data).suffix.lower() == ".npz":
+        given = load_for(machine, Path(data), label=label)
         embeddings = machine.embed(given, side="database")
         with open_index(
             out, dimension=embeddings.shape[1], kind=KINDS[kind], fingerprint=machine.fingerprint, remember=model
         ) as fresh:
             fresh.add(embeddings, metadata=item_metadata(given))
     else:
-        with told_as_flags():
+        with reading():
             embed_stream(
                 machine,
-                data,
+                Path(data),
                 out,
                 batch_size=batch_size,
                 kind=KINDS[kind],
@@ -146,7 +150,7 @@ def run_index(
         say(f"{items:,} items in {out} ({kind}{told}). Search it: nearer search {out} QUERIES")
 
 
-def run_copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
+def _copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
     """Copy an index as it is."""
     if "://" not in out and Path(out).suffix.lower() in set(FILES) - {".parquet"}:
         raise ParameterError(f"`--out` must be a folder, a URL or a .parquet file, got {out!r}.")
@@ -155,7 +159,7 @@ def run_copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
     from nearer.index import copy_index
 
     say_unfinished(source)
-    items = copy_index(source, out, kind=KINDS[check_choice(kind, "kind", list(KINDS))])
+    items = copy_index(source, out, kind=KINDS[kind])
     if as_json:
         print_json({"items": items, "out": out})
     else:
@@ -170,11 +174,23 @@ def say_unfinished(index: str) -> None:
 
 def opened_with_model(index: str, model: Path | None) -> tuple[Any, Model]:
     """An index to search in, and the model that was named or that it remembers."""
-    found = open_index(index, read_only="://" not in index)
+    opened = open_existing(index)
     say_unfinished(index)
-    machine = load(model_of(found, index) if model is None else model)
-    check_fits(found, index, None, None, machine.fingerprint)
-    return found, machine
+    machine = load(model_of(opened, index) if model is None else model)
+    check_fits(opened, index, None, None, machine.fingerprint)
+    return opened, machine
+
+
+def open_existing(index: str) -> Any:
+    """An index to read, which must be there."""
+    try:
+        return open_index(index, read_only="://" not in index)
+    except MissingDataError as error:
+        if error.argument != "dimension":
+            raise
+        raise MissingDataError(
+            f"There must be an index at `{index}`. Make one: nearer index DATA --model MODEL --out {index}."
+        ) from error
 
 
 def run_search(
@@ -183,19 +199,23 @@ def run_search(
     *,
     model: Path | None,
     k: int,
-    where: Sequence[str],
+    where: Sequence[str] | None,
     out: Path | None,
     limit: int,
     as_json: bool,
 ) -> None:
     """The nearest items of an index for every row of a file, or for one image."""
+    if out is not None:
+        if out.suffix not in (".csv", ".jsonl", ".html"):
+            raise ParameterError(f"`--out` must end in .csv, .jsonl or .html, got {out.name!r}.")
+        check_new(out)
     found, machine = opened_with_model(index, model)
     condition = {"$and": [as_where(one, found.fields()) for one in where]} if where else None
     k = min(check_int(k, "k"), max(1, found.count(condition)))
     if queries.suffix.lower() in IMAGE_SUFFIXES:
         rows = machine.transform(_image(queries, machine))
     else:
-        rows = machine.embed(load_for(machine, queries))
+        rows = machine.embed(load_for(machine, queries, option="queries"))
     results = list(found.search(rows, k=k, where=condition))
     if not any(results):
         # On stderr: what is read by programs stays as it is.
@@ -222,6 +242,7 @@ def run_export(model: Path, *, out: Path, as_json: bool) -> None:
 
     if out.suffix not in EXPORTED:
         raise ParameterError(f"`--out` must end in {' or '.join(EXPORTED)}, got {out.name!r}.")
+    check_new(out)
     place = load(model).export(out)
     if as_json:
         print_json({"out": str(place), "bytes": place.stat().st_size})

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nearer._checks import check_choice
 from nearer._limits import parse_json
+from nearer.app._local import PRIVATE, is_local
 from nearer.app.explorer import _answers
 from nearer.app.explorer._session import Session
 from nearer.app.explorer._thumbnails import PER_SPRITE, sprite
@@ -32,14 +33,12 @@ POLICY = (
     "style-src 'self' 'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-HOSTS = ("127.0.0.1", "localhost", "[::1]")
+HEADERS = [
+    *PRIVATE,
+    (b"content-security-policy", POLICY.encode()),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+]
 LARGEST_BODY = 20_000_000
 # The longest path has an item number behind the word; the framework fails on numbers of thousands of digits.
 LONGEST_PATH = 200
@@ -226,19 +225,16 @@ class _Guard:
             await self.app(scope, receive, send)
             return
         hosts = [value for name, value in scope["headers"] if name == b"host"]
-        host = hosts[0].decode("latin-1").rsplit(":", 1)[0] if len(hosts) == 1 else ""
+        local = len(hosts) == 1 and is_local(hosts[0])
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
                 there = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [
-                    *message["headers"],
-                    *((k.encode(), v.encode()) for k, v in HEADERS.items() if k.lower().encode() not in there),
-                ]
+                message["headers"] = [*message["headers"], *(pair for pair in HEADERS if pair[0] not in there)]
             await send(message)
 
-        if host not in HOSTS or len(scope["path"]) > LONGEST_PATH:
-            status = 403 if host not in HOSTS else 414
+        if not local or len(scope["path"]) > LONGEST_PATH:
+            status = 414 if local else 403
             await guarded({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
             await send({"type": "http.response.body", "body": b""})
             return

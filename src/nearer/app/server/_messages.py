@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -14,6 +15,8 @@ from nearer.exceptions import NotFiniteError, ShapeError
 
 __all__: list[str] = []
 
+Message = TypeVar("Message")
+Given = TypeVar("Given")
 Cell = float | str | bool | None
 Item = list[float] | str | dict[str, Cell]
 Vectors = Annotated[list[list[float]], Meta(min_length=1, description="Embeddings, one row each.")]
@@ -29,6 +32,23 @@ Where = Annotated[dict[str, Any], Meta(description="Only items with these metada
 
 BINARY = "application/octet-stream"
 JSON = "application/json"
+LONGEST_ID = 1000
+
+
+class SearchQuery(Struct):
+    """What the query string of a search with a binary body or an image says; JSON says it in the body."""
+
+    k: Annotated[int, Meta(ge=1, description="For binary bodies and images: how many.")] = 10
+    of: Annotated[
+        Literal["vectors", "items"],
+        Meta(description="For binary bodies: vectors, or items to embed first."),
+    ] = "vectors"
+
+
+class SimilarQuery(Struct):
+    """What the query string of /similar says."""
+
+    k: Annotated[int, Meta(ge=1, description="How many.")] = 10
 
 
 class EmbedRequest(Struct, forbid_unknown_fields=True):
@@ -45,6 +65,9 @@ class SearchRequest(Struct, forbid_unknown_fields=True):
     k: Annotated[int, Meta(ge=1)] = 10
     where: Where | None = None
 
+    def __post_init__(self) -> None:
+        _check_either(self.items, self.vectors, "`items` or `vectors`")
+
 
 class ItemsRequest(Struct, forbid_unknown_fields=True):
     """Items to keep: what the model embeds first, or vectors as they are; one of the two."""
@@ -55,12 +78,30 @@ class ItemsRequest(Struct, forbid_unknown_fields=True):
     metadata: list[dict[str, Any]] | None = None
     mode: Literal["add", "upsert"] = "add"
 
+    def __post_init__(self) -> None:
+        rows = len(_check_either(self.items, self.vectors, "`items` or `vectors`"))
+        for name, values in (("ids", self.ids), ("metadata", self.metadata)):
+            if values is not None and len(values) != rows:
+                raise ValueError(f"`{name}` must have one entry for each of the {rows} rows")
+        if self.mode == "upsert" and self.ids is None:
+            raise ValueError("`ids` must be given for mode upsert")
+
 
 class SameRequest(Struct, forbid_unknown_fields=True):
     """Two items, or the ids of two that are in the index."""
 
     items: Annotated[list[Item], Meta(min_length=2, max_length=2)] | None = None
     ids: Annotated[list[Id], Meta(min_length=2, max_length=2)] | None = None
+
+    def __post_init__(self) -> None:
+        _check_either(self.items, self.ids, "`items` or `ids`, two of them")
+
+
+def _check_either(first: list[Any] | None, second: list[Any] | None, names: str) -> list[Any]:
+    """The one of two fields that is given; msgspec makes a refusal of the error."""
+    if (first is None) == (second is None):
+        raise ValueError(f"Give either {names}")
+    return first or second or []
 
 
 class EmbedAnswer(Struct):
@@ -145,13 +186,12 @@ embed_decoder = msgspec.json.Decoder(EmbedRequest)
 search_decoder = msgspec.json.Decoder(SearchRequest)
 items_decoder = msgspec.json.Decoder(ItemsRequest)
 same_decoder = msgspec.json.Decoder(SameRequest)
-reload_decoder = msgspec.json.Decoder(dict[str, Any])
 
 
-def decode(decoder: Any, body: bytes) -> Any:
-    """A message from JSON; text that is no JSON is a 400, JSON of another form a 422."""
+def decode(read: Callable[[Given], Message], given: Given) -> Message:
+    """A message, as a decoder of msgspec reads it; text that is no JSON is a 400, JSON of another form a 422."""
     try:
-        return decoder.decode(body)
+        return read(given)
     except msgspec.ValidationError as error:
         raise Problem(422, "invalid", f"{error}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -165,9 +205,9 @@ def matrix(rows: list[list[float]], name: str, columns: int | None = None) -> ND
     (1, 2)
     """
     width = len(rows[0])
-    for place, row in enumerate(rows):
+    for number, row in enumerate(rows):
         if len(row) != width:
-            raise ShapeError(f"`{name}` must have rows of one length, got {width} and {len(row)} (row {place}).")
+            raise ShapeError(f"`{name}` must have rows of one length, got {width} and {len(row)} (row {number}).")
     return checked(np.array(rows, dtype=np.float64).reshape(len(rows), width), name, columns)
 
 

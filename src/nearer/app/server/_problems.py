@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -35,17 +36,27 @@ class Problem(Exception):
     """
 
     def __init__(
-        self, status: int, code: str, message: str, *, retry_after: int | None = None, **extra: Any
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        retry_after: int | None = None,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        **extra: Any,
     ) -> None:
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
         self.retry_after = retry_after
+        self.headers = list(headers)
+        if retry_after is not None:
+            self.headers.append((b"retry-after", str(retry_after).encode()))
         self.extra = extra
 
     def body(self, request: str) -> bytes:
         """The JSON that the client gets."""
-        told = {"code": self.code, "message": without_paths(self.message), "request": request}
-        return msgspec.json.encode({"error": told, **self.extra})
+        error = {"code": self.code, "message": without_paths(self.message), "request": request}
+        return msgspec.json.encode({"error": error, **self.extra})
 
 
 def without_paths(text: str) -> str:

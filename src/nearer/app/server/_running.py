@@ -18,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from nearer.app.server._application import create_app
 from nearer.app.server._gate import Gate
 from nearer.app.server._problems import Problem
+from nearer.app.server._service import Call
 from nearer.app.server._settings import Settings
 from nearer.app.server._tokens import Tokens
 
@@ -181,7 +182,7 @@ async def _run(
             if tokens_file is not None:
                 service.tokens = Tokens.read(tokens_file)
                 service.settings = dataclasses.replace(service.settings, tokens=service.tokens)
-            await service.reload()
+            await service.reload(Call())
         except (Problem, ValueError) as error:
             service.log.event("reload refused", kind=type(error).__name__)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -20,7 +21,7 @@ from nearer.app.server import _messages as messages
 from nearer.app.server._batches import Batcher
 from nearer.app.server._figures import Figures
 from nearer.app.server._logs import Log
-from nearer.app.server._messages import BINARY, JSON, binary, decode, matrix
+from nearer.app.server._messages import BINARY, JSON, LONGEST_ID, Message, binary, decode, matrix
 from nearer.app.server._problems import Problem
 from nearer.app.server._settings import Settings
 from nearer.app.server._state import Place, Served
@@ -30,6 +31,7 @@ from nearer.index._exact import load_faiss
 
 __all__ = ["Answer", "Call", "Service"]
 
+FLUSH_SECONDS = 0.25
 UNCALIBRATED = (
     "Nothing says yet which distance means the same: the model has no calibration for pairs. Calibrate it with "
     "items of classes that it did not learn from (nearer calibrate DATA --model MODEL --label COLUMN), and reload; "
@@ -47,24 +49,30 @@ class Call:
     content: str = ""
     query: bytes = b""
     accept: str = ""
+    item: str = ""
 
-    def asked(self, name: str, default: int) -> int:
-        """A whole number of the query string."""
-        given = dict(parse_qsl(self.query.decode("latin-1"))).get(name)
-        if given is None:
-            return default
-        if not (given.isascii() and given.isdigit() and len(given) < 10 and int(given)):
-            raise Problem(422, "invalid", f"`{name}` must be a whole number from 1 on.")
-        return int(given)
+    def json(self, decoder: msgspec.json.Decoder[Message]) -> Message:
+        """The body, which must be JSON."""
+        if self.content != JSON:
+            raise Problem(415, "media_type", f"The body must be {JSON}.")
+        return decode(decoder.decode, self.body)
 
-    def word(self, name: str, default: str) -> str:
-        """A word of the query string."""
-        return dict(parse_qsl(self.query.decode("latin-1"))).get(name, default)
+    def words(self, kind: type[Message]) -> Message:
+        """The query string."""
+        read: Callable[[Any], Message] = functools.partial(msgspec.convert, type=kind, strict=False)
+        return decode(read, dict(parse_qsl(self.query.decode("latin-1"))))
+
+    @property
+    def id(self) -> str:
+        """The id in the path."""
+        if not 0 < len(self.item) <= LONGEST_ID:
+            raise Problem(422, "invalid", f"The id must have 1 to {LONGEST_ID} characters, got {len(self.item)}.")
+        return self.item
 
 
 @dataclass(slots=True)
 class Answer:
-    """A success: its body and what it is."""
+    """A success or a refusal: its body and what it is."""
 
     body: bytes
     content: str = JSON
@@ -117,35 +125,34 @@ class Service:
             raise Problem(422, "invalid", f"`k` must be at most {self.settings.max_k}, got {k}.")
         return k
 
-    def _ask_of(self, call: Call, want: Any) -> tuple[Ask, int]:
-        """Queries as JSON, as binary float32, or as an image."""
+    def _ask_of(self, call: Call, want: Literal["embed", "search"]) -> tuple[Ask, int]:
+        """Queries as JSON, as binary float32, or as an image; and how many."""
         ask = Ask(want)
-        if call.content == JSON:
-            if want == "embed":
-                ask.items = decode(messages.embed_decoder, call.body).items
+        of_vectors = False
+        if call.content == JSON and want == "embed":
+            ask.items = call.json(messages.embed_decoder).items
+        elif call.content == JSON:
+            given = call.json(messages.search_decoder)
+            ask.items, ask.k, ask.where = given.items, self._k(given.k), given.where
+            if given.vectors is not None:
+                self._rows(len(given.vectors))
+                ask.vectors = matrix(given.vectors, "vectors", self.served.dimension)
+        else:
+            if want == "search":
+                query = call.words(messages.SearchQuery)
+                ask.k, of_vectors = self._k(query.k), query.of == "vectors"
+            if call.content.startswith("image/"):
+                ask.image = call.body
+                return ask, 1
+            if call.content != BINARY:
+                raise Problem(415, "media_type", f"The body must be {JSON}, {BINARY} or an image.")
+            if of_vectors:
+                ask.vectors = binary(call.body, self.served.dimension, "vectors")
             else:
-                given = decode(messages.search_decoder, call.body)
-                if (given.items is None) == (given.vectors is None):
-                    raise Problem(422, "invalid", "Give either `items` or `vectors`.")
-                ask.items, ask.k, ask.where = given.items, self._k(given.k), given.where
-                if given.vectors is not None:
-                    self._rows(len(given.vectors))
-                    ask.vectors = matrix(given.vectors, "vectors", self.served.dimension)
-                    return ask, len(given.vectors)
-            assert ask.items is not None
-            return ask, self._rows(len(ask.items))
-        if want == "search":
-            ask.k = self._k(call.asked("k", 10))
-        if call.content.startswith("image/"):
-            ask.image = call.body
-            return ask, 1
-        if call.content != BINARY:
-            raise Problem(415, "media_type", f"The body must be {JSON}, {BINARY} or an image.")
-        if want == "search" and call.word("of", "vectors") != "items":
-            ask.vectors = binary(call.body, self.served.dimension, "vectors")
-            return ask, self._rows(len(ask.vectors))
-        ask.items = binary(call.body, int(np.prod(self.served.model.inputs.size)), "items")
-        return ask, self._rows(len(ask.items))
+                ask.items = binary(call.body, int(np.prod(self.served.model.inputs.size)), "items")
+        queries = ask.items if ask.vectors is None else ask.vectors
+        assert queries is not None
+        return ask, self._rows(len(queries))
 
     async def search(self, call: Call) -> Answer:
         """The nearest items of each query."""
@@ -153,7 +160,7 @@ class Service:
         return Answer(await self._ask(ask, rows))
 
     async def embed(self, call: Call) -> Answer:
-        """The embedding of each item."""
+        """The embedding of each item; with Accept: application/octet-stream as float32 rows."""
         ask, rows = self._ask_of(call, "embed")
         vectors = await self._ask(ask, rows)
         if BINARY in call.accept:
@@ -162,19 +169,9 @@ class Service:
         return Answer(msgspec.json.encode({"vectors": vectors.tolist(), "model": self.served.fingerprint}))
 
     async def items(self, call: Call) -> Answer:
-        """Keep items; they are on disk when the answer is sent."""
-        if call.content != JSON:
-            raise Problem(415, "media_type", f"The body must be {JSON}.")
-        given = decode(messages.items_decoder, call.body)
-        if (given.items is None) == (given.vectors is None):
-            raise Problem(422, "invalid", "Give either `items` or `vectors`.")
-        rows = self._rows(len(given.items if given.items is not None else given.vectors))
-        for name in ("ids", "metadata"):
-            told = getattr(given, name)
-            if told is not None and len(told) != rows:
-                raise Problem(422, "invalid", f"`{name}` must have one entry for each of the {rows} rows.")
-        if given.mode == "upsert" and given.ids is None:
-            raise Problem(422, "invalid", "`ids` must be given for mode upsert.")
+        """Add or upsert items. They are on disk when the answer comes."""
+        given = call.json(messages.items_decoder)
+        rows = self._rows(len(given.items or given.vectors or ()))
         vectors = None
         if given.vectors is not None:
             vectors = matrix(given.vectors, "vectors", self.served.dimension)
@@ -182,9 +179,9 @@ class Service:
         ids = await self._change(change, rows)
         return Answer(msgspec.json.encode({"ids": ids, "count": await self._count()}), status=201)
 
-    async def remove(self, one: str) -> Answer:
-        """Remove one item; that is on disk when the answer is sent."""
-        removed = await self._change(Change("remove", ids=[one]), 1)
+    async def remove(self, call: Call) -> Answer:
+        """Remove an item. That is on disk when the answer comes."""
+        removed = await self._change(Change("remove", ids=[call.id]), 1)
         return Answer(msgspec.json.encode({"removed": removed, "count": await self._count()}))
 
     async def _change(self, change: Change, rows: int) -> Any:
@@ -196,42 +193,38 @@ class Service:
     async def _count(self) -> int:
         return await asyncio.get_running_loop().run_in_executor(self._reading, self.served.index.count)
 
-    async def similar(self, one: str, call: Call) -> Answer:
+    async def similar(self, call: Call) -> Answer:
         """The nearest other items of an item in the index."""
-        ask = Ask("similar", ids=[one], k=self._k(call.asked("k", 10)))
+        ask = Ask("similar", ids=[call.id], k=self._k(call.words(messages.SimilarQuery).k))
         return Answer(await self._ask(ask, 1))
 
     async def same(self, call: Call) -> Answer:
-        """The distance of two items, and whether they are the same if the model is calibrated."""
-        if call.content != JSON:
-            raise Problem(415, "media_type", f"The body must be {JSON}.")
-        given = decode(messages.same_decoder, call.body)
-        if (given.items is None) == (given.ids is None):
-            raise Problem(422, "invalid", "Give either `items` or `ids`, two of them.")
+        """Whether two items are the same, by the calibration of the model."""
+        given = call.json(messages.same_decoder)
         distance = await self._ask(Ask("same", items=given.items, ids=given.ids), 2)
         calibration = self.served.model.calibration
         if calibration is None or calibration.per != "pair":
             raise Problem(409, "not_calibrated", UNCALIBRATED, distance=distance)
         promise = calibration.to_dict()
-        told = {
+        decision = {
             "answer": str(calibration.answers([distance])[0]),
             "distance": distance,
             "about": {name.rstrip("_"): promise[name] for name in PROMISE},
         }
-        return Answer(msgspec.json.encode(told))
+        return Answer(msgspec.json.encode(decision))
 
-    async def health(self) -> Answer:
+    async def health(self, call: Call) -> Answer:
         """The process runs."""
         return Answer(b'{"status":"alive"}')
 
-    async def ready(self) -> Answer:
-        """The index answers, and requests are taken."""
+    async def ready(self, call: Call) -> Answer:
+        """Requests are taken, and the index answers."""
         if self.stopping:
             raise Problem(503, "stopping", "The server is being stopped.", retry_after=5)
         await self._soon(asyncio.ensure_future(self._count()))
         return Answer(b'{"status":"ready"}')
 
-    async def metrics(self) -> Answer:
+    async def metrics(self, call: Call) -> Answer:
         """The figures for Prometheus."""
         text = self.figures.text(await self._gauges())
         return Answer(text.encode(), "text/plain; version=0.0.4; charset=utf-8")
@@ -247,8 +240,8 @@ class Service:
             "nearer_commit_rows_total": self.writes.done_rows,
         }
 
-    async def status(self) -> Answer:
-        """What the status page shows."""
+    async def status(self, call: Call) -> Answer:
+        """The figures of the status page."""
         about = {
             "version": __version__,
             "seconds": round(time.time() - self.figures.started, 1),
@@ -262,8 +255,8 @@ class Service:
         }
         return Answer(msgspec.json.encode(about))
 
-    async def reload(self) -> Answer:
-        """Open the model and the index at their places again; requests go on with the old ones until then."""
+    async def reload(self, call: Call) -> Answer:
+        """Open the model and the index at their places again, without dropping a request."""
         async with self._switching:
             before = self.served
             try:
@@ -285,6 +278,24 @@ class Service:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._reading, int)
         await loop.run_in_executor(self._writing, served.index.close)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """As long as requests are taken: the log is written now and then, and at the end all work is finished."""
+
+        async def flush() -> None:
+            while True:
+                await asyncio.sleep(FLUSH_SECONDS)
+                self.log.flush()
+
+        flushing = asyncio.create_task(flush())
+        self.log.event("started", model=self.served.fingerprint, items=self.served.index.count())
+        self.log.flush()
+        yield
+        await self.stop()
+        flushing.cancel()
+        self.log.event("stopped")
+        self.log.flush()
 
     async def stop(self) -> None:
         """Finish what was begun, and close."""

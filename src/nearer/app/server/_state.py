@@ -54,10 +54,12 @@ class Place:
         try:
             index = open_index(self.index, dimension=make, fingerprint=fingerprint)
         except MissingDataError as error:
-            told, missing, _ = str(error).partition(" Pass `dimension`")
-            if not missing:
+            if error.argument != "dimension":
                 raise
-            raise MissingDataError(f"{told} Check the address; --create makes an empty index.") from error
+            raise MissingDataError(
+                f"There must be an index at `{self.index}`, and there is none. Check the address; --create makes an "
+                "empty index."
+            ) from error
         if index.dimension != dimension:
             found = index.dimension
             index.close()

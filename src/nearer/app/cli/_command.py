@@ -1,0 +1,65 @@
+"""How a command is declared, and how it runs: what is heavy is imported then, and what it refuses is one line."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, get_args
+
+from typer.models import ArgumentInfo, OptionInfo
+
+from nearer.app.cli._output import failures_reported
+from nearer.exceptions import NearerError
+
+__all__ = ["command", "in_options"]
+
+# What the options are called where Python has another word for the same thing.
+NAMES = {"X": "data", "y": "label", "ids": "id", "metric": "method", "target": "out"}
+
+
+def command(runner: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Let a function declare the options of a command, and `runner` do its work.
+
+    `runner` is a module of this folder and a function in it, which takes what the options are called as keywords.
+    """
+
+    def declared(face: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(face)
+        def run(**given: Any) -> None:
+            module, name = runner.split(".")
+            with failures_reported(given["as_json"], functools.partial(in_options, face)):
+                getattr(import_module(f"nearer.app.cli.{module}"), name)(**given)
+
+        run.runner = runner  # type: ignore[attr-defined]
+        return run
+
+    return declared
+
+
+def in_options(face: Callable[..., None], error: Exception) -> str:
+    """A message with the option in front where Python's argument was.
+
+    >>> from nearer.app.cli._commands_learn import fit
+    >>> in_options(fit, NearerError("`n_components` must be at least 1, got 0."))
+    '`--n-components` must be at least 1, got 0.'
+    """
+    message = str(error)
+    argument = error.argument if isinstance(error, NearerError) else None
+    for parameter in inspect.signature(face, eval_str=True).parameters.values():
+        if argument is not None and parameter.name.rstrip("_") == NAMES.get(argument, argument):
+            return re.sub(r"^`\w+`", f"`{_typed(parameter)}`", message)
+    return message
+
+
+def _typed(parameter: inspect.Parameter) -> str:
+    """A parameter as it is typed: --held-out, -k, DATA."""
+    for about in get_args(parameter.annotation):
+        if isinstance(about, ArgumentInfo):
+            return parameter.name.upper()
+        # In an annotation the first name stands where a default would.
+        if isinstance(about, OptionInfo) and isinstance(about.default, str):
+            return about.default
+    return "--" + parameter.name.replace("_", "-")
