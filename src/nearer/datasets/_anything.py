@@ -13,12 +13,12 @@ import numpy as np
 from nearer._plain import is_nothing
 from nearer._validation import as_tensor
 from nearer.datasets._cleaning import Cleaning
-from nearer.datasets._csv_files import read_columns, semicolons
+from nearer.datasets._csv_files import csv_form, read_columns
 from nearer.datasets._dataset import Array, Dataset, Split
 from nearer.datasets._frame import Column, Frame, frame_from, is_frame, read_cells
 from nearer.datasets._source import Source
 from nearer.datasets._streams import open_stream
-from nearer.datasets._table import encode, label_text
+from nearer.datasets._table import LABEL_NAMES, encode, label_text
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.relations import Pairs, Relation
 from nearer.relations._kinds import Kind, kind_of
@@ -364,9 +364,7 @@ def _from_path(
     exact = columns.exact
     frame, note = (read_frame(path, exact), "") if cleaning is not None else _some_of(path, columns.most, exact)
     if not columns.label and cleaning is None:
-        suspects = [
-            one for one in frame.names if one.strip().lower() in ("class", "label", "labels", "target", "y")
-        ]
+        suspects = [name for name in frame.names if name.strip().lower() in LABEL_NAMES]
         if suspects:
             raise ParameterError(
                 f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. Name it as the "
@@ -405,14 +403,13 @@ def read_frame(path: Path, exact: Collection[str] | None = ()) -> Frame:
         from nearer.datasets._parquet_files import open_parquet
 
         return frame_from(open_parquet(path))
-    columns = read_columns(path, exact)
-    comma = path.suffix.lower() != ".tsv" and semicolons(path)
+    form = csv_form(path)
     return Frame(
         {
             name: Column("number", cells)
             if isinstance(cells, np.ndarray)
-            else read_cells(cells, decimal_comma=comma, exact=exact is None or name in exact)
-            for name, cells in columns.items()
+            else read_cells(cells, decimal_comma=form.decimal_comma, exact=exact is None or name in exact)
+            for name, cells in read_columns(form, exact).items()
         }
     )
 
