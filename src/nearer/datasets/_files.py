@@ -16,6 +16,7 @@ from nearer.datasets._image_files import list_images, why_unreadable
 from nearer.datasets._numpy_files import read_npy_table, read_npz_tables
 from nearer.datasets._parquet_files import read_parquet
 from nearer.datasets._source import Source
+from nearer.datasets._suffixes import PARQUET, TEXT_TABLES
 from nearer.datasets._table import ColumnChoice, Table, encode, finite_features, label_matrix
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 
@@ -115,11 +116,8 @@ def _load_label_columns(
 
 def _read(path: Path, columns: ColumnChoice) -> dict[str, Table]:
     readers: dict[str, Callable[[Path, ColumnChoice], Table | dict[str, Table]]] = {
-        ".csv": read_csv,
-        ".tsv": read_csv,
-        ".txt": read_csv,
-        ".parquet": read_parquet,
-        ".pq": read_parquet,
+        **dict.fromkeys(TEXT_TABLES, read_csv),
+        **dict.fromkeys(PARQUET, read_parquet),
         ".npy": read_npy_table,
         ".npz": read_npz_tables,
     }

@@ -22,13 +22,12 @@ from nearer.datasets._frame import CellForm, Frame, frame_from
 from nearer.datasets._image_files import list_images
 from nearer.datasets._npy import UNREADABLE, npy_header
 from nearer.datasets._parquet_files import INDEX, batches, opened_parquet
+from nearer.datasets._suffixes import PARQUET, TABLES, TEXT_TABLES
 from nearer.datasets._table import check_different
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, ShapeError
 
 __all__ = ["Stream", "open_stream"]
 
-TABLES = (".csv", ".tsv", ".txt")
-PARQUET = (".parquet", ".pq")
 # What Arrow decodes at a time: large steps would keep whole row groups.
 READ_ROWS = 1 << 14
 
@@ -69,12 +68,12 @@ def open_stream(data: Any) -> Stream:
         return _parquet(path, files) if files else _photos(path)
     if suffix in PARQUET:
         return _parquet(path, [path])
-    if suffix in TABLES:
+    if suffix in TEXT_TABLES:
         return _csv(path)
     if suffix == ".npy":
         return _numpy(path)
     raise ParameterError(
-        f"`{path.name}` must end in {', '.join((*TABLES, *PARQUET, '.npy'))} or be a folder, to be read in parts."
+        f"`{path.name}` must end in {', '.join((*TABLES, '.npy'))} or be a folder, to be read in parts."
     )
 
 

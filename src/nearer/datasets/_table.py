@@ -13,7 +13,7 @@ import numpy as np
 from nearer._plain import is_nothing
 from nearer.datasets._dataset import Array
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
-from nearer.relations._kinds import kind_of_matrix
+from nearer.relations._kinds import SIGNS, kind_of_matrix
 
 __all__ = [
     "LABEL_NAMES",
@@ -162,7 +162,7 @@ def encode(labels: Mapping[str, Array], unlabeled: str | int | None) -> tuple[di
         canonical = {name: name for name in present}
         classes = present
     # −1 and +1 alone are two classes, as everywhere in the field; beside others −1 marks what has no label.
-    if marker in classes and classes != ["-1", "1"]:
+    if marker in classes and classes != [str(sign) for sign in SIGNS]:
         classes.remove(marker)
         if len(classes) == 1:
             raise LabelError(
