@@ -169,7 +169,7 @@ def kmeans(n: int) -> dict[str, Any]:
     """Beside faiss with 25 steps on all rows, its own default number of steps."""
     import faiss
 
-    from nearer.evaluation._kmeans import kmeans as group_rows
+    from nearer.evaluation import kmeans as group_rows
 
     x, _ = mixture(n, 64, 1_000, 1.0)
     k = min(1_000, n // 100)

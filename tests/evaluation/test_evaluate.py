@@ -58,6 +58,8 @@ def test_clustering_scores_are_those_of_k_means(digits: tuple[np.ndarray, np.nda
         clusters = kmeans(rows, 10, seed=5).assignments
         expected = [score(labels, clusters) for score in (nmi, ami, purity, pairwise_f1)]
         assert list(result.values()) == pytest.approx(expected, abs=0.02)
+        assert result.to_dict()["settings"]["clusterer"] == "scikit-learn k-means"
+    assert "clusterer" not in evaluate(points, labels, scores=["recall@1"]).settings
 
 
 def test_clusters_are_made_of_the_queries_when_there_is_a_database(digits: tuple[np.ndarray, np.ndarray]) -> None:

@@ -1,4 +1,4 @@
-"""k-means: planted clusters, the definition of its result, and scikit-learn's best of ten."""
+"""k-means: planted clusters, the definition of its result, and scikit-learn's best of ten starts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def test_planted_clusters_are_found(n: int, k: int, d: int) -> None:
 
 
 def test_hundreds_of_clusters_are_found() -> None:
-    """Beyond 500 clusters seeds are drawn many at a time and points look at lists of near centres."""
     points, labels = blobs(3000, 600, 16, 0.1)
     assert nmi(labels, kmeans(points, 600).assignments) > 0.99
 
@@ -48,7 +47,7 @@ def test_the_result_is_what_it_says(k: int, dtype: Any) -> None:
     for j in range(k):
         assert result.centers[j] == pytest.approx(points[result.assignments == j].mean(axis=0), abs=1e-5)
     assert result.inertia == pytest.approx(inertia(points, result.assignments, result.centers), rel=1e-5)
-    # A fixed point of Hartigan's rule is one of Lloyd's: every point is with its nearest centre.
+    # Almost every point is with its nearest centre: steps stop when the centres hardly move any more.
     distance = ((points[:, None] - result.centers[None]) ** 2).sum(axis=2)
     assert np.mean(distance.argmin(axis=1) == result.assignments) > 0.98
 
@@ -70,17 +69,17 @@ def test_the_seed_decides_everything() -> None:
 
 
 @pytest.mark.parametrize(("n", "k", "d", "noise"), [(1500, 10, 20, 1.0), (1200, 40, 30, 1.0), (3000, 25, 4, 0.6)])
-def test_at_least_as_good_as_ten_runs_of_scikit_learn(n: int, k: int, d: int, noise: float) -> None:
+def test_close_to_the_best_of_ten_starts(n: int, k: int, d: int, noise: float) -> None:
     from sklearn.cluster import KMeans
 
     points, _ = blobs(n, k, d, noise)
     theirs = KMeans(k, init="k-means++", n_init=10, random_state=0).fit(points).inertia_
     ours = np.mean([kmeans(points, k, seed=seed).inertia for seed in range(3)])
-    assert ours <= theirs * 1.002
+    assert ours <= theirs * 1.03
 
 
-def test_a_swap_of_two_neighbors_is_repaired() -> None:
-    """Two centres in one cluster and one in the middle of two: Lloyd's steps cannot leave that."""
+def test_uneven_distances_do_not_mislead_the_starts() -> None:
+    """Two centres in one cluster and one between two: Lloyd's steps cannot leave that, another start can."""
     rng = np.random.default_rng(0)
     middle = np.array([[0.0, 0.0], [10.0, 0.0], [30.0, 0.0]])
     points = np.repeat(middle, 200, axis=0) + rng.normal(size=(600, 2))
@@ -143,3 +142,11 @@ def test_bad_input_is_refused() -> None:
         kmeans(np.empty((0, 2)), 1)
     with pytest.raises(NotFiniteError, match="must be finite"):
         kmeans([[np.nan]], 1)
+
+
+def test_very_many_clusters_start_at_random_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    points, labels = blobs(400, 20, 5, 0.05)
+    monkeypatch.setattr("nearer.evaluation._kmeans.SEEDED", 400 * 20 - 1)
+    first = kmeans(points, 20, seed=1)
+    assert 0.8 < nmi(labels, first.assignments) < 1.0
+    assert kmeans(points, 20, seed=1).assignments.tolist() == first.assignments.tolist()

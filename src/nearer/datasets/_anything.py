@@ -13,15 +13,16 @@ import numpy as np
 from nearer._plain import is_nothing
 from nearer._validation import as_tensor
 from nearer.datasets._cleaning import Cleaning
-from nearer.datasets._csv_files import read_columns, semicolons
+from nearer.datasets._csv_files import csv_form, read_columns
 from nearer.datasets._dataset import Array, Dataset, Split
 from nearer.datasets._frame import Column, Frame, frame_from, is_frame, read_cells
 from nearer.datasets._source import Source
 from nearer.datasets._streams import open_stream
-from nearer.datasets._table import encode, label_text
+from nearer.datasets._suffixes import PARQUET, TABLES
+from nearer.datasets._table import LABEL_NAMES, encode, label_text
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.relations import Pairs, Relation
-from nearer.relations._kinds import Kind, kind_of
+from nearer.relations._kinds import Kind, kind_of, kind_of_column
 
 __all__ = [
     "Columns",
@@ -178,8 +179,7 @@ def dataset_from_frame(
     """Clean the features of a table and take its labels, ids and kept columns."""
     kept = [one for one in columns.keep if one not in columns.features]
     aside = [*columns.label, *kept, *([columns.ids] if columns.ids else [])]
-    for one in (*aside, *columns.ignore, *columns.features):
-        frame[one]
+    frame.require(*aside, *columns.ignore, *columns.features)
     if not len(frame):
         raise ShapeError("The table must hold at least one row, and has none.")
     labels: Any = y
@@ -228,23 +228,13 @@ def label_codes(labels: Any, n: int, unlabeled: str | int | None = -1) -> tuple[
     if array.ndim == 2:
         kind = kind_of(array, name="y")
         return array.astype(np.uint8 if kind == "sets" else np.float32), (), kind
-    if array.dtype.kind == "f":
-        present = array[~np.isnan(array)]
-        if len(present) and not (present == np.floor(present)).all():
-            if len(present) < n:
-                raise LabelError(
-                    f"`y` must have a number in every row, got {n - len(present)} without. Drop those rows."
-                )
-            return array.astype(np.float32), (), "numbers"
-    if (
-        array.dtype.kind in "iu"
-        and array.dtype == np.uint64
-        and array.size
-        and array.max() > np.iinfo(np.int64).max
-    ):
+    known = ~np.isnan(array) if array.dtype.kind == "f" else np.ones(n, dtype=bool)
+    if kind_of_column(array, known, name="y") == "numbers":
+        return array.astype(np.float32), (), "numbers"
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         raise LabelError(f"`y` must fit into 64 bits with a sign, got {array.max()}.")
     codes, names = encode({"all": label_text(array.tolist())}, unlabeled)
-    return codes["all"], names, "partial" if (codes["all"] < 0).any() else "classes"
+    return codes["all"], names, kind_of_column(codes["all"], codes["all"] >= 0, name="y")
 
 
 def _listed_labels(labels: Any) -> Array:
@@ -285,8 +275,7 @@ def label_columns(frame: Frame, y: Any) -> tuple[str, ...]:
         return ()
     if not isinstance(y, str) and len(named) == len(frame) and not set(named) <= set(frame.columns):
         return ()
-    for one in named:
-        frame[one]  # the error that names the columns
+    frame.require(*named)
     return named
 
 
@@ -355,8 +344,7 @@ def _from_path(
     named = [y] if isinstance(y, str | int) else list(y or ())
     if named:
         columns = replace(columns, label=tuple(map(str, named)))
-    suffix = path.suffix.lower()
-    if suffix not in (".csv", ".tsv", ".txt", ".parquet", ".pq"):
+    if path.suffix.lower() not in TABLES:
         label = named if len(named) > 1 else (named[0] if named else None)
         from nearer.datasets._files import load_files
 
@@ -364,9 +352,7 @@ def _from_path(
     exact = columns.exact
     frame, note = (read_frame(path, exact), "") if cleaning is not None else _some_of(path, columns.most, exact)
     if not columns.label and cleaning is None:
-        suspects = [
-            one for one in frame.names if one.strip().lower() in ("class", "label", "labels", "target", "y")
-        ]
+        suspects = [name for name in frame.names if name.strip().lower() in LABEL_NAMES]
         if suspects:
             raise ParameterError(
                 f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. Name it as the "
@@ -401,18 +387,17 @@ def read_frame(path: Path, exact: Collection[str] | None = ()) -> Frame:
         from nearer.datasets._files import load_files
 
         load_files(path)  # the error that names what is missing
-    if path.suffix.lower() in (".parquet", ".pq"):
+    if path.suffix.lower() in PARQUET:
         from nearer.datasets._parquet_files import open_parquet
 
         return frame_from(open_parquet(path))
-    columns = read_columns(path, exact)
-    comma = path.suffix.lower() != ".tsv" and semicolons(path)
+    form = csv_form(path)
     return Frame(
         {
             name: Column("number", cells)
             if isinstance(cells, np.ndarray)
-            else read_cells(cells, decimal_comma=comma, exact=exact is None or name in exact)
-            for name, cells in columns.items()
+            else read_cells(cells, decimal_comma=form.decimal_comma, exact=exact is None or name in exact)
+            for name, cells in read_columns(form, exact).items()
         }
     )
 

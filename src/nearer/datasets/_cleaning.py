@@ -114,8 +114,7 @@ class Cleaning:
         ('age', 'town=a', 'town=b')
         """
         given = {**leaks, **dict.fromkeys(ids, "the id of the row"), **dict.fromkeys(ignore, "as asked")}
-        for name in given:
-            frame[name]  # an unknown name is an error that lists the columns
+        frame.require(*given)
         fills = _fills({name: column for name, column in frame.columns.items() if name not in given})
         plan = cls(
             tuple(

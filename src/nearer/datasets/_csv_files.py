@@ -3,125 +3,142 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from nearer.datasets._dataset import Array
-from nearer.datasets._table import Columns, Table, label_text
+from nearer.datasets._table import ColumnChoice, Table, check_different, label_text
 from nearer.exceptions import CorruptFileError, NotFiniteError, ParameterError, ShapeError
 
-__all__ = ["read_columns", "read_csv", "semicolons"]
+__all__ = ["CsvForm", "csv_form", "read_columns", "read_csv"]
 
 
-def read_csv(path: Path, columns: Columns) -> Table:
-    """Features, labels and column names of a CSV, TSV or semicolon-separated file in UTF-8."""
+@dataclass(frozen=True)
+class CsvForm:
+    """How a CSV, TSV or semicolon-separated file in UTF-8 is written."""
+
+    path: Path
+    delimiter: str
+    names: tuple[str, ...]
+    """The columns, with names made up where the file has none."""
+    skip: int
+    """Lines that the column names take."""
+    first: tuple[str, ...]
+    """The first row of cells below the names."""
+
+    @property
+    def decimal_comma(self) -> bool:
+        """Whether cells are separated by semicolons, which people do where numbers have a decimal comma."""
+        return self.delimiter == ";"
+
+    def rows(self, width: str = "as on its first line") -> Iterator[tuple[int, list[str]]]:
+        """The rows below the names that are not blank, each with the line it ends on; uneven ones are an error."""
+        try:
+            with self.path.open(encoding="utf-8-sig", newline="") as file:
+                reader = csv.reader(file, delimiter=self.delimiter)
+                for row in reader:
+                    if reader.line_num <= self.skip or not any(cell.strip() for cell in row):
+                        continue
+                    if len(row) != len(self.names):
+                        raise CorruptFileError(
+                            f"`{self.path.name}` must have {len(self.names)} columns {width}, got {len(row)} on "
+                            f"line {reader.line_num}."
+                        )
+                    yield reader.line_num, row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise CorruptFileError(
+                f"`{self.path.name}` must be a UTF-8 table of separated values: {error}."
+            ) from error
+
+    def numbers(self, converters: dict[int | str, Callable[[str], float]]) -> Array:
+        """All columns as numbers by numpy's parser, ten times as fast as cell by cell and in a tenth of the memory;
+        ValueError where a cell is none. `converters` are for columns of text.
+        """
+        with self.path.open(encoding="utf-8-sig", newline="") as file:
+            return np.loadtxt(
+                file,
+                delimiter=self.delimiter,
+                skiprows=self.skip,
+                converters=converters or None,
+                quotechar='"',
+                comments=None,
+                ndmin=2,
+            )
+
+
+def csv_form(path: Path, header: bool | None = None) -> CsvForm:
+    """How a file is written; `header` says whether it begins with column names, None looks."""
     delimiter, rows, lines = _look(path)
     if not rows:
         raise ShapeError(f"`{path.name}` must hold at least one row, and is empty.")
-    named = _has_header(rows, columns, path)
-    names = [cell.strip() for cell in rows[0]] if named else [f"column_{place}" for place in range(len(rows[0]))]
-    if named and len(rows) == 1:
+    if header is None:
+        header = _has_header(rows, path)
+    if header and len(rows) == 1:
         raise ShapeError(f"`{path.name}` must hold at least one row below its column names, and has none.")
+    names = [cell.strip() for cell in rows[0]] if header else [f"column_{place}" for place in range(len(rows[0]))]
+    try:
+        _check_quotes(path, delimiter)
+    except csv.Error as error:
+        raise CorruptFileError(f"`{path.name}` must close every quote: {error}.") from error
+    return CsvForm(path, delimiter, tuple(names), lines[0] if header else 0, tuple(rows[-1]))
+
+
+def read_csv(path: Path, chosen_columns: ColumnChoice) -> Table:
+    """Features, labels and column names of a CSV, TSV or semicolon-separated file in UTF-8."""
+    form = csv_form(
+        path, True if chosen_columns.header is None and chosen_columns.by_name else chosen_columns.header
+    )
     # A nameless first column holds the row numbers that pandas writes; the docstring of load_files says so.
-    if named and names[0] == "" and len(names) > 1:
-        names[0] = "row number"
-        columns = Columns(columns.label, columns.features, (*columns.ignore, 0), columns.header)
-    label, chosen = columns.choose(names, path)
+    if form.skip and form.names[0] == "" and len(form.names) > 1:
+        form = replace(form, names=("row number", *form.names[1:]))
+        chosen_columns = replace(chosen_columns, ignore=(*chosen_columns.ignore, 0))
+    label, features = chosen_columns.choose(form.names, path)
     labels: list[str] = []
     # Text outside the features must not stop the number parser: the label is set aside, the rest becomes zero.
-    unused = set(range(len(names))) - set(chosen) - {label}
-    converters: dict[int | str, Callable[[str], float]] = dict.fromkeys(unused, _zero)
+    unused = set(range(len(form.names))) - set(features) - {label}
+    converters: dict[int | str, Callable[[str], float]] = dict.fromkeys(unused, lambda text: 0.0)
     if label is not None:
         converters[label] = _Collector(labels)
     try:
-        _check_quotes(path, delimiter)
-        values = _parse(path, delimiter, lines[0] if named else 0, converters)
-    except csv.Error as error:
-        raise CorruptFileError(f"`{path.name}` must close every quote: {error}.") from error
-    except (ValueError, UnicodeDecodeError) as error:
-        _explain(path, delimiter, names, chosen, named)
+        values = form.numbers(converters)
+    except ValueError as error:
+        _explain(form, features)
         raise CorruptFileError(f"`{path.name}` must be a table of comma-separated values: {error}.") from error
-    if values.shape[1] != len(names):
+    if values.shape[1] != len(form.names):
         raise CorruptFileError(
-            f"`{path.name}` must have {len(names)} columns as on its first line, got {values.shape[1]}."
+            f"`{path.name}` must have {len(form.names)} columns as on its first line, got {values.shape[1]}."
         )
     texts = label_text(labels) if label is not None else np.full(len(values), "", dtype=object)
-    return Table(path, values[:, chosen], texts, tuple(names[place] for place in chosen))
+    return Table(path, values[:, features], texts, tuple(form.names[place] for place in features))
 
 
-def table_form(path: Path) -> tuple[str, list[str], int, list[str]]:
-    """The delimiter, the column names (made up without a header), how many lines they take, and the first row."""
-    delimiter, rows, lines = _look(path)
-    if not rows:
-        raise ShapeError(f"`{path.name}` must hold at least one row, and is empty.")
-    named = _has_header(rows, Columns(None, None, (), None), path)
-    if named and len(rows) == 1:
-        raise ShapeError(f"`{path.name}` must hold at least one row below its column names, and has none.")
-    names = [cell.strip() for cell in rows[0]] if named else [f"column_{place}" for place in range(len(rows[0]))]
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise ParameterError(f"`{path.name}` must have different column names, got {twice[0]!r} more than once.")
-    try:
-        _check_quotes(path, delimiter)
-    except csv.Error as error:
-        raise CorruptFileError(f"`{path.name}` must close every quote: {error}.") from error
-    return delimiter, names, lines[0] if named else 0, rows[-1]
-
-
-def semicolons(path: Path) -> bool:
-    """Whether cells are separated by semicolons, which people do where numbers have a decimal comma."""
-    return _look(path)[0] == ";"
-
-
-def read_columns(path: Path, exact: Collection[str] | None = ()) -> dict[str, Array | list[str]]:
+def read_columns(form: CsvForm, exact: Collection[str] | None = ()) -> dict[str, Array | list[str]]:
     """The columns of a CSV file by name: arrays where every cell is a number, else the cells as text.
 
-    Those of `exact` (all of them with None) are text in any case: a float may not say what was written.
-
-    A nameless column (the row numbers that pandas writes) is left out. numpy's parser reads the numbers, ten times
-    as fast and in a tenth of the memory; only a table with holes is taken apart cell by cell.
+    Those of `exact` (all of them with None) are text in any case: a float may not say what was written. A nameless
+    column (the row numbers that pandas writes) is left out. Only a table with holes is taken apart cell by cell.
     """
-    delimiter, names, skip, first = table_form(path)
-    asked = {place for place, name in enumerate(names) if exact is None or name in exact}
+    names = form.names
+    check_different(names, form.path)
     texts: dict[int, list[str]] = {
-        place: [] for place, cell in enumerate(first) if place in asked or not _is_number(cell)
+        place: []
+        for place, (name, cell) in enumerate(zip(names, form.first, strict=False))
+        if exact is None or name in exact or not _is_number(cell)
     }
     try:
-        if len(first) != len(names):
-            raise ValueError("rows of different length")
-        values = _parse(path, delimiter, skip, {place: _Collector(kept) for place, kept in texts.items()})
+        values = form.numbers({place: _Collector(kept) for place, kept in texts.items()})
         if values.shape[1] != len(names):
             raise ValueError("rows of different length")
     except ValueError:  # a hole, a word among numbers, UTF-8 that breaks off: the slow look says what it is
-        return _cells(path, delimiter, names, skip)
+        cells: list[list[str]] = [[] for _ in names]
+        for _, row in form.rows():
+            for column, cell in zip(cells, row, strict=True):
+                column.append(cell)
+        return {name: column for name, column in zip(names, cells, strict=True) if name}
     return {name: texts.get(place, values[:, place]) for place, name in enumerate(names) if name}
-
-
-def _cells(path: Path, delimiter: str, names: Sequence[str], skip: int) -> dict[str, Array | list[str]]:
-    cells: list[list[str]] = [[] for _ in names]
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=delimiter)
-            for row in reader:
-                if reader.line_num <= skip or not any(cell.strip() for cell in row):
-                    continue
-                if len(row) != len(names):
-                    raise CorruptFileError(
-                        f"`{path.name}` must have {len(names)} columns as on its first line, got {len(row)} on "
-                        f"line {reader.line_num}."
-                    )
-                for column, cell in zip(cells, row, strict=True):
-                    column.append(cell)
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise CorruptFileError(f"`{path.name}` must be a UTF-8 table of separated values: {error}.") from error
-    return {name: column for name, column in zip(names, cells, strict=True) if name}
-
-
-def _zero(text: str) -> float:
-    return 0.0
 
 
 class _Collector:
@@ -133,20 +150,6 @@ class _Collector:
     def __call__(self, text: str) -> float:
         self.kept.append(text)
         return 0.0
-
-
-def _parse(path: Path, delimiter: str, skip: int, converters: dict[int | str, Callable[[str], float]]) -> Array:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        table: Array = np.loadtxt(
-            file,
-            delimiter=delimiter,
-            skiprows=skip,
-            converters=converters or None,
-            quotechar='"',
-            comments=None,
-            ndmin=2,
-        )
-    return table
 
 
 def _look(path: Path) -> tuple[str, list[list[str]], list[int]]:
@@ -201,15 +204,9 @@ def _first_rows(path: Path, delimiter: str) -> tuple[list[list[str]], list[int]]
     return rows, lines
 
 
-def _has_header(rows: Sequence[Sequence[str]], columns: Columns, path: Path) -> bool:
-    """Whether the first row holds names: said by the caller, named by the caller, or plain to see."""
-    if columns.header is not None:
-        return columns.header
+def _has_header(rows: Sequence[Sequence[str]], path: Path) -> bool:
+    """Whether the first row plainly holds names; an error where it may hold either."""
     first = [cell.strip() for cell in rows[0]]
-    asked = [columns.label, *columns.ignore]
-    asked += [columns.features] if isinstance(columns.features, str) else list(columns.features or ())
-    if any(isinstance(name, str) for name in asked):
-        return True
     numeric = [_is_number(cell) for cell in first]
     if not any(numeric):
         return True
@@ -236,49 +233,30 @@ def _is_number(text: str) -> bool:
     return "_" not in text
 
 
-def _explain(path: Path, delimiter: str, names: Sequence[str], chosen: Sequence[int], named: bool) -> None:
+def _explain(form: CsvForm, features: Sequence[int]) -> None:
     """Raise the error that says which lines or columns numpy could not read; return if none is found."""
     words: dict[int, tuple[int, str]] = {}
     missing: dict[int, int] = {}
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader: Any = csv.reader(file, delimiter=delimiter)
-            below = not named
-            for row in reader:
-                if not any(cell.strip() for cell in row):
-                    continue
-                if not below:
-                    below = True
-                    continue
-                if len(row) != len(names):
-                    raise CorruptFileError(
-                        f"`{path.name}` must have {len(names)} columns on each line, got {len(row)} on line "
-                        f"{reader.line_num}."
-                    )
-                for place in chosen:
-                    text = row[place]
-                    if not text.strip():
-                        missing.setdefault(place, reader.line_num)
-                    elif not _is_number(text):
-                        words.setdefault(place, (reader.line_num, text.strip()))
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise CorruptFileError(f"`{path.name}` must be a UTF-8 table of separated values: {error}.") from error
+    for line, row in form.rows("on each line"):
+        for place in features:
+            text = row[place].strip()
+            if not text:
+                missing.setdefault(place, line)
+            elif not _is_number(text):
+                words.setdefault(place, (line, text))
+    wrong = sorted(words or missing)
+    if not wrong:
+        return
+    listed = ", ".join(repr(form.names[place]) for place in wrong[:10]) + (", ..." if len(wrong) > 10 else "")
+    are = "are" if len(wrong) > 1 else "is"
     if words:
-        place, (line, text) = next(iter(sorted(words.items())))
-        listed = ", ".join(repr(names[number]) for number in sorted(words)[:10]) + (
-            ", ..." if len(words) > 10 else ""
-        )
-        hint = " Write decimals with a point." if delimiter == ";" and "," in text else ""
+        line, text = words[wrong[0]]
+        hint = " Write decimals with a point." if form.decimal_comma and "," in text else ""
         raise ParameterError(
-            f"Feature columns must be numbers, and in `{path.name}` {listed} "
-            f"{'are' if len(words) > 1 else 'is'} not: {text[:40]!r} on line {line}. Name the class column with "
-            f"label=, and leave others out with ignore= or convert them.{hint}"
+            f"Feature columns must be numbers, and in `{form.path.name}` {listed} {are} not: {text[:40]!r} on line "
+            f"{line}. Name the class column with label=, and leave others out with ignore= or convert them.{hint}"
         )
-    if missing:
-        place, line = next(iter(sorted(missing.items())))
-        listed = ", ".join(repr(names[number]) for number in sorted(missing)[:10])
-        raise NotFiniteError(
-            f"Feature columns must have a number in each row, and in `{path.name}` {listed} "
-            f"{'are' if len(missing) > 1 else 'is'} empty in places, first on line {line}. Fill or drop those "
-            f"rows, or leave the column out (`ignore`)."
-        )
+    raise NotFiniteError(
+        f"Feature columns must have a number in each row, and in `{form.path.name}` {listed} {are} empty in places,"
+        f" first on line {missing[wrong[0]]}. Fill or drop those rows, or leave the column out (`ignore`)."
+    )

@@ -16,7 +16,8 @@ from nearer.datasets._image_files import list_images, why_unreadable
 from nearer.datasets._numpy_files import read_npy_table, read_npz_tables
 from nearer.datasets._parquet_files import read_parquet
 from nearer.datasets._source import Source
-from nearer.datasets._table import Columns, Table, encode, finite_features, label_matrix
+from nearer.datasets._suffixes import PARQUET, TEXT_TABLES
+from nearer.datasets._table import ColumnChoice, Table, encode, finite_features, label_matrix
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 
 __all__ = ["load_files", "load_image_folder"]
@@ -47,7 +48,7 @@ def load_files(
     distributions if every row sums to one; `y` is then a matrix. `header` says whether a CSV begins with column
     names; None looks. A first column without a name (the row numbers of pandas) is left out.
 
-    Whole-number classes are sorted by value, others by name; `class_names` gives the originals back. Columns
+    Whole-number classes are sorted by value, others by name; `class_names` gives the originals back. ColumnChoice
     that are not numbers, missing numbers and damaged files are errors that name them.
 
     >>> import tempfile
@@ -79,7 +80,7 @@ def load_files(
         return load_image_folder(first)
     if label is not None and not isinstance(label, str | int):
         return _load_label_columns(path, list(label), features, ignore, header, dtype)
-    columns = Columns(label, features, tuple(ignore), header)
+    columns = ColumnChoice(label, features, tuple(ignore), header)
     tables: dict[str, Table] = {}
     for part, one in paths.items():
         for inner, table in _read(one, columns).items():
@@ -113,13 +114,10 @@ def _load_label_columns(
     return Dataset(x.source, parts, names, x.feature_names)
 
 
-def _read(path: Path, columns: Columns) -> dict[str, Table]:
-    readers: dict[str, Callable[[Path, Columns], Table | dict[str, Table]]] = {
-        ".csv": read_csv,
-        ".tsv": read_csv,
-        ".txt": read_csv,
-        ".parquet": read_parquet,
-        ".pq": read_parquet,
+def _read(path: Path, columns: ColumnChoice) -> dict[str, Table]:
+    readers: dict[str, Callable[[Path, ColumnChoice], Table | dict[str, Table]]] = {
+        **dict.fromkeys(TEXT_TABLES, read_csv),
+        **dict.fromkeys(PARQUET, read_parquet),
         ".npy": read_npy_table,
         ".npz": read_npz_tables,
     }

@@ -162,8 +162,14 @@ class Frame:
         return Frame({name: column for name, column in self.columns.items() if name not in gone}, self.rows)
 
     def __getitem__(self, name: str) -> Column:
-        if name in self.columns:
-            return self.columns[name]
+        self.require(name)
+        return self.columns[name]
+
+    def require(self, *names: str) -> None:
+        """An error that lists the columns where one of these is not among them."""
+        name = next((name for name in names if name not in self.columns), None)
+        if name is None:
+            return
         shown = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
         close = difflib.get_close_matches(name, self.names, n=1, cutoff=0.5)
         hint = f" Did you mean {close[0]!r}?" if close else ""

@@ -12,12 +12,12 @@ import numpy as np
 from nearer._checks import check_choice, check_int
 from nearer._limits import check_limit, limit
 from nearer.datasets._pixels import as_seen, shrink_while_read
+from nearer.datasets._suffixes import IMAGES
 from nearer.exceptions import CorruptFileError, LimitError, MissingDataError, NearerError
 
-__all__ = ["IMAGE_SUFFIXES", "crop_image", "list_images", "load_image", "why_unreadable"]
+__all__ = ["crop_image", "list_images", "load_image", "why_unreadable"]
 
 _KINDS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-IMAGE_SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 
 
 def _pillow() -> ModuleType:
@@ -150,6 +150,6 @@ def list_images(root: Path) -> list[str]:
         found += [
             (inside / name).as_posix()
             for name in names
-            if not name.startswith(".") and Path(name).suffix.lower() in IMAGE_SUFFIXES
+            if not name.startswith(".") and Path(name).suffix.lower() in IMAGES
         ]
     return sorted(found)

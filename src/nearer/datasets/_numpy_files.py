@@ -8,13 +8,13 @@ import numpy as np
 
 from nearer.datasets._dataset import Array
 from nearer.datasets._npy import read_npy, read_npz
-from nearer.datasets._table import Columns, Table, label_matrix, label_text
+from nearer.datasets._table import ColumnChoice, Table, label_matrix, label_text
 from nearer.exceptions import ParameterError, ShapeError
 
 __all__ = ["read_npy_table", "read_npz_tables"]
 
 
-def read_npy_table(path: Path, columns: Columns) -> Table:
+def read_npy_table(path: Path, columns: ColumnChoice) -> Table:
     """Features of an .npy array; the label is one of its columns, or another .npy file beside it."""
     array = _numbers(read_npy(path), path.name)
     if isinstance(columns.label, str):
@@ -25,7 +25,7 @@ def read_npy_table(path: Path, columns: Columns) -> Table:
                 f"`label` of an .npy table must be a position or another .npy file, got {columns.label!r}."
             )
         labels = _labels(read_npy(other), other.name)
-        columns = Columns(None, columns.features, columns.ignore, columns.header)
+        columns = ColumnChoice(None, columns.features, columns.ignore, columns.header)
     else:
         labels = None
     if array.ndim > 2:
@@ -41,7 +41,7 @@ def read_npy_table(path: Path, columns: Columns) -> Table:
     return Table(path, array[:, chosen], _or_none(labels, len(array)), tuple(names[place] for place in chosen))
 
 
-def read_npz_tables(path: Path, columns: Columns) -> dict[str, Table]:
+def read_npz_tables(path: Path, columns: ColumnChoice) -> dict[str, Table]:
     """Features and labels of an .npz: `x` and `y`, other names if told, or `x_train`, `y_train`, ... as parts."""
     if columns.ignore:
         raise ParameterError("`ignore` names columns of a table; in an .npz name the array with features=.")

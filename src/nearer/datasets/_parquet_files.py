@@ -13,7 +13,7 @@ import numpy as np
 from nearer._limits import check_expansion, check_limit
 from nearer.datasets._dataset import Array
 from nearer.datasets._frame import COLUMN_BYTES
-from nearer.datasets._table import Columns, Table, label_text
+from nearer.datasets._table import ColumnChoice, Table, label_text
 from nearer.exceptions import CorruptFileError, NearerError, NotFiniteError, ParameterError, ShapeError
 
 __all__ = ["batches", "open_parquet", "opened_parquet", "read_parquet"]
@@ -84,12 +84,12 @@ def open_parquet(path: Path) -> Any:
         return _read(file, path, [name for name in map(str, file.schema_arrow.names) if not INDEX.fullmatch(name)])
 
 
-def read_parquet(path: Path, columns: Columns) -> Table:
+def read_parquet(path: Path, columns: ColumnChoice) -> Table:
     """Features, labels and column names of a Parquet file."""
     with opened_parquet(path) as file:
         names = [str(name) for name in file.schema_arrow.names]
         index = [place for place, name in enumerate(names) if INDEX.fullmatch(name)]
-        columns = Columns(columns.label, columns.features, (*columns.ignore, *index), columns.header)
+        columns = ColumnChoice(columns.label, columns.features, (*columns.ignore, *index), columns.header)
         label, chosen = columns.choose(names, path)
         table = _read(file, path, [names[place] for place in [*chosen, *([] if label is None else [label])]])
     if table.num_rows == 0:

@@ -6,7 +6,6 @@ which a run that was interrupted sees that it goes on with the same data.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import itertools
 import json
@@ -18,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from nearer.datasets._csv_files import semicolons, table_form
+from nearer.datasets._csv_files import csv_form
 from nearer.datasets._frame import CellForm, Frame, frame_from
 from nearer.datasets._image_files import list_images
 from nearer.datasets._npy import UNREADABLE, npy_header
 from nearer.datasets._parquet_files import INDEX, batches, opened_parquet
+from nearer.datasets._suffixes import PARQUET, TABLES, TEXT_TABLES
+from nearer.datasets._table import check_different
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, ShapeError
 
 __all__ = ["Stream", "open_stream"]
 
-TABLES = (".csv", ".tsv", ".txt")
-PARQUET = (".parquet", ".pq")
 # What Arrow decodes at a time: large steps would keep whole row groups.
 READ_ROWS = 1 << 14
 
@@ -69,12 +68,12 @@ def open_stream(data: Any) -> Stream:
         return _parquet(path, files) if files else _photos(path)
     if suffix in PARQUET:
         return _parquet(path, [path])
-    if suffix in TABLES:
+    if suffix in TEXT_TABLES:
         return _csv(path)
     if suffix == ".npy":
         return _numpy(path)
     raise ParameterError(
-        f"`{path.name}` must end in {', '.join((*TABLES, *PARQUET, '.npy'))} or be a folder, to be read in parts."
+        f"`{path.name}` must end in {', '.join((*TABLES, '.npy'))} or be a folder, to be read in parts."
     )
 
 
@@ -173,27 +172,15 @@ def _frames(batches: Iterator[Any], size: int) -> Iterator[Frame]:
 
 
 def _csv(path: Path) -> Stream:
-    delimiter, names, skip, _ = table_form(path)
-    comma = path.suffix.lower() != ".tsv" and semicolons(path)
+    written = csv_form(path)
+    names = written.names
+    check_different(names, path)
 
     def rows() -> Iterator[list[str]]:
-        try:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                reader = csv.reader(file, delimiter=delimiter)
-                for row in reader:
-                    if reader.line_num <= skip or not any(cell.strip() for cell in row):
-                        continue
-                    if len(row) != len(names):
-                        raise CorruptFileError(
-                            f"`{path.name}` must have {len(names)} columns as on its first line, got {len(row)} on "
-                            f"line {reader.line_num}."
-                        )
-                    yield row
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise CorruptFileError(f"`{path.name}` must be a UTF-8 table: {error}.") from error
+        return (row for _, row in written.rows())
 
     # What a column is depends on all of its cells: a date such as 01/02 is settled by a 31 much later.
-    forms = [CellForm(decimal_comma=comma) for _ in names]
+    forms = [CellForm(decimal_comma=written.decimal_comma) for _ in names]
     count = 0
     for block in _blocks(rows(), READ_ROWS):
         count += len(block)

@@ -13,12 +13,21 @@ import numpy as np
 from nearer._plain import is_nothing
 from nearer.datasets._dataset import Array
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
-from nearer.relations._kinds import kind_of_matrix
+from nearer.relations._kinds import SIGNS, kind_of_matrix
 
-__all__ = ["Columns", "Table", "encode", "finite_features", "label_matrix", "label_text"]
+__all__ = [
+    "LABEL_NAMES",
+    "ColumnChoice",
+    "Table",
+    "check_different",
+    "encode",
+    "finite_features",
+    "label_matrix",
+    "label_text",
+]
 
 # A column with one of these names is a label to any reader, so it must not slip in among the features.
-_LABEL_NAMES = frozenset({"class", "label", "labels", "target", "y"})
+LABEL_NAMES = frozenset({"class", "label", "labels", "target", "y"})
 _NOT_WHOLE = "Labels must be names or whole numbers, got {}. For targets of regression use MLKR."
 
 
@@ -42,7 +51,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnChoice:
     """Which column is the label and which are features, as the caller of `load_files` said."""
 
     label: str | int | None
@@ -50,13 +59,17 @@ class Columns:
     ignore: tuple[str | int, ...]
     header: bool | None
 
+    @property
+    def by_name(self) -> bool:
+        """Whether a column is named, so that the file must have names."""
+        features = [self.features] if isinstance(self.features, str) else list(self.features or ())
+        return any(isinstance(column, str) for column in (self.label, *self.ignore, *features))
+
     def choose(self, names: Sequence[str], path: Path) -> tuple[int | None, list[int]]:
         """Positions of the label (or None) and of the features among the columns of a file."""
         if not names:
             raise ShapeError(f"`{path.name}` must hold at least one column, and has none.")
-        name, times = Counter(names).most_common(1)[0]
-        if times > 1:
-            raise ParameterError(f"`{path.name}` must have different column names, got {name!r} {times} times.")
+        check_different(names, path)
         label = None if self.label is None else self._position(self.label, "label", names, path)
         dropped = {self._position(column, "ignore", names, path) for column in self.ignore}
         if self.features is not None:
@@ -66,7 +79,7 @@ class Columns:
                 raise ParameterError(f"`features` must not hold the label column, got {self.label!r} in both.")
             return label, [place for place in chosen if place not in dropped]
         rest = [place for place in range(len(names)) if place != label and place not in dropped]
-        suspects = [names[place] for place in rest if names[place].strip().lower() in _LABEL_NAMES]
+        suspects = [names[place] for place in rest if names[place].strip().lower() in LABEL_NAMES]
         if label is None and suspects:
             raise ParameterError(
                 f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. Pass "
@@ -84,6 +97,13 @@ class Columns:
             return list(names).index(str(column))
         shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
         raise ParameterError(f"`{argument}` must name a column of `{path.name}` ({shown}), got {column!r}.")
+
+
+def check_different(names: Sequence[str], path: Path) -> None:
+    """Refuse two columns of one name."""
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise ParameterError(f"`{path.name}` must have different column names, got {name!r} {times} times.")
 
 
 def label_text(values: Iterable[object]) -> Array:
@@ -142,7 +162,7 @@ def encode(labels: Mapping[str, Array], unlabeled: str | int | None) -> tuple[di
         canonical = {name: name for name in present}
         classes = present
     # −1 and +1 alone are two classes, as everywhere in the field; beside others −1 marks what has no label.
-    if marker in classes and classes != ["-1", "1"]:
+    if marker in classes and classes != [str(sign) for sign in SIGNS]:
         classes.remove(marker)
         if len(classes) == 1:
             raise LabelError(

@@ -17,7 +17,7 @@ from nearer.evaluation import _clustering as clustering
 from nearer.evaluation import _distribution as distribution
 from nearer.evaluation import _multilabel as multilabel
 from nearer.evaluation import _retrieval as retrieval
-from nearer.evaluation._kmeans import kmeans
+from nearer.evaluation._kmeans import CLUSTERER, kmeans
 from nearer.evaluation._problem import Similarity, Ties, Unlabeled, prepare
 from nearer.evaluation._result import Evaluation
 from nearer.evaluation._sampled import check_sample, score_sample
@@ -115,6 +115,8 @@ def evaluate(
         "unlabeled": unlabeled,
         "search": "itself" if database is None else "database",
     }
+    if groups:
+        settings["clusterer"] = CLUSTERER
     if wanted is not None:
         settings["sample"] = wanted
     if groups or wanted is not None:

@@ -23,8 +23,9 @@ from nearer.datasets._anything import (
     with_pairs,
 )
 from nearer.datasets._frame import Frame, frame_from, is_frame
-from nearer.datasets._image_files import IMAGE_SUFFIXES, load_image
+from nearer.datasets._image_files import load_image
 from nearer.datasets._source import Source
+from nearer.datasets._suffixes import IMAGES
 from nearer.exceptions import LabelError, MissingDataError, NearerError, ParameterError, ShapeError
 from nearer.models._encoders import PACKAGED, FrozenEncoder, Kind, frozen, installed
 from nearer.relations import Relation
@@ -288,7 +289,7 @@ def _listed(data: Any) -> list[Any]:
 
 def is_photo(path: Path) -> bool:
     """Whether this names one photo."""
-    return path.suffix.lower() in IMAGE_SUFFIXES
+    return path.suffix.lower() in IMAGES
 
 
 def _source(name: str) -> Source:

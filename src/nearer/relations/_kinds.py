@@ -20,11 +20,13 @@ from nearer.relations._partial import PartialLabels
 from nearer.relations._relation import Relation, TableRelation
 from nearer.relations._soft import Soft
 
-__all__ = ["Kind", "kind_of", "kind_of_matrix", "relation_of"]
+__all__ = ["SIGNS", "Kind", "kind_of", "kind_of_column", "kind_of_matrix", "relation_of"]
 
 Kind = Literal["classes", "partial", "sets", "distributions", "numbers", "pairs"]
 """What the labels of a data set are; `kind_of` says it of a relation or of labels as they come."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
+SIGNS = (-1, 1)
+"""Two classes where they are alone, as everywhere in the field; beside others −1 marks what has no label."""
 
 _OF_RELATIONS: dict[type[Relation], Kind] = {
     ClassLabels: "classes",
@@ -64,11 +66,30 @@ def kind_of(labels: Any, *, name: str = "labels") -> Kind:
     array = _as_array(labels, name)
     if array.ndim == 2:
         return kind_of_matrix(array, name=name)
-    if array.dtype.kind == "f" and not (array == np.floor(array)).all():
+    return kind_of_column(array, name=name)
+
+
+def kind_of_column(
+    array: np.ndarray[Any, Any], known: np.ndarray[Any, Any] | None = None, *, name: str = "labels"
+) -> Literal["classes", "partial", "numbers"]:
+    """What labels (n,) are. `known` (n,) says which rows have one; None: all but those that are −1 beside others.
+
+    >>> kind_of_column(np.array([-1, 1])), kind_of_column(np.array([-1, 1]), np.array([False, True]))
+    ('classes', 'partial')
+    """
+    present = array if known is None else array[known]
+    if array.dtype.kind == "f" and (present != np.floor(present)).any():
+        if len(present) < len(array):
+            raise LabelError(
+                f"`{name}` must have a number in every row, got {len(array) - len(present)} without. "
+                f"Drop those rows."
+            )
         return "numbers"
-    if array.dtype.kind in "if" and (array == -1).any() and not np.isin(array, (-1, 1)).all():
-        return "partial"
-    return "classes"
+    if known is None:
+        known = np.ones(len(array), dtype=bool)
+        if array.dtype.kind in "if" and not np.isin(array, SIGNS).all():
+            known = array != -1
+    return "classes" if known.all() else "partial"
 
 
 def kind_of_matrix(array: np.ndarray[Any, Any], *, name: str = "labels") -> Literal["sets", "distributions"]:

@@ -19,7 +19,8 @@ from nearer.app.cli._loading import as_asked, load_for, reading
 from nearer.app.cli._output import check_new, print_json, say
 from nearer.app.cli._screen import screen
 from nearer.app.cli._where import as_where
-from nearer.datasets._image_files import IMAGE_SUFFIXES, load_image
+from nearer.datasets._image_files import load_image
+from nearer.datasets._suffixes import IMAGES
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
 from nearer.index._open import check_fits, model_of
@@ -212,7 +213,7 @@ def run_search(
     found, machine = opened_with_model(index, model)
     condition = {"$and": [as_where(one, found.fields()) for one in where]} if where else None
     k = min(check_int(k, "k"), max(1, found.count(condition)))
-    if queries.suffix.lower() in IMAGE_SUFFIXES:
+    if queries.suffix.lower() in IMAGES:
         rows = machine.transform(_image(queries, machine))
     else:
         rows = machine.embed(load_for(machine, queries, option="queries"))
