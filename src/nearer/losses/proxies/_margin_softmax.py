@@ -11,7 +11,7 @@ from nearer._checks import check_number
 from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.pairwise._classes import VectorSimilarity, class_softmax
 
-__all__ = ["AMSoftmaxLoss", "ArcFaceLoss", "NormalizedSoftmaxLoss", "turned"]
+__all__ = ["AMSoftmaxLoss", "ArcFaceLoss", "CosFaceLoss", "NormalizedSoftmaxLoss", "turned"]
 
 
 class _MarginSoftmax(ProxyLoss):
@@ -49,7 +49,8 @@ class _MarginSoftmax(ProxyLoss):
 class AMSoftmaxLoss(_MarginSoftmax):
     """−mean log e^{s(cos_y − m)} / (e^{s(cos_y − m)} + Σ_{c≠y} e^{s cos_c}), also called CosFace.
 
-    Weights: ∂L/∂cos_c = s(p_c − 1[c = y])/n. One class alone gives 0.
+    Weights: ∂L/∂cos_c = s(p_c − 1[c = y])/n. One class alone gives 0. `CosFaceLoss` is this class under its other
+    name.
 
     >>> loss = AMSoftmaxLoss(2, 2, scale=1.0, margin=0.0)
     >>> _ = loss.proxies.data.copy_(torch.eye(2))
@@ -79,6 +80,9 @@ class AMSoftmaxLoss(_MarginSoftmax):
 
     def target(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
         return self.scale * (cosine - self.margin), torch.full_like(cosine, self.scale)
+
+
+CosFaceLoss = AMSoftmaxLoss
 
 
 class NormalizedSoftmaxLoss(_MarginSoftmax):
