@@ -17,7 +17,6 @@ from .linear._nca import NCA as NCA
 from .linear._rca import RCA as RCA
 from .linear._triplet_svm import TripletSVM as TripletSVM
 from .neighbors._asymmetric_knn import AsymmetricKNN as AsymmetricKNN
-from .neighbors._asymmetric_knn import KernelAsymmetricKNN as KernelAsymmetricKNN
 from .neighbors._neighbors import AAKNN as AAKNN
 from .neighbors._neighbors import MLKNN as MLKNN
 from .neighbors._neighbors import MetricKNN as MetricKNN
@@ -58,7 +57,6 @@ __all__ = [
     "DMLEig",
     "DoubletSVM",
     "Euclidean",
-    "KernelAsymmetricKNN",
     "KernelLearner",
     "MetricKNN",
     "MetricLearner",
