@@ -43,7 +43,7 @@ def test_settings_are_listed(name: str) -> None:
     text = inspect.getdoc(PUBLIC[name]) or ""
     if "Args:" not in text and not (inspect.isclass(PUBLIC[name]) and getattr(PUBLIC[name], "_is_protocol", False)):
         pytest.fail(f"{name} has {len(settings(PUBLIC[name]))} settings and no list of them")
-    listed = re.findall(r"^    (\w+): ", text.partition("Args:")[2], flags=re.MULTILINE)
+    listed = re.findall(r"^    (\w+): ", text.partition("Args:")[2].partition("Attributes:")[0], flags=re.MULTILINE)
     more = [one.name for one in inspect.signature(PUBLIC[name]).parameters.values() if one.kind is one.VAR_KEYWORD]
     assert listed in (settings(PUBLIC[name]), settings(PUBLIC[name]) + more)
 

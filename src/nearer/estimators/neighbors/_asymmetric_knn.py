@@ -65,6 +65,20 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation: share of the rows held out to choose the best epoch.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
         verbose: 1 prints the iterations.
+
+    Attributes:
+        query_components_: the map of queries, (d, p).
+        database_components_: the map of the database, (d, p).
+        query_mean_: mean of the query rows, (p,).
+        database_mean_: mean of the database rows, (p,).
+        rows_: the mapped database rows, (n, d).
+        codes_: the class number of every training row, (n,).
+        k_: neighbors that are looked at: `n_neighbors`, or fewer where there are fewer rows.
+        loss_: the mean loss of the last epoch.
+        validation_error_: share of wrong votes on the rows held out; NaN without any.
+        n_iter_: epochs that were made.
+        classes_: the classes of y, (c,), sorted.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     def __init__(

@@ -65,6 +65,9 @@ class AMSoftmaxLoss(_MarginSoftmax):
         scale: what cosines are multiplied by.
         margin: what is taken from the cosine of the own class.
         generator: draws the first proxies; torch's own if None.
+
+    Attributes:
+        proxies: the class vectors, (n_classes, embedding_dim): parameters, so the optimizer must get them.
     """
 
     def __init__(
@@ -98,6 +101,9 @@ class NormalizedSoftmaxLoss(_MarginSoftmax):
         embedding_dim: dimensions d of an embedding.
         temperature: what similarities are divided by; smaller looks at fewer pairs.
         generator: draws the first class vectors; torch's own if None.
+
+    Attributes:
+        proxies: the class vectors, (n_classes, embedding_dim): parameters, so the optimizer must get them.
     """
 
     def __init__(
@@ -133,6 +139,9 @@ class ArcFaceLoss(_MarginSoftmax):
         scale: what cosines are multiplied by.
         margin: what is added to the angle of the own class, in degrees.
         generator: draws the first proxies; torch's own if None.
+
+    Attributes:
+        proxies: the class vectors, (n_classes, embedding_dim): parameters, so the optimizer must get them.
     """
 
     def __init__(
