@@ -45,7 +45,6 @@ BASES = {
     "Relation",
     "VectorIndex",
     "MetricLearner",
-    "AlternatingLearner",
     "Miner",
     "PairScore",
 }

@@ -188,8 +188,8 @@ OTHERS: dict[str, tuple[Callable[[], Any], Callable[..., Any]]] = {
         ),
         plain,
     ),
-    "IntraClassPenalty": (lambda: nearer.losses.IntraClassPenalty(), plain),
-    "JMMDLoss": (lambda: nearer.losses.JMMDLoss(), lambda loss, x, y: loss([x, x.square()], y)),
+    "IntraClassPenalty": (lambda: nearer_papers.systems.IntraClassPenalty(), plain),
+    "JMMDLoss": (lambda: nearer_papers.systems.JMMDLoss(), lambda loss, x, y: loss([x, x.square()], y)),
     "JRDLoss": (
         lambda: nearer.losses.JRDLoss(nearer.losses.AMSoftmaxLoss(8, 8, generator=drawn())).double(),
         lambda loss, x, y: loss(x, y, pooled=2 * x),

@@ -41,7 +41,6 @@ from nearer.losses import (
     NTXentLoss,
     PairLoss,
     PairSemiHardTripletLoss,
-    RandomTripletLoss,
     RAWLoss,
     SemiHardTripletLoss,
     SmoothAPLoss,
@@ -49,7 +48,7 @@ from nearer.losses import (
     TripletLoss,
 )
 from nearer.mining import VTHM
-from nearer_papers.systems import EqualWeightLoss
+from nearer_papers.systems import EqualWeightLoss, RandomTripletLoss
 from record import interleaved, save
 
 warnings.filterwarnings("ignore")

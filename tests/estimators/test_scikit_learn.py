@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearer import estimators as E
-from nearer_papers.systems import GerrymanderingMetric
+from nearer_papers.systems import GerrymanderingMetric, KernelAsymmetricKNN
 from right_labels import SetsOfClasses, SharesOfNumbers
 
 pytestmark = pytest.mark.filterwarnings("ignore::nearer.exceptions.NearerWarning")
@@ -66,7 +66,7 @@ NEIGHBORS = [
     SetsOfClasses(),
     SharesOfNumbers(),
     E.AsymmetricKNN(max_iter=5),
-    E.KernelAsymmetricKNN(E.AsymmetricKNN(max_iter=3, random_state=0), n_landmarks=20),
+    KernelAsymmetricKNN(E.AsymmetricKNN(max_iter=3, random_state=0), n_landmarks=20),
 ]
 
 

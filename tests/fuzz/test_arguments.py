@@ -91,7 +91,7 @@ def test_a_raw_exception_is_seen() -> None:
     [
         (lambda: nearer.load({}), "`path` must be a string or a path, got a dict: {}"),
         (lambda: nearer_papers.systems.ABIERLoss(3), "`heads` must be of the kind BoostedHeads, got a int: 3"),
-        (lambda: nearer.graph.find_modes("a"), "`neighbors` must be of the kind Neighbors, got a str: 'a'"),
+        (lambda: nearer.graph.propagate("a", [0]), "`neighbors` must be of the kind Neighbors, got a str: 'a'"),
         (
             lambda: nearer.geometry.MLP(3, 2, hidden=3),
             "must be a list of which each is an integer, got a int: 3",

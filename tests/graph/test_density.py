@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from nearer.exceptions import NearerError, ParameterError
-from nearer.graph import believe_labels, class_shares, find_modes, nearest_neighbors, propagate
-from nearer.graph._density import parzen_density, stationary_distribution
+from nearer.graph import class_shares, nearest_neighbors, propagate
+from nearer.graph._density import find_modes, parzen_density, stationary_distribution
 from nearer.graph._propagation import two_sided_affinity
 from nearer.graph._transition import Transition
 from nearer.neighbors import Neighbors
@@ -51,13 +51,14 @@ def test_parzen_is_the_sum_of_kernels_and_does_not_underflow() -> None:
         parzen_density(x, width=0.0)
 
 
-def test_one_label_per_cluster_is_believed_everywhere() -> None:
+def test_one_label_per_cluster_spreads_over_it() -> None:
     generator = torch.Generator().manual_seed(0)
     y = torch.arange(90) % 3
     x = 5 * torch.eye(3)[y] + 0.3 * torch.randn(90, 3, generator=generator)
     labels = torch.where(torch.arange(90) < 3, y, -1)
-    found, lead = believe_labels(nearest_neighbors(x, k=6), labels)
-    assert (found == y).all()
+    spread = class_shares(nearest_neighbors(x, k=6), labels)
+    lead = spread.lead
+    assert (spread.pseudo_labels == y).all()
     assert ((lead >= 0) & (lead <= 1)).all()
     assert (lead[:3] == 1).all()
 
@@ -65,18 +66,15 @@ def test_one_label_per_cluster_is_believed_everywhere() -> None:
 def test_a_thick_class_does_not_swallow_a_thin_one() -> None:
     """Nine labels of one class and one of the other: equal sums by default, the wish of the caller with `prior`."""
     near = Neighbors(torch.tensor([[1, 2], [0, 2], [0, 1]]), torch.ones(3, 2))
-    found, _ = believe_labels(near, [0, 1, -1])
-    assert found.tolist()[:2] == [0, 1]
-    assert believe_labels(near, [0, 1, -1], prior=torch.tensor([0.1, 0.9]))[0].tolist() == [0, 1, 1]
+    assert class_shares(near, [0, 1, -1]).pseudo_labels.tolist()[:2] == [0, 1]
+    assert class_shares(near, [0, 1, -1], prior=torch.tensor([0.1, 0.9])).pseudo_labels.tolist() == [0, 1, 1]
 
 
 def test_what_no_label_reaches_stays_unknown() -> None:
     near = Neighbors(torch.tensor([[1], [0], [3], [2]]), torch.ones(4, 1))
-    found, lead = believe_labels(near, [7, -1, -1, -1])
-    assert found.tolist() == [7, 7, -1, -1]
-    assert lead.tolist() == [1, 1, 0, 0]
-    with pytest.raises(NearerError, match="at least one item, got only -1"):
-        believe_labels(near, [-1] * 4)
+    spread = class_shares(near, [7, -1, -1, -1])
+    assert spread.pseudo_labels.tolist() == [7, 7, -1, -1]
+    assert spread.lead.tolist() == [1, 1, 0, 0]
 
 
 def test_class_shares_are_the_walk_with_balanced_columns() -> None:
@@ -95,7 +93,7 @@ def test_class_shares_are_the_walk_with_balanced_columns() -> None:
     torch.testing.assert_close(found.shares, expected.nan_to_num(0), atol=1e-7, rtol=1e-6)
     best = expected.sort(dim=1).values
     torch.testing.assert_close(found.lead, best[:, -1] - best[:, -2], atol=1e-7, rtol=1e-6)
-    assert torch.equal(found.pseudo_labels, believe_labels(near, labels, gamma=0.9)[0])
+    assert torch.equal(found.pseudo_labels, found.classes[expected.argmax(dim=1)])
 
 
 def test_class_shares_of_one_class_and_of_none() -> None:
@@ -136,7 +134,7 @@ def test_many_items_are_solved_to_three_digits_unless_asked(monkeypatch: pytest.
     monkeypatch.setattr("nearer.graph._believing.QUICK_FROM", 400)
     assert class_shares(near, labels).shares.dtype == torch.float32
     assert class_shares(near, labels, rtol=1e-9).shares.dtype == torch.float64
-    assert believe_labels(near, labels)[0].shape == (400,)
+    assert class_shares(near, labels).pseudo_labels.shape == (400,)
 
 
 def test_what_no_label_reaches_stays_unreached_in_float32() -> None:

@@ -43,6 +43,14 @@ def test_every_loss_is_public() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("other_name", "name"), [("CosFaceLoss", "AMSoftmaxLoss"), ("MultiSimilarityLoss", "RAWLoss")]
+)
+def test_the_other_name_of_a_loss_is_the_same_class(other_name: str, name: str) -> None:
+    assert {other_name, name} <= set(nearer.losses.__all__)
+    assert getattr(nearer.losses, other_name) is getattr(nearer.losses, name)
+
+
 @every_loss
 @pytest.mark.parametrize("tile", [None, 1, 5, 12, 1000])
 @pytest.mark.parametrize("even", [False, True], ids=["ragged", "even"])

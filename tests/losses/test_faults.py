@@ -16,7 +16,6 @@ from nearer.losses import (
     ArcFaceLoss,
     ContrastiveLoss,
     DistanceContrastiveLoss,
-    JMMDLoss,
     JRSLoss,
     PairLoss,
     ProxyAnchorLoss,
@@ -26,6 +25,7 @@ from nearer.losses import (
 )
 from nearer.mining import VTHM, DistanceWeighted
 from nearer.pairwise._panels import forced_tile, tile_size
+from nearer_papers.systems import JMMDLoss
 
 every_loss = pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())
 

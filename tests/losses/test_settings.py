@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import pytest
 import torch
@@ -93,7 +94,7 @@ LEFT_OUT |= {"ShardedLoss", "ShardedProxies", "ABIERLoss"}
     ],
 )
 def test_every_number_and_name_among_the_settings_is_shown(name: str) -> None:
-    short = name.rpartition(".")[2]
+    short = PUBLIC[name].__name__  # not that of an alias
     thing = PUBLIC[name](*MADE.get(short, ()), **KEYS.get(short, {}))
     for setting in settings(PUBLIC[name]):
         value = getattr(thing, setting, None)
@@ -113,3 +114,14 @@ def test_a_learned_number_is_shown_as_it_is_now() -> None:
     with torch.no_grad():
         loss.beta.fill_(0.75)
     assert "beta=0.75" in repr(loss)
+
+
+def test_every_learned_number_of_a_loss_is_listed_among_its_attributes() -> None:
+    for name in set(nearer.losses.__all__) - LEFT_OUT:
+        kind = getattr(nearer.losses, name)
+        if not inspect.isclass(kind):
+            continue
+        loss = kind(*MADE.get(kind.__name__, ()), **KEYS.get(kind.__name__, {}))
+        learned = {one for one, _ in loss.named_parameters(recurse=False)} if isinstance(loss, nn.Module) else set()
+        text = (inspect.getdoc(kind) or "").partition("Attributes:")[2]
+        assert learned <= set(re.findall(r"^    (\w+): ", text, flags=re.MULTILINE)), name

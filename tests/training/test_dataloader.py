@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nearer.exceptions import ParameterError
 from nearer.losses import SupConLoss
-from nearer.training import ClassSampler, HierarchicalSampler, NPairSampler, UniformSampler, joint_loss
-from nearer_papers.systems import AnchorNeighborSampler, ClassTree, RankRange, RankRangeSampler
+from nearer.training import ClassSampler, HierarchicalSampler, UniformSampler, joint_loss
+from nearer_papers.systems import AnchorNeighborSampler, ClassTree, NPairSampler, RankRange, RankRangeSampler
 
 LABELS = torch.arange(12).repeat_interleave(6)
 ROWS = torch.randn(72, 5, generator=torch.Generator().manual_seed(0))

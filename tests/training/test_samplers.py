@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearer.exceptions import LabelError, ParameterError
-from nearer.training import ClassSampler, HierarchicalSampler, NPairSampler, UniformSampler
+from nearer.training import ClassSampler, HierarchicalSampler, UniformSampler
+from nearer_papers.systems import NPairSampler
 
 LABELS = np.repeat(np.arange(6), [2, 3, 5, 8, 13, 1])
 GROUPS = np.array([0, 0, 1, 1, 2, 2])[LABELS]

@@ -13,9 +13,7 @@ from nearer.geometry import MLP
 from nearer.geometry._encoders import DigitsCNN
 from nearer.losses import ContrastiveLoss, MarginLoss, RAWLoss, SupConLoss
 from nearer.mining import VTHM
-from nearer.training import EncoderStep, TensorBatches, backward_in_chunks, freeze, linear, parameter_groups
-from nearer.training._loop import Moment
-from nearer.training._parameters import freeze_for, unfreeze
+from nearer.training import EncoderStep, TensorBatches, backward_in_chunks, linear, parameter_groups
 
 LABELS = torch.arange(6).repeat_interleave(5)
 ITEMS = torch.randn(30, 8, generator=torch.Generator().manual_seed(0))
@@ -128,26 +126,16 @@ def test_frozen_parts_do_not_move_and_their_normalization_neither():
     step = EncoderStep(encoder, SupConLoss(), sgd, TensorBatches(images, torch.arange(4).repeat(3)))
     step(torch.arange(12))
     body = encoder.layers[:-2]
-    freeze(*body)
+    body.requires_grad_(False)
     before = copy.deepcopy(body.state_dict())
     head = copy.deepcopy(encoder.layers[-1:].state_dict())
     step(torch.arange(12))
     for name, value in body.state_dict().items():
         assert torch.equal(value, before[name]), name
     assert any(not torch.equal(value, head[name]) for name, value in encoder.layers[-1:].state_dict().items())
-    unfreeze(*body)
+    body.requires_grad_(True)
     step(torch.arange(12))
     assert any(not torch.equal(value, before[name]) for name, value in body.state_dict().items())
-
-
-def test_freeze_for_the_first_epochs():
-    layer = nn.Linear(2, 2)
-    callback = freeze_for(2, layer)
-    for kind, epoch, learns in [("start", 0, False), ("epoch", 1, False), ("epoch", 2, True)]:
-        callback(Moment(kind, epoch, 0, 1))
-        assert layer.weight.requires_grad is learns
-    callback(Moment("start", 1, 0, 1))
-    assert not layer.weight.requires_grad, "a run that resumes in the frozen epochs begins frozen"
 
 
 def test_state_goes_round():

@@ -26,10 +26,19 @@ from ._hdc import CascadeHeads as CascadeHeads
 from ._hdc import HDCLoss as HDCLoss
 from ._hdml import HDMLLoss as HDMLLoss
 from ._hierarchical_triplet import HierarchicalTripletLoss as HierarchicalTripletLoss
+from ._image_batches import ImageBatches as ImageBatches
+from ._kernel_asymmetric_knn import KernelAsymmetricKNN as KernelAsymmetricKNN
+from ._layer_discrepancies import IntraClassPenalty as IntraClassPenalty
+from ._layer_discrepancies import JMMDLoss as JMMDLoss
+from ._layer_kernels import Laplace as Laplace
+from ._layer_kernels import MomentGenerating as MomentGenerating
+from ._layer_kernels import Polynomial as Polynomial
+from ._n_pair_sampler import NPairSampler as NPairSampler
 from ._pddm import PairScore as PairScore
 from ._pddm import PDDMLoss as PDDMLoss
 from ._quadruplet import QuadrupletLoss as QuadrupletLoss
 from ._quadruplet import TwoTermQuadrupletLoss as TwoTermQuadrupletLoss
+from ._random_triplet import RandomTripletLoss as RandomTripletLoss
 from ._rank_range import HardnessController as HardnessController
 from ._rank_range import RankRange as RankRange
 from ._rebuilding import follow_loss as follow_loss
@@ -65,9 +74,18 @@ __all__ = [
     "HardnessController",
     "HeadDiversity",
     "HierarchicalTripletLoss",
+    "ImageBatches",
+    "IntraClassPenalty",
+    "JMMDLoss",
+    "KernelAsymmetricKNN",
+    "Laplace",
+    "MomentGenerating",
+    "NPairSampler",
     "PDDMLoss",
     "PairScore",
+    "Polynomial",
     "QuadrupletLoss",
+    "RandomTripletLoss",
     "RankRange",
     "RankRangeSampler",
     "SmartMiningLoss",

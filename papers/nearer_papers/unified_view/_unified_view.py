@@ -22,7 +22,6 @@ from nearer.losses import (
     MarginLoss,
     NPairsLoss,
     ProxyNCALoss,
-    RandomTripletLoss,
     RAWLoss,
     TripletLoss,
 )
@@ -31,7 +30,13 @@ from nearer.reports import weight_curves, weight_matrix
 from nearer.reports._page import Picture, Section
 from nearer.reports._weights import valid_pairs
 from nearer_papers._recipe import Measured, Outcome, Request
-from nearer_papers.systems import EqualWeightLoss, FacilityLocationLoss, PDDMLoss, QuadrupletLoss
+from nearer_papers.systems import (
+    EqualWeightLoss,
+    FacilityLocationLoss,
+    PDDMLoss,
+    QuadrupletLoss,
+    RandomTripletLoss,
+)
 from nearer_papers.unified_view._unseen_class_data import pair_weighting_protocol
 from nearer_papers.unified_view._unseen_class_report import KEY, measure_tables, present_tables, result_file
 from nearer_papers.unified_view._unseen_class_systems import abier, bier, hdc, htl, smart_mining

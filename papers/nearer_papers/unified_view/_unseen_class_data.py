@@ -27,7 +27,7 @@ from torch import Tensor
 from nearer._checks import check_choice
 from nearer.datasets import Dataset, Split, class_disjoint_split
 from nearer.exceptions import LabelError, ParameterError
-from nearer.training import ImageBatches, TensorBatches
+from nearer.training import TensorBatches
 from nearer.training._views import jiggled
 from nearer_papers.data._cars196 import load_cars196, load_cars196_features
 from nearer_papers.data._cifar10 import load_cifar10
@@ -37,6 +37,7 @@ from nearer_papers.data._fashion import load_fashion_mnist
 from nearer_papers.data._inshop import load_inshop
 from nearer_papers.data._omniglot import load_omniglot
 from nearer_papers.data._sop import load_sop
+from nearer_papers.systems import ImageBatches
 from nearer_papers.unified_view._unseen_class_networks import Backbone, FrozenWhitening, Network, SmallTrunk
 
 __all__ = ["DATASETS", "FOLDERS", "PROTOCOLS", "Part", "Protocol", "UnseenClasses", "load_unseen_classes"]

@@ -20,11 +20,11 @@ from torch import Tensor, nn
 from nearer._checks import check_choice
 from nearer.evaluation import evaluate
 from nearer.losses.proxies._proxy_loss import ProxyLoss
-from nearer.training import ClassSampler, EncoderStep, NPairSampler, UniformSampler, cosine, parameter_groups, train
+from nearer.training import ClassSampler, EncoderStep, UniformSampler, cosine, parameter_groups, train
 from nearer.training._loop import Callback, History
 from nearer.training._samplers import Sampler
 from nearer.training._schedules import Schedule, milestones
-from nearer_papers.systems._discrepancy import nn_discrepancy, nn_lambda
+from nearer_papers.systems import NPairSampler, nn_discrepancy, nn_lambda
 from nearer_papers.unified_view._unseen_class_data import Part, Protocol, UnseenClasses
 from nearer_papers.unified_view._unseen_class_networks import Network, WithFeatures
 from nearer_papers.unified_view._unseen_class_rates import rate_of

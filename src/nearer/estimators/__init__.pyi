@@ -18,7 +18,6 @@ from .linear._rca import RCA as RCA
 from .linear._triplet_svm import TripletSVM as TripletSVM
 from .linear._within_class import WithinClass as WithinClass
 from .neighbors._asymmetric_knn import AsymmetricKNN as AsymmetricKNN
-from .neighbors._asymmetric_knn import KernelAsymmetricKNN as KernelAsymmetricKNN
 from .neighbors._neighbors import AAKNN as AAKNN
 from .neighbors._neighbors import MLKNN as MLKNN
 from .neighbors._neighbors import MetricKNN as MetricKNN
@@ -59,7 +58,6 @@ __all__ = [
     "DMLEig",
     "DoubletSVM",
     "Euclidean",
-    "KernelAsymmetricKNN",
     "KernelLearner",
     "MetricKNN",
     "MetricLearner",

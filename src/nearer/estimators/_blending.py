@@ -182,10 +182,10 @@ def _spread(rows: Array, codes: Array) -> Array:
     # Late: a metric in closed form from class labels needs neither a graph nor PyTorch.
     import torch
 
-    from nearer.graph import believe_labels, nearest_neighbors
+    from nearer.graph import class_shares, nearest_neighbors
 
     graph = nearest_neighbors(torch.from_numpy(np.ascontiguousarray(rows)), k=_SPREAD_K, normalized=False)
-    return believe_labels(graph, codes, gamma=_SPREAD_GAMMA)[0].numpy()
+    return class_shares(graph, codes, gamma=_SPREAD_GAMMA).pseudo_labels.numpy()
 
 
 def _agreeing(labels: Array, nearest: Array) -> float:

@@ -1,8 +1,7 @@
 """What neighbours say: graphs of nearest neighbours, and what a few labels mean for everyone else.
 
 `nearest_neighbors` builds the graph, `propagate` gives the affinity of every edge, `class_shares` how much of
-every item belongs to which class, `believe_labels` the class itself, `find_modes` the peaks of the graph. No array
-of items × items is made above 15,000 items.
+every item belongs to which class, and the class itself. No array of items × items is made above 15,000 items.
 """
 
 from nearer._border import attach as _attach

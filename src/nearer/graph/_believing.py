@@ -1,4 +1,4 @@
-"""Which class an unlabelled item has, by where walks from it end, and how sure that is."""
+"""Pseudo-labels: which class an unlabelled item has, by where walks from it end, and how sure that is."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from torch import Tensor
 
 from nearer._checks import check_number
 from nearer._validation import as_labels
-from nearer.exceptions import LabelError
 from nearer.graph._knn import Neighbors
 from nearer.graph._propagation import label_reach
 
-__all__ = ["ClassShares", "believe_labels", "class_shares"]
+__all__ = ["ClassShares", "class_shares"]
 
 
 class ClassShares(NamedTuple):
@@ -56,12 +55,15 @@ def class_shares(
 
     The columns of `F` (see `label_reach`) are brought to the sums of `prior` (c,), equal ones by default, so that
     no class wins because its labels lie in the thick of the graph, and the rows to the sum 1. Labels that are given
-    are certain. Without any label there is no column. `rtol` is the residual of the solution: None takes 1e-9, and
-    1e-3 (float32) from 200,000 items on.
+    are certain. Without any label there is no column. `pseudo_labels` of the answer are the classes (n,), `lead` by
+    how much the largest share of an item exceeds the second. `rtol` is the residual of the solution: None takes
+    1e-9, and 1e-3 (float32) from 200,000 items on.
 
     >>> near = Neighbors(torch.tensor([[1], [0], [3], [2]]), torch.ones(4, 1))
     >>> class_shares(near, [5, -1, 7, -1]).shares.tolist()
     [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
+    >>> class_shares(near, [5, -1, 7, -1]).pseudo_labels.tolist()
+    [5, 5, 7, 7]
 
     Args:
         neighbors: the graph of nearest neighbors.
@@ -90,28 +92,3 @@ def class_shares(
 
 def _precision(n: int) -> float:
     return QUICK if n >= QUICK_FROM else EXACT
-
-
-def believe_labels(
-    neighbors: Neighbors, labels: Any, *, gamma: float = 0.99, prior: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """A class for every item and its lead over the second, 0..1: labels (n,) with −1 -> (n,) and (n,).
-
-    The class is the largest of the `class_shares`. Labels that are given stay, with a lead of 1. An item that no
-    label reaches gets −1 and 0.
-
-    >>> near = Neighbors(torch.tensor([[1], [0], [3], [2]]), torch.ones(4, 1))
-    >>> believe_labels(near, [5, -1, 7, -1])[0].tolist()
-    [5, 5, 7, 7]
-
-    Args:
-        neighbors: the graph, from `nearest_neighbors`.
-        labels: classes (n,), −1 for none.
-        gamma: how far labels walk, below 1.
-        prior: wanted sums of the class shares, (c,); None makes them equal.
-    """
-    given = as_labels(labels, "labels", n=neighbors.n).to(neighbors.indices.device)
-    if not (given != -1).any():
-        raise LabelError("`labels` must name at least one item, got only -1. Label a few items of every class.")
-    shares = class_shares(neighbors, given, gamma=gamma, prior=prior)
-    return shares.pseudo_labels, shares.lead

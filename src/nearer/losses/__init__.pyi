@@ -5,14 +5,9 @@ from ._memory import CrossBatchMemory as CrossBatchMemory
 from ._memory import DatabaseMemory as DatabaseMemory
 from ._nested import NestedLoss as NestedLoss
 from ._vicreg import VICRegLoss as VICRegLoss
-from .layers._jrs import IntraClassPenalty as IntraClassPenalty
-from .layers._jrs import JMMDLoss as JMMDLoss
 from .layers._jrs import JRDLoss as JRDLoss
 from .layers._jrs import JRSLoss as JRSLoss
 from .layers._layer_kernels import Gaussian as Gaussian
-from .layers._layer_kernels import Laplace as Laplace
-from .layers._layer_kernels import MomentGenerating as MomentGenerating
-from .layers._layer_kernels import Polynomial as Polynomial
 from .layers._taps import tapped as tapped
 from .pairs._angular import AngularLoss as AngularLoss
 from .pairs._angular import AngularTripletLoss as AngularTripletLoss
@@ -44,13 +39,13 @@ from .pairs._squared_contrastive import SquaredContrastiveLoss as SquaredContras
 from .pairs._supcon import SupConLoss as SupConLoss
 from .pairs._triplet import BatchHardTripletLoss as BatchHardTripletLoss
 from .pairs._triplet import PairSemiHardTripletLoss as PairSemiHardTripletLoss
-from .pairs._triplet import RandomTripletLoss as RandomTripletLoss
 from .pairs._triplet import SemiHardTripletLoss as SemiHardTripletLoss
 from .pairs._triplet import TripletLoss as TripletLoss
 from .pairs._tuplet_margin import TupletMarginLoss as TupletMarginLoss
 from .proxies._manifold import ManifoldLoss as ManifoldLoss
 from .proxies._margin_softmax import AMSoftmaxLoss as AMSoftmaxLoss
 from .proxies._margin_softmax import ArcFaceLoss as ArcFaceLoss
+from .proxies._margin_softmax import CosFaceLoss as CosFaceLoss
 from .proxies._margin_softmax import NormalizedSoftmaxLoss as NormalizedSoftmaxLoss
 from .proxies._p2s_grad import P2SGradLoss as P2SGradLoss
 from .proxies._proxy_anchor import ProxyAnchorLoss as ProxyAnchorLoss
@@ -68,6 +63,7 @@ __all__ = [
     "BinomialDevianceLoss",
     "CircleLoss",
     "ContrastiveLoss",
+    "CosFaceLoss",
     "CrossBatchMemory",
     "DatabaseMemory",
     "DistanceContrastiveLoss",
@@ -78,15 +74,11 @@ __all__ = [
     "HistogramLoss",
     "InfoNCELoss",
     "InstanceLoss",
-    "IntraClassPenalty",
-    "JMMDLoss",
     "JRDLoss",
     "JRSLoss",
-    "Laplace",
     "LiftedStructureLoss",
     "ManifoldLoss",
     "MarginLoss",
-    "MomentGenerating",
     "MultiSimilarityLoss",
     "NCALoss",
     "NPairsLoss",
@@ -97,11 +89,9 @@ __all__ = [
     "P2SGradLoss",
     "PairLoss",
     "PairSemiHardTripletLoss",
-    "Polynomial",
     "ProxyAnchorLoss",
     "ProxyNCALoss",
     "RAWLoss",
-    "RandomTripletLoss",
     "RankedListLoss",
     "RelationAlignmentLoss",
     "RowLoss",

@@ -1,7 +1,5 @@
-from ._alternating import AlternatingLearner as AlternatingLearner
 from ._alternating import Plan as Plan
 from ._alternating import alternate as alternate
-from ._batches import ImageBatches as ImageBatches
 from ._batches import TensorBatches as TensorBatches
 from ._caching import backward_in_chunks as backward_in_chunks
 from ._checkpoints import Checkpoints as Checkpoints
@@ -13,7 +11,6 @@ from ._logs import WandbLog as WandbLog
 from ._loop import train as train
 from ._neighborhood_angular import BelievedAngular as BelievedAngular
 from ._neighborhood_angular import NeighborhoodAngular as NeighborhoodAngular
-from ._parameters import freeze as freeze
 from ._parameters import parameter_groups as parameter_groups
 from ._processes import joint_loss as joint_loss
 from ._processes import process_group as process_group
@@ -22,24 +19,20 @@ from ._riemannian import RiemannianAdam as RiemannianAdam
 from ._riemannian import RiemannianSGD as RiemannianSGD
 from ._samplers import ClassSampler as ClassSampler
 from ._samplers import HierarchicalSampler as HierarchicalSampler
-from ._samplers import NPairSampler as NPairSampler
 from ._samplers import UniformSampler as UniformSampler
 from ._schedules import cosine as cosine
 from ._schedules import linear as linear
 from ._step import EncoderStep as EncoderStep
 
 __all__ = [
-    "AlternatingLearner",
     "BelievedAngular",
     "CSVLog",
     "Checkpoints",
     "ClassSampler",
     "EncoderStep",
     "HierarchicalSampler",
-    "ImageBatches",
     "JSONLinesLog",
     "MLflowLog",
-    "NPairSampler",
     "NeighborhoodAngular",
     "Plan",
     "ProgressBar",
@@ -52,7 +45,6 @@ __all__ = [
     "alternate",
     "backward_in_chunks",
     "cosine",
-    "freeze",
     "joint_loss",
     "linear",
     "parameter_groups",

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from nearer._validation import as_labels, as_tensor
-from nearer.datasets import Split
 from nearer.exceptions import ShapeError
 
-__all__ = ["ImageBatches", "TensorBatches"]
+__all__ = ["TensorBatches", "row_numbers"]
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -36,8 +34,8 @@ class TensorBatches:
     def __init__(self, items: Any, labels: Any, *, transform: Transform | None = None) -> None:
         self._items = as_tensor(items, "items")
         self._labels = as_tensor(labels, "labels")
-        for name, one in (("items", self._items), ("labels", self._labels)):
-            if one.ndim == 0:
+        for name, given in (("items", self._items), ("labels", self._labels)):
+            if given.ndim == 0:
                 raise ShapeError(f"`{name}` must have one entry for each item, got a single number.")
         if len(self._items) != len(self._labels):
             raise ShapeError(
@@ -50,57 +48,17 @@ class TensorBatches:
 
     def items(self, rows: Tensor) -> Tensor:
         """The items of these rows, changed by the transform."""
-        batch = self._items[_row_numbers(rows, len(self)).to(self._items.device)]
+        batch = self._items[row_numbers(rows, len(self)).to(self._items.device)]
         return batch if self.transform is None else self.transform(batch)
 
     def labels(self, rows: Tensor) -> Tensor:
         """The labels of these rows."""
-        return self._labels[_row_numbers(rows, len(self)).to(self._labels.device)]
+        return self._labels[row_numbers(rows, len(self)).to(self._labels.device)]
 
 
-class ImageBatches:
-    """Images that are read from their files batch by batch, as (n, channels, h, w) between 0 and 1.
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from PIL import Image
-    >>> from nearer.datasets import load_image_folder
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for name in ("cats", "dogs"):
-    ...         (Path(folder) / name).mkdir()
-    ...         Image.new("RGB", (30, 20)).save(Path(folder) / name / "one.png")
-    ...     photos = ImageBatches(load_image_folder(folder).all, size=16)
-    ...     photos.items(torch.tensor([0, 1])).shape
-    torch.Size([2, 3, 16, 16])
-
-    Args:
-        split: paths and labels, from `load_image_folder`.
-        size: height and width in pixels.
-        transform: changes the items of a batch.
-    """
-
-    def __init__(self, split: Split, *, size: int | tuple[int, int], transform: Transform | None = None) -> None:
-        self.split = split
-        self.size = size
-        self.transform = transform
-        self._labels = torch.from_numpy(split.y)
-
-    def __len__(self) -> int:
-        return len(self.split)
-
-    def items(self, rows: Tensor) -> Tensor:
-        """The images of these rows, changed by the transform."""
-        batch = torch.from_numpy(self.split.images(_row_numbers(rows, len(self)).numpy(), size=self.size))
-        return batch if self.transform is None else self.transform(batch)
-
-    def labels(self, rows: Tensor) -> Tensor:
-        """The labels of these rows."""
-        return self._labels[_row_numbers(rows, len(self))]
-
-
-def _row_numbers(rows: Any, n: int) -> Tensor:
+def row_numbers(rows: Any, n: int) -> Tensor:
     """Whole numbers that point into n items."""
-    found = as_labels(rows, "rows")
-    if len(found) and (int(found.min()) < 0 or int(found.max()) >= n):
-        raise ShapeError(f"`rows` must lie in 0..{n - 1}, got {int(found.min())} to {int(found.max())}.")
-    return found
+    numbers = as_labels(rows, "rows")
+    if len(numbers) and (int(numbers.min()) < 0 or int(numbers.max()) >= n):
+        raise ShapeError(f"`rows` must lie in 0..{n - 1}, got {int(numbers.min())} to {int(numbers.max())}.")
+    return numbers

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from nearer._checks import check_int, check_number
 from nearer.geometry import Mahalanobis, OrthogonalMap, normalize
-from nearer.graph import class_shares, find_modes, nearest_neighbors, propagate
+from nearer.graph import class_shares, nearest_neighbors, propagate
+from nearer.graph._density import find_modes
 from nearer.graph._propagation import two_sided_affinity
 from nearer.losses.pairs._angular_triplets import angular_factor_gradient, angular_margins, tangent_weight
 from nearer.mining._neighborhood import mine_neighborhood, mine_signed

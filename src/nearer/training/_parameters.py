@@ -1,17 +1,16 @@
-"""Which parameters learn, and how fast each kind does."""
+"""How fast each kind of parameter learns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
 
-from nearer._checks import check_int, check_number
+from nearer._checks import check_number
 from nearer.exceptions import ParameterError
-from nearer.training._loop import Callback, Moment
 
-__all__ = ["freeze", "freeze_for", "parameter_groups", "unfreeze"]
+__all__ = ["parameter_groups"]
 
 
 def parameter_groups(
@@ -56,49 +55,3 @@ def parameter_groups(
     if not groups:
         raise ParameterError("`modules` must have at least one parameter to learn, got none.")
     return groups
-
-
-def freeze(*modules: nn.Module) -> None:
-    """Stop learning these modules; `EncoderStep` also keeps their batch normalisation at its running statistics.
-
-    >>> layer = nn.Linear(2, 2)
-    >>> freeze(layer)
-    >>> layer.weight.requires_grad
-    False
-    """
-    _set(modules, learns=False)
-
-
-def unfreeze(*modules: nn.Module) -> None:
-    """Let these modules learn again."""
-    _set(modules, learns=True)
-
-
-def freeze_for(epochs: int, *modules: nn.Module) -> Callback:
-    """A callback that keeps modules frozen for the first epochs, such as a pre-trained encoder under a new head.
-
-    >>> encoder = torch.nn.Linear(2, 2)
-    >>> callback = freeze_for(3, encoder)  # in a run: train(..., callbacks=[callback])
-    >>> callback(Moment("start", epoch=0, step=0, steps=10))
-    >>> encoder.weight.requires_grad
-    False
-
-    Args:
-        epochs: how many epochs.
-    """
-    check_int(epochs, "epochs")
-
-    def callback(moment: Moment) -> None:
-        if moment.kind in ("start", "epoch"):
-            _set(modules, learns=moment.epoch >= epochs)
-
-    return callback
-
-
-def _set(modules: Iterable[nn.Module], *, learns: bool) -> None:
-    for module in modules:
-        for parameter in module.parameters():
-            parameter.requires_grad_(learns)
-            if not learns:
-                # An old gradient would go on moving it.
-                parameter.grad = None

@@ -34,7 +34,7 @@ from nearer._checks import check_int
 from nearer.datasets import Split, few_labels, load, stratified_split
 from nearer.evaluation import Comparison, Evaluation, compare, evaluate, map_at_r
 from nearer.geometry import MLP, embed, normalize
-from nearer.graph import believe_labels, nearest_neighbors
+from nearer.graph import class_shares, nearest_neighbors
 from nearer.losses import RAWLoss
 from nearer.mining import VTHM
 
@@ -159,9 +159,7 @@ def learn_digits(
     given = few_labels(train.y, per_class=labels_per_class, seed=seed)
     # One thread: the batches are small, and the sums come out the same whatever the number of cores.
     with _one_thread():
-        believed = _believed_labels(
-            train.matrix(), given, share=BELIEVED, k=NEIGHBORS, gamma=GAMMA, normalized=False
-        )
+        believed = _pseudo_labels(train.matrix(), given, share=BELIEVED, k=NEIGHBORS, gamma=GAMMA, normalized=False)
         encoder, history, again = _train(
             train.matrix(), given, believed, held_out, seed=seed, epochs=epochs, progress=progress
         )
@@ -200,13 +198,12 @@ def _scores(features: Any, held_out: Split) -> Evaluation:
     return evaluate(features, held_out.y, scores=SCORES, similarity="euclidean")
 
 
-def _believed_labels(
-    features: Any, given: Labels, *, share: float, k: int, gamma: float, normalized: bool
-) -> Labels:
+def _pseudo_labels(features: Any, given: Labels, *, share: float, k: int, gamma: float, normalized: bool) -> Labels:
     """Given labels as they are, the surest of the spread ones, and −1 for the rest."""
     near = nearest_neighbors(features, k=k, normalized=normalized)
-    classes, sure = (each.numpy() for each in believe_labels(near, given, gamma=gamma))
-    return np.where((given >= 0) | (sure >= np.quantile(sure, 1 - share)), classes, -1)
+    spread = class_shares(near, given, gamma=gamma)
+    lead = spread.lead.numpy()
+    return np.where((given >= 0) | (lead >= np.quantile(lead, 1 - share)), spread.pseudo_labels.numpy(), -1)
 
 
 def _train(
@@ -232,7 +229,7 @@ def _train(
     again = {int(share * epochs) for share in AGAIN} - {0}
     for epoch in range(epochs):
         if epoch in again:
-            labels = _believed_labels(
+            labels = _pseudo_labels(
                 embed(encoder, x),
                 given,
                 share=BELIEVED_AGAIN,

@@ -52,6 +52,10 @@ class Covariance(MetricLearner):
     Args:
         n_components: dimensions kept; all if None.
         ridge: added to the variance of each feature, as a share of it.
+
+    Attributes:
+        components_: A (d, p), the learned map: distances are those of `XAᵀ`.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     _takes_sparse = True

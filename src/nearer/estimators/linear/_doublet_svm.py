@@ -55,6 +55,13 @@ class DoubletSVM(PairSupervision, MatrixLearner):
         blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
             labels.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
+
+    Attributes:
+        components_: A (d, p), the learned map: distances are those of `XAᵀ`.
+        bias_: the offset of the decision, in units of the mean squared difference.
+        blend_: share of the identity in the metric, as given or as chosen.
+        classes_: the classes of y, (c,), sorted.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     _takes_sparse = True

@@ -23,6 +23,10 @@ class Euclidean(MetricLearner):
 
     Args:
         n_components: dimensions kept; all if None.
+
+    Attributes:
+        components_: A (d, p), the learned map: distances are those of `XAᵀ`.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     _takes_sparse = True

@@ -176,6 +176,16 @@ class ITML(PairSupervision, MatrixLearner):
             labels.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
         verbose: 1 prints the iterations.
+
+    Attributes:
+        components_: A (d, p), the learned map: distances are those of `XAᵀ`.
+        bounds_: (largest squared distance of similar, smallest of dissimilar pairs) that was used.
+        blend_: share of the identity in the metric, as given or as chosen.
+        objective_: the divergence and the price of broken bounds at the end.
+        n_iter_: iterations that were made.
+        converged_: whether the duality gap fell below `tol`.
+        classes_: the classes of y, (c,), sorted.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     _takes_sparse = True

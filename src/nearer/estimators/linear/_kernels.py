@@ -69,10 +69,19 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
     Args:
         learner: the linear learner that works in the kernel space; GMML if None.
         kernel: "rbf", "poly", "linear" or "precomputed".
-        gamma: width of the kernel; None is one over the number of columns.
+        gamma: width of the kernel; None is one over the number of columns times the variance of X.
         degree: of the polynomial kernel.
         n_landmarks: rows that span the kernel space; None takes all.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
+
+    Attributes:
+        learner_: the fitted learner.
+        map_: from values of the kernel at the landmarks to rows, (m, r).
+        landmarks_: the landmarks themselves, (m, p); not for "precomputed".
+        landmark_rows_: row numbers of the landmarks, (m,).
+        gamma_: the width of the kernel that was used; not for "precomputed".
+        n_iter_: iterations of the learner; only where it counts them.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     def __init__(

@@ -62,6 +62,12 @@ class KISSME(PairSupervision, MatrixLearner):
         ridge: shrinks both scatters, in the units of each feature.
         blend: share of the identity; "auto" chooses it, 0.0 is the published method.
         random_state: draws the rows on which `blend` is chosen.
+
+    Attributes:
+        components_: A (d, p), the learned map: distances are those of `XAᵀ`.
+        blend_: share of the identity in the metric, as given or as chosen.
+        classes_: the classes of y, (c,), sorted.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     _takes_sparse = True

@@ -103,6 +103,13 @@ class MLKR(MetricLearner):
             takes all rows.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
         verbose: 1 prints the iterations.
+
+    Attributes:
+        components_: A (d, p), the learned map: distances are those of `XAᵀ`.
+        objective_: the mean squared error at the end; over the last batches with `batch_size`.
+        n_iter_: iterations that were made.
+        converged_: whether its rule to stop was met within `max_iter`.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     _takes_sparse = True

@@ -210,6 +210,14 @@ class NCA(MetricLearner):
             many rows there are, and `objective_` is the mean of p_i inside the last batches. None takes all rows.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
         verbose: 1 prints the iterations.
+
+    Attributes:
+        components_: A (d, p), the learned map: distances are those of `XAᵀ`.
+        objective_: the mean of p_i at the end; over the last batches with `batch_size`.
+        n_iter_: iterations that were made.
+        converged_: whether its rule to stop was met within `max_iter`.
+        classes_: the classes of y, (c,), sorted.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     _takes_sparse = True

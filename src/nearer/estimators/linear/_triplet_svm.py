@@ -94,6 +94,14 @@ class TripletSVM(TripletSupervision, MatrixLearner):
             labels.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
         verbose: 1 prints the iterations.
+
+    Attributes:
+        components_: A (d, p), the learned map: distances are those of `XAᵀ`.
+        blend_: share of the identity in the metric, as given or as chosen.
+        n_iter_: iterations that were made.
+        converged_: whether its rule to stop was met within `max_iter`.
+        classes_: the classes of y, (c,), sorted.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     _takes_sparse = True

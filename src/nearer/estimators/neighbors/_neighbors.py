@@ -47,6 +47,14 @@ class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         metric: a learner, fitted or not; None is the Euclidean distance.
         n_neighbors: rows that vote.
+
+    Attributes:
+        metric_: the fitted learner, None for the Euclidean distance.
+        rows_: the mapped training rows, (n, d).
+        codes_: the class number of every training row, (n,).
+        k_: neighbors that are looked at: `n_neighbors`, or fewer where there are fewer rows.
+        classes_: the classes of y, (c,), sorted.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     def __init__(self, metric: Any = None, *, n_neighbors: int = 3) -> None:
@@ -108,6 +116,17 @@ class MLKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_neighbors: rows that are counted.
         smoothing: s, added to every count.
         weights: "uniform", as published, or "distance".
+
+    Attributes:
+        metric_: the fitted learner, None for the Euclidean distance.
+        rows_: the mapped training rows, (n, d).
+        labels_: the label sets of the training rows, (n, c).
+        prior_: probability of every label, (c,).
+        with_label_: P(j neighbors have the label | the row has it), (k + 1, c).
+        without_label_: P(j neighbors have the label | the row has it not), (k + 1, c).
+        k_: neighbors that are looked at: `n_neighbors`, or fewer where there are fewer rows.
+        classes_: [0, 1] for every label, as scikit-learn wants it.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     def __init__(
@@ -205,6 +224,13 @@ class AAKNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         metric: a learner, fitted or not; None is the Euclidean distance.
         n_neighbors: rows that are averaged.
+
+    Attributes:
+        metric_: the fitted learner, None for the Euclidean distance.
+        rows_: the mapped training rows, (n, d).
+        targets_: the label rows of the training rows, (n, c).
+        k_: neighbors that are looked at: `n_neighbors`, or fewer where there are fewer rows.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     def __init__(self, metric: Any = None, *, n_neighbors: int = 5) -> None:

@@ -118,6 +118,12 @@ class APLLR(_NearPrior):
         blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
             labels.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
+
+    Attributes:
+        components_: A (d, p), the learned map: distances are those of `XAᵀ`.
+        blend_: share of the identity in the metric, as given or as chosen.
+        classes_: the classes of y, (c,), sorted.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     def __init__(

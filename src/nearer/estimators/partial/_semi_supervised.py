@@ -81,6 +81,14 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
         blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
             labels.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
+
+    Attributes:
+        components_: A (d, p), the learned map: distances are those of `XAᵀ`.
+        encoder_: the trained copy of `encoder`; only where one is given.
+        blend_: share of the identity in the metric, as given or as chosen.
+        n_iter_: iterations of the projection; epochs with an encoder.
+        classes_: the classes of y, (c,), sorted.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     encoder_: nn.Module

@@ -106,6 +106,15 @@ class SERAPH(PartlyLabeledLearner):
         blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
             labels.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
+
+    Attributes:
+        components_: A (d, p), the learned map: distances are those of `XAᵀ`.
+        blend_: share of the identity in the metric, as given or as chosen.
+        objective_: the value at the end; with "em" that of the last convex problem.
+        n_iter_: iterations that were made.
+        converged_: whether its rule to stop was met within `max_iter`.
+        classes_: the classes of y, (c,), sorted.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     def __init__(

@@ -158,6 +158,15 @@ class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         standardize: bring every feature to mean 0 and deviation 1 first.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
         verbose: 1 prints the iterations.
+
+    Attributes:
+        encoders_: the trained networks.
+        mean_: mean of every column, (p,).
+        scale_: what centred columns are divided by, (p,).
+        losses_: the loss of every network in its last epoch.
+        n_iter_: epochs that were made.
+        n_labels_: columns of the label rows, or classes.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     def __init__(

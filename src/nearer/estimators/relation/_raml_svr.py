@@ -111,6 +111,15 @@ class RAMLSVR(RelationLearner):
         blend: share of the identity in the metric; 0 is the published method, "auto" chooses it without test
             labels.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
+
+    Attributes:
+        components_: A (d, p), the learned map: distances are those of `XAᵀ`.
+        bias_: the constant beside the metric.
+        blend_: share of the identity in the metric, as given or as chosen.
+        n_iter_: iterations that were made.
+        converged_: whether the solver met its rule to stop; True in closed form.
+        classes_: the classes of y, (c,); only where y are classes.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     def __init__(

@@ -37,6 +37,10 @@ class MarginLoss(RowLoss):
         over: "pairs", or "triplets" to count a pair once for every triplet it is in.
         reduction: "active" as above, "mean" over anchors, or "sum".
         miner: which pairs count; all of them if None.
+
+    Attributes:
+        beta: the boundary, a parameter: the optimizer must get it.
+        beta_class: what is added to it for every class, (n_classes,), a parameter; None without `n_classes`.
     """
 
     distance = True

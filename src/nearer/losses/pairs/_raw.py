@@ -21,7 +21,8 @@ class RAWLoss(RowLoss):
 
     Weights: softmax with one extra zero logit on each side, so the sum of |G| over a row is at most 2/m.
     With the miner `VTHM(margin=0.1)` this is the multi-similarity loss with its own mining; `MultiSimilarityLoss`
-    is the same class under its other name. No pair: 0.
+    is this class under its other name. The same number as pytorch-metric-learning's at the defaults; its `base` is
+    `gamma`. No pair: 0.
 
     >>> loss = RAWLoss()
     >>> loss(torch.eye(2), torch.tensor([0, 1])).item() < 1e-10  # two far apart classes
@@ -77,30 +78,4 @@ class RAWLoss(RowLoss):
         return exponential(self.beta, head)
 
 
-class MultiSimilarityLoss(RAWLoss):
-    """The multi-similarity loss, which is RAW: one implementation, two names.
-
-    The same number as pytorch-metric-learning's at the defaults; its `base` is `gamma`.
-
-    >>> z, y = torch.eye(4)[[0, 0, 1, 1]], torch.tensor([0, 1, 0, 1])
-    >>> torch.equal(MultiSimilarityLoss()(z, y), RAWLoss()(z, y))
-    True
-
-    Args:
-        alpha: as in `RAWLoss`.
-        beta: as in `RAWLoss`.
-        gamma: as in `RAWLoss`.
-        reduction: as in `RAWLoss`.
-        miner: as in `RAWLoss`.
-    """
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 2.0,
-        beta: float = 50.0,
-        gamma: float = 0.5,
-        reduction: str = "mean",
-        miner: Miner | None = None,
-    ) -> None:
-        super().__init__(alpha=alpha, beta=beta, gamma=gamma, reduction=reduction, miner=miner)
+MultiSimilarityLoss = RAWLoss

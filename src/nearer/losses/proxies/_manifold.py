@@ -45,6 +45,9 @@ class ManifoldLoss(nn.Module):
         alpha: α, how much of the walk goes on at each step; below 1.
         margin: m.
         generator: draws the first proxies, and the labels where there are none; torch's own if None.
+
+    Attributes:
+        proxies: the proxies, (n_proxies, embedding_dim): parameters, so the optimizer must get them.
     """
 
     extra_repr = inner_settings

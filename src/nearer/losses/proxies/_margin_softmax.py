@@ -11,7 +11,7 @@ from nearer._checks import check_number
 from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.pairwise._classes import VectorSimilarity, class_softmax
 
-__all__ = ["AMSoftmaxLoss", "ArcFaceLoss", "NormalizedSoftmaxLoss", "turned"]
+__all__ = ["AMSoftmaxLoss", "ArcFaceLoss", "CosFaceLoss", "NormalizedSoftmaxLoss", "turned"]
 
 
 class _MarginSoftmax(ProxyLoss):
@@ -49,7 +49,8 @@ class _MarginSoftmax(ProxyLoss):
 class AMSoftmaxLoss(_MarginSoftmax):
     """−mean log e^{s(cos_y − m)} / (e^{s(cos_y − m)} + Σ_{c≠y} e^{s cos_c}), also called CosFace.
 
-    Weights: ∂L/∂cos_c = s(p_c − 1[c = y])/n. One class alone gives 0.
+    Weights: ∂L/∂cos_c = s(p_c − 1[c = y])/n. One class alone gives 0. `CosFaceLoss` is this class under its other
+    name.
 
     >>> loss = AMSoftmaxLoss(2, 2, scale=1.0, margin=0.0)
     >>> _ = loss.proxies.data.copy_(torch.eye(2))
@@ -64,6 +65,9 @@ class AMSoftmaxLoss(_MarginSoftmax):
         scale: what cosines are multiplied by.
         margin: what is taken from the cosine of the own class.
         generator: draws the first proxies; torch's own if None.
+
+    Attributes:
+        proxies: the class vectors, (n_classes, embedding_dim): parameters, so the optimizer must get them.
     """
 
     def __init__(
@@ -81,6 +85,9 @@ class AMSoftmaxLoss(_MarginSoftmax):
         return self.scale * (cosine - self.margin), torch.full_like(cosine, self.scale)
 
 
+CosFaceLoss = AMSoftmaxLoss
+
+
 class NormalizedSoftmaxLoss(_MarginSoftmax):
     """−mean log softmax of cos/τ over the class vectors.
 
@@ -94,6 +101,9 @@ class NormalizedSoftmaxLoss(_MarginSoftmax):
         embedding_dim: dimensions d of an embedding.
         temperature: what similarities are divided by; smaller looks at fewer pairs.
         generator: draws the first class vectors; torch's own if None.
+
+    Attributes:
+        proxies: the class vectors, (n_classes, embedding_dim): parameters, so the optimizer must get them.
     """
 
     def __init__(
@@ -129,6 +139,9 @@ class ArcFaceLoss(_MarginSoftmax):
         scale: what cosines are multiplied by.
         margin: what is added to the angle of the own class, in degrees.
         generator: draws the first proxies; torch's own if None.
+
+    Attributes:
+        proxies: the class vectors, (n_classes, embedding_dim): parameters, so the optimizer must get them.
     """
 
     def __init__(

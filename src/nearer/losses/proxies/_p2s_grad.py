@@ -29,6 +29,9 @@ class P2SGradLoss(ProxyLoss):
         n_classes: how many classes there are; labels are 0..n_classes − 1.
         embedding_dim: the width of the embeddings.
         generator: draws the first proxies; torch's own if None.
+
+    Attributes:
+        proxies: the class vectors, (n_classes, embedding_dim): parameters, so the optimizer must get them.
     """
 
     def __init__(self, n_classes: int, embedding_dim: int, *, generator: torch.Generator | None = None) -> None:

@@ -33,6 +33,9 @@ class ProxyAnchorLoss(ProxyLoss):
         alpha: what cosines are multiplied by.
         delta: the margin.
         generator: draws the first proxies; torch's own if None.
+
+    Attributes:
+        proxies: the class vectors, (n_classes, embedding_dim): parameters, so the optimizer must get them.
     """
 
     def __init__(

@@ -31,6 +31,9 @@ class ProxyNCALoss(ProxyLoss):
         scale: σ.
         own_in_denominator: keep the own class in the sum.
         generator: draws the first proxies; torch's own if None.
+
+    Attributes:
+        proxies: the class vectors, (n_classes, embedding_dim): parameters, so the optimizer must get them.
     """
 
     def __init__(

@@ -30,6 +30,9 @@ class SoftTripleLoss(ProxyLoss):
         margin: δ.
         merging: τ.
         generator: draws the first proxies; torch's own if None.
+
+    Attributes:
+        proxies: the centres, (n_classes · centers, embedding_dim), those of a class together: parameters.
     """
 
     def __init__(

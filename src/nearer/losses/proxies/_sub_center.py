@@ -36,6 +36,9 @@ class SubCenterArcFaceLoss(ProxyLoss):
         scale: what cosines are multiplied by.
         margin: what is added to the angle of the own class, in degrees.
         generator: draws the first proxies; torch's own if None.
+
+    Attributes:
+        proxies: the centres, (n_classes · centers, embedding_dim), those of a class together: parameters.
     """
 
     def __init__(
