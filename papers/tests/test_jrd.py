@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from nearer.exceptions import NearerError
-from nearer.losses import AMSoftmaxLoss, JRDLoss, JRSLoss
+from nearer.losses import AMSoftmaxLoss, JRDLoss, JRSLoss, Polynomial
 from nearer_papers.joint_representations._jrd import LAYERS, Layer, LayeredLoss, mixtures
-from nearer_papers.systems import Polynomial
 
 
 def problem() -> tuple[AMSoftmaxLoss, torch.Tensor, torch.Tensor, torch.Tensor]:

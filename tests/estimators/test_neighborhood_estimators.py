@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, train_test_split
 
-from nearer.estimators import LMNN, AsymmetricKNN, MetricKNN
+from nearer.estimators import LMNN, AsymmetricKNN, KernelAsymmetricKNN, MetricKNN
 from nearer.estimators.linear._kernels import KernelLearner
 from nearer.estimators.neighbors._neighborhood_fitting import hold_out, scale_to_margin
 from nearer.estimators.neighbors._neighborhood_training import (
@@ -26,7 +26,7 @@ from nearer.exceptions import NearerWarning, NotFiniteError, ParameterError, Sha
 from nearer.index import Index
 from nearer.losses import NeighborhoodLoss
 from nearer.neighbors import vote
-from nearer_papers.systems import GerrymanderingMetric, KernelAsymmetricKNN
+from nearer_papers.systems import GerrymanderingMetric
 from nearer_papers.systems._gerrymandering import learn_matrix
 
 

@@ -19,7 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearer import estimators as E
-from nearer_papers.systems import GerrymanderingMetric, KernelAsymmetricKNN
+from nearer.estimators import KernelAsymmetricKNN
+from nearer_papers.systems import GerrymanderingMetric
 from right_labels import SetsOfClasses, SharesOfNumbers
 
 pytestmark = pytest.mark.filterwarnings("ignore::nearer.exceptions.NearerWarning")

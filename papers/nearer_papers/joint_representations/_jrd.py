@@ -20,13 +20,16 @@ from nearer.losses import (
     AMSoftmaxLoss,
     Gaussian,
     JRSLoss,
+    Laplace,
+    MomentGenerating,
     MultiSimilarityLoss,
+    Polynomial,
     SoftTripleLoss,
 )
 from nearer.losses.layers._jrs import class_layer
 from nearer.mining import VTHM
 from nearer_papers._recipe import Measured, Outcome, Request
-from nearer_papers.systems import IntraClassPenalty, JMMDLoss, Laplace, MomentGenerating, Polynomial
+from nearer_papers.systems import IntraClassPenalty, JMMDLoss
 from nearer_papers.unified_view._unified_view import printed
 from nearer_papers.unified_view._unseen_class_data import joint_protocol
 from nearer_papers.unified_view._unseen_class_report import KEY, measure_tables, present_tables, result_file

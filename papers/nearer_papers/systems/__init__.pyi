@@ -27,12 +27,8 @@ from ._hdc import HDCLoss as HDCLoss
 from ._hdml import HDMLLoss as HDMLLoss
 from ._hierarchical_triplet import HierarchicalTripletLoss as HierarchicalTripletLoss
 from ._image_batches import ImageBatches as ImageBatches
-from ._kernel_asymmetric_knn import KernelAsymmetricKNN as KernelAsymmetricKNN
 from ._layer_discrepancies import IntraClassPenalty as IntraClassPenalty
 from ._layer_discrepancies import JMMDLoss as JMMDLoss
-from ._layer_kernels import Laplace as Laplace
-from ._layer_kernels import MomentGenerating as MomentGenerating
-from ._layer_kernels import Polynomial as Polynomial
 from ._n_pair_sampler import NPairSampler as NPairSampler
 from ._pddm import PairScore as PairScore
 from ._pddm import PDDMLoss as PDDMLoss
@@ -77,13 +73,9 @@ __all__ = [
     "ImageBatches",
     "IntraClassPenalty",
     "JMMDLoss",
-    "KernelAsymmetricKNN",
-    "Laplace",
-    "MomentGenerating",
     "NPairSampler",
     "PDDMLoss",
     "PairScore",
-    "Polynomial",
     "QuadrupletLoss",
     "RandomTripletLoss",
     "RankRange",

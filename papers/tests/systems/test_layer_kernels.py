@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from nearer.exceptions import NotFiniteError
-from nearer.losses import Gaussian, JRSLoss
-from nearer_papers.systems import IntraClassPenalty, JMMDLoss, Laplace, MomentGenerating, Polynomial
+from nearer.losses import Gaussian, JRSLoss, Laplace, MomentGenerating, Polynomial
+from nearer_papers.systems import IntraClassPenalty, JMMDLoss
 
 N = 13
 LABELS = torch.arange(N) % 4

@@ -8,6 +8,9 @@ from ._vicreg import VICRegLoss as VICRegLoss
 from .layers._jrs import JRDLoss as JRDLoss
 from .layers._jrs import JRSLoss as JRSLoss
 from .layers._layer_kernels import Gaussian as Gaussian
+from .layers._other_kernels import Laplace as Laplace
+from .layers._other_kernels import MomentGenerating as MomentGenerating
+from .layers._other_kernels import Polynomial as Polynomial
 from .layers._taps import tapped as tapped
 from .pairs._angular import AngularLoss as AngularLoss
 from .pairs._angular import AngularTripletLoss as AngularTripletLoss
@@ -76,9 +79,11 @@ __all__ = [
     "InstanceLoss",
     "JRDLoss",
     "JRSLoss",
+    "Laplace",
     "LiftedStructureLoss",
     "ManifoldLoss",
     "MarginLoss",
+    "MomentGenerating",
     "MultiSimilarityLoss",
     "NCALoss",
     "NPairsLoss",
@@ -89,6 +94,7 @@ __all__ = [
     "P2SGradLoss",
     "PairLoss",
     "PairSemiHardTripletLoss",
+    "Polynomial",
     "ProxyAnchorLoss",
     "ProxyNCALoss",
     "RAWLoss",
