@@ -84,7 +84,7 @@ def train_network(
         optimizer,
         data,
         schedule=cosine(settings.epochs * len(sampler)),
-        precision=settings.precision,  # type: ignore[arg-type]
+        precision=settings.precision,
         chunk=settings.chunk,
     )
 
