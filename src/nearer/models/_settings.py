@@ -42,7 +42,7 @@ class FitSettings:
         "auto", "'stratified' holds out rows of every class, 'classes' whole classes"
     )
     seed: int = _said(0, "chooses the split, the start and the batches")
-    budget: float = _said(60.0, "seconds that choosing and learning may take; longer methods are not chosen")
+    time: float = _said(60.0, "seconds that choosing and learning may take; longer methods are not chosen")
     epochs: int = _said(50, "passes over the data (networks)")
     batch_size: int = _said(128, "items in a batch (networks)")
     lr: float = _said(1e-3, "learning rate (networks)")
@@ -70,7 +70,7 @@ class FitSettings:
             raise ParameterError("`loss_settings` must come with `loss`, the loss they are for.")
         check_number(self.held_out, "held_out", above=0.0, maximum=0.9)
         check_int(self.seed, "seed", minimum=0, maximum=2**32 - 1)
-        check_number(self.budget, "budget", above=0.0)
+        check_number(self.time, "time", above=0.0)
         check_int(self.epochs, "epochs")
         check_int(self.batch_size, "batch_size", minimum=4)
         check_number(self.lr, "lr", above=0.0)
@@ -84,6 +84,11 @@ class FitSettings:
                 check_choice(value, name, get_args(kind))
             elif kind is bool and not isinstance(value, bool):
                 raise ParameterError(f"`{name}` must be true or false, got {value!r}.")
+
+    @property
+    def budget(self) -> float:
+        """The `time`, as the code that learns still calls it."""
+        return self.time
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> FitSettings:

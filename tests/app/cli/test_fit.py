@@ -176,7 +176,7 @@ def test_several_label_columns_and_auto(here):
     words = ["fit", "songs.csv", "-l", "calm", "-l", "happy", "--epochs", "2", "--no-pictures", "--json", "-q"]
     told = json.loads(run(*words))
     assert "several 0/1 label columns" in told["rule"]
-    told = fit("--method", "auto", "--budget", "5", "--epochs", "2", "--out", "a")
+    told = fit("--method", "auto", "--time", "5", "--epochs", "2", "--out", "a")
     assert told["trials"][0]["method"] == "euclidean"
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from nearer.app.cli._command import command
-from nearer.app.cli._options import Json, Label, PairsFile, Quiet
+from nearer.app.cli._options import Json, Label, PairsFile, Quiet, Report
 from nearer.app.cli._settings import with_settings
 
 __all__ = ["COMMANDS"]
@@ -16,7 +16,9 @@ __all__ = ["COMMANDS"]
 
 @command("_demo.run_demo")
 def demo(
-    out: Annotated[Path, typer.Option(help="The report, one self-contained HTML file.")] = Path("demo-report.html"),
+    report: Annotated[Path, typer.Option("--report", "--out", "-o", help="One self-contained HTML file.")] = Path(
+        "demo-report.html"
+    ),
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Chooses split, labels and weights.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, max=10_000, help="Passes over the training digits.")] = 100,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the scores alone.")] = False,
@@ -30,7 +32,7 @@ def demo(
     \b
     Examples:
       nearer demo
-      nearer demo --out report.html --seed 7
+      nearer demo --report report.html --seed 7
       nearer demo --json --quiet > scores.json
     """
 
@@ -60,7 +62,7 @@ def fit(
     ] = None,
     text: Annotated[str | None, typer.Option(help="The column of texts that the encoder reads.")] = None,
     unreadable: Annotated[Literal["raise", "skip"] | None, typer.Option(help="Damaged images. [raise]")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write one HTML page about the model too.")] = None,
+    report: Report = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML or JSON with these settings.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
     quiet: Quiet = False,
@@ -82,7 +84,7 @@ def fit(
       nearer fit customers.csv -l churned --id customer --keep name --ignore notes
       nearer fit records.csv --id record --pairs pairs.csv
       nearer fit data.csv -l class --loss CircleLoss --set gamma=64
-      nearer fit data.parquet -l class --method auto --budget 120
+      nearer fit data.parquet -l class --method auto --time 120
       nearer fit --config nearer.yaml
       torchrun --nproc_per_node 2 -m nearer fit photos/ --resume
     """

@@ -36,8 +36,7 @@ def run_fit(
     *, config: Path | None, resume: bool, report: Path | None, quiet: bool, as_json: bool, **options: Any
 ) -> None:
     """Learn from the settings of the config file, overridden by the options that were given."""
-    if report is not None:
-        check_new(report)
+    check_new(report=report)
     values = read_config(config) if config is not None else {}
     if words := options.pop("loss_settings", None):
         options["loss_settings"] = {**values.get("loss_settings", {}), **_assignments(words)}
