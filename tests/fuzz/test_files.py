@@ -215,7 +215,7 @@ def test_forged_folders_with_a_right_seal(originals: Path, data: st.DataObject) 
 WORDS = ["", "-", "--help", "--json", "-q", "--label", "class", "--out", "--out=", "-m", "model", "-k", "3", "-1"]
 WORDS += ["0", "--seed", "1e9", "nowhere.csv", "t.csv", "t.npy", "rubbish.csv", "--config", "bad.yaml", "bad.json"]
 WORDS += ["bytes.yaml", "\0", "ä", "--kind", "hnsw", ".", "/", "--epochs", "--method", "rca", "e.npy", "e.csv", "i"]
-WORDS += ["--data", "--quick", "x.onnx", "--budget", "nan", "--components", "99", "--held-out", "2", "--split"]
+WORDS += ["--data", "--quick", "x.onnx", "--time", "nan", "--components", "99", "--held-out", "2", "--split"]
 # Minutes of work, not of reading input.
 LONG_COMMANDS = {"demo", "reproduce", "doctor"}
 

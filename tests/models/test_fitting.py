@@ -120,7 +120,7 @@ def test_what_takes_very_long_says_so_before_it_starts():
     rng = np.random.default_rng(0)
     told = []
     numbers = data_of(rng.normal(size=(400, 3)).astype(np.float32), rng.normal(size=400))
-    fit_model(numbers, FitSettings(method="mlkr", budget=1e-5, **FAST), say=told.append)
+    fit_model(numbers, FitSettings(method="mlkr", time=1e-5, **FAST), say=told.append)
     assert any("mlkr will take about " in line and "That of hraml does not" in line for line in told)
 
 
@@ -139,12 +139,12 @@ def test_what_does_not_fit_the_memory_says_so_and_names_what_does(monkeypatch, c
 def test_auto_tries_several_and_says_when_nothing_helps():
     x, y = blobs()
     told = []
-    fitted = fit_model(data_of(x, y), FitSettings(method="auto", budget=30, **FAST), say=told.append)
+    fitted = fit_model(data_of(x, y), FitSettings(method="auto", time=30, **FAST), say=told.append)
     assert {trial.method for trial in fitted.trials} >= {"euclidean", "kissme", "lmnn"}
     assert fitted.rule in told
     random = np.random.default_rng(0)
     noise = data_of(random.normal(size=(60, 3)), np.arange(60) % 2)
-    hopeless = fit_model(noise, FitSettings(method="auto", budget=1e-9, **FAST))
+    hopeless = fit_model(noise, FitSettings(method="auto", time=1e-9, **FAST))
     assert hopeless.model.method == "euclidean"
     assert "Nothing beats the raw features" in hopeless.rule
     assert [trial.reason for trial in hopeless.trials][1] == "no time left"

@@ -86,13 +86,17 @@ def fit(
     check_choice(unreadable, "unreadable", ["raise", "skip"])
     reading = Reading(encoder, dict(encoder_settings or {}), text, unreadable)
     given = check_ids(read_items(data, y, columns, reading))
-    chosen: dict[str, Any] = {"method": metric, "n_components": n_components, "split": split, "seed": seed}
+    chosen: dict[str, Any] = {
+        "method": metric,
+        "time": time,
+        "n_components": n_components,
+        "split": split,
+        "seed": seed,
+    }
     if loss is not None:
         if metric != "choose":
             raise ParameterError(f"`loss` and `metric` must not both be given, got {loss!r} and {metric!r}.")
         chosen |= {"method": "network", "loss": loss}
-    if time is not None:
-        chosen["budget"] = time
     extra = dict(settings or {})
     twice = sorted(set(extra) & {name for name, value in chosen.items() if value is not None})
     if twice:

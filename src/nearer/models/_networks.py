@@ -75,7 +75,7 @@ def train_network(problem: Problem, settings: FitSettings, watch: Watch, target:
         optimizer,
         data,
         schedule=cosine(settings.epochs * len(sampler)),
-        precision=settings.precision,  # type: ignore[arg-type]
+        precision=settings.precision,
         chunk=settings.chunk,
     )
 

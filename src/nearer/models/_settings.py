@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from nearer._checks import check_choice, check_int, check_number
 from nearer.exceptions import ParameterError
@@ -38,15 +38,19 @@ class FitSettings:
     n_components: int | None = _said(None, "dimensions of the embedding; none keeps all (a network: 64)")
     standardize: bool = _said(True, "bring every feature to mean 0 and deviation 1 first")
     held_out: float = _said(0.2, "share of the labelled rows (5,000 at most) kept for the scores alone")
-    split: str = _said("auto", "'stratified' holds out rows of every class, 'classes' whole classes")
+    split: Literal["auto", "stratified", "classes"] = _said(
+        "auto", "'stratified' holds out rows of every class, 'classes' whole classes"
+    )
     seed: int = _said(0, "chooses the split, the start and the batches")
-    budget: float = _said(60.0, "seconds that choosing and learning may take; longer methods are not chosen")
+    time: float = _said(60.0, "seconds that choosing and learning may take; longer methods are not chosen")
     epochs: int = _said(50, "passes over the data (networks)")
     batch_size: int = _said(128, "items in a batch (networks)")
     lr: float = _said(1e-3, "learning rate (networks)")
     patience: int = _said(10, "epochs without a better validation score before it stops (networks)")
     hidden: tuple[int, ...] = _said((512,), "widths of the hidden layers (networks on features)")
-    precision: str = _said("float32", "float32, bfloat16 or float16 (networks)")
+    precision: Literal["float32", "bfloat16", "float16"] = _said(
+        "float32", "float32, bfloat16 or float16 (networks)"
+    )
     chunk: int | None = _said(None, "encode so many items at a time; the loss stays that of the batch (networks)")
     pictures: bool = _said(True, "draw a map of the held-out items for the model card")
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
@@ -65,20 +69,26 @@ class FitSettings:
         if self.loss_settings and self.loss is None:
             raise ParameterError("`loss_settings` must come with `loss`, the loss they are for.")
         check_number(self.held_out, "held_out", above=0.0, maximum=0.9)
-        check_choice(self.split, "split", ["auto", "stratified", "classes"])
         check_int(self.seed, "seed", minimum=0, maximum=2**32 - 1)
-        check_number(self.budget, "budget", above=0.0)
+        check_number(self.time, "time", above=0.0)
         check_int(self.epochs, "epochs")
         check_int(self.batch_size, "batch_size", minimum=4)
         check_number(self.lr, "lr", above=0.0)
         check_int(self.patience, "patience")
         object.__setattr__(self, "hidden", tuple(check_int(width, "hidden") for width in self.hidden))
-        check_choice(self.precision, "precision", ["float32", "bfloat16", "float16"])
         if self.chunk is not None:
             check_int(self.chunk, "chunk")
-        for name in ("standardize", "pictures"):
-            if not isinstance(getattr(self, name), bool):
-                raise ParameterError(f"`{name}` must be true or false, got {getattr(self, name)!r}.")
+        for name, kind in get_type_hints(type(self)).items():
+            value = getattr(self, name)
+            if get_origin(kind) is Literal:
+                check_choice(value, name, get_args(kind))
+            elif kind is bool and not isinstance(value, bool):
+                raise ParameterError(f"`{name}` must be true or false, got {value!r}.")
+
+    @property
+    def budget(self) -> float:
+        """The `time`, as the code that learns still calls it."""
+        return self.time
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> FitSettings:

@@ -17,7 +17,7 @@ def test_findings_are_printed_and_written(tmp_path: Path) -> None:
     data = tmp_path / "wine.csv"
     table.to_csv(data, index=False)
     out, page = tmp_path / "found.csv", tmp_path / "found.html"
-    run = CliRunner().invoke(app, ["audit", str(data), "-l", "target", "-o", str(out), "--html", str(page)])
+    run = CliRunner().invoke(app, ["audit", str(data), "-l", "target", "-o", str(out), "--report", str(page)])
     assert run.exit_code == 0, run.output
     assert "row 3: labelled 2, looks like 0" in run.output
     assert out.read_text().splitlines()[1].startswith("3,label,2,0")

@@ -116,7 +116,7 @@ def test_demo_prints_the_scores_and_writes_the_report(
     runner: CliRunner, tmp_path: Path, quick_pictures: None
 ) -> None:
     out = tmp_path / "new folder" / "page.html"
-    result = runner.invoke(app, ["demo", "--out", str(out), "--epochs", "2"])
+    result = runner.invoke(app, ["demo", "--report", str(out), "--epochs", "2"])
     assert result.exit_code == 0, result.output
     assert re.search(r"recall@8 │ +0\.\d{4} │ +0\.\d{4} │ +[+-]0\.\d{4}", result.output)
     assert "The learned metric is" in result.output
@@ -152,14 +152,14 @@ def test_an_output_that_cannot_be_written_is_refused_at_once(
 ) -> None:
     (tmp_path / "a-file").write_text("kept")
     monkeypatch.setattr("nearer.app.cli._digits.load", lambda name: pytest.fail("work began"))
-    result = runner.invoke(app, ["demo", "--out", str(tmp_path / place), *(["--json"] if as_json else [])])
+    result = runner.invoke(app, ["demo", "--report", str(tmp_path / place), *(["--json"] if as_json else [])])
     assert result.exit_code == 1
-    assert ("`--out` must be" in result.stderr) is not as_json
+    assert ("`--report` must be" in result.stderr) is not as_json
     assert "Traceback" not in result.output
     assert [file.name for file in tmp_path.iterdir()] == ["a-file"]
     assert (tmp_path / "a-file").read_text() == "kept"
     if as_json:
-        assert "`--out` must be" in json.loads(result.stdout)["error"]
+        assert "`--report` must be" in json.loads(result.stdout)["error"]
         assert result.stderr == "", "once is enough"
 
 
@@ -170,7 +170,7 @@ def test_a_full_disk_leaves_nothing_behind(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)
-    result = runner.invoke(app, ["demo", "--out", str(tmp_path / "page.html"), "--epochs", "1"])
+    result = runner.invoke(app, ["demo", "--report", str(tmp_path / "page.html"), "--epochs", "1"])
     assert result.exit_code == 1
     assert "No space left on device" in result.stderr
     assert list(tmp_path.iterdir()) == []
@@ -183,7 +183,7 @@ def test_an_error_of_the_library_is_one_line(
         raise NearerError("`x` must be so, got otherwise. Do this.")
 
     monkeypatch.setattr("nearer.app.cli._demo.learn_digits", refuse)
-    result = runner.invoke(app, ["demo", "--out", str(tmp_path / "page.html")])
+    result = runner.invoke(app, ["demo", "--report", str(tmp_path / "page.html")])
     assert result.exit_code == 1
     assert result.stderr == "nearer: `x` must be so, got otherwise. Do this.\n"
 

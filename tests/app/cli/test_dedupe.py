@@ -43,7 +43,7 @@ def write_table() -> None:
 
 def test_a_table_and_a_page() -> None:
     write_table()
-    done = run("data.csv", "--label", "kind", "--ignore", "quality", "--page", "pairs.html")
+    done = run("data.csv", "--label", "kind", "--ignore", "quality", "--report", "pairs.html")
     assert done.exit_code == 0, done.output
     assert "2 of 60 items are near-duplicates of others, in 2 groups" in done.stdout
     assert "all pairs were compared" in done.stdout
@@ -85,7 +85,7 @@ def test_photos() -> None:
     for number, picture in enumerate(pictures):
         pillow.fromarray(picture).save(f"photos/a/{number}.png")
     pillow.fromarray(pictures[1]).save("photos/a/copy.png")
-    done = run("photos", "--page", "pairs.html")
+    done = run("photos", "--report", "pairs.html")
     assert done.exit_code == 0, done.output
     assert [row["item"] for row in table() if row["keep"] == "0"] == ["a/copy.png"]
     assert "data:image/png" in Path("pairs.html").read_text()
@@ -95,7 +95,7 @@ def test_photos() -> None:
     ("words", "message"),
     [
         (["data.csv", "--out", "x.txt"], "must end in .csv"),
-        (["data.csv", "--page", "x.txt"], "must end in .csv and `--page` in .html"),
+        (["data.csv", "--report", "x.txt"], "`--report` must end in .html"),
         (["data.csv", "--score", "quality"], "must come with --keep best"),
         (["data.csv", "--keep", "best", "--score", "none"], "none"),
         (["data.csv", "--threshold", "-1"], "`--threshold` must be at least 0"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import nearer
@@ -28,6 +29,17 @@ def here(tmp_path, monkeypatch) -> Path:
     rows = [",".join([*(f"{value:g}" for value in row), f"kind {label}"]) for row, label in items]
     Path("wine.csv").write_text("\n".join([",".join([*names, "class"]), *rows, ""]))
     return tmp_path
+
+
+def test_every_setting_is_an_option_with_its_help_its_default_and_its_choices() -> None:
+    options = {option.name: option for option in get_command(app).commands["fit"].params}
+    config = commented_config()
+    for name, (_, about) in FitSettings.described().items():
+        assert about.partition(",")[0].lower() in options[name].help.lower()
+        assert f"\n{name}: " in config
+    for name, shown in {"held_out": "[0.2]", "seed": "[0]", "pictures": "[yes]", "hidden": "[512]"}.items():
+        assert options[name].help.endswith(shown)
+    assert "is not one of 'auto', 'stratified', 'classes'" in run("fit", "x.csv", "--split", "foo", code=2)
 
 
 def run(*words: str, code: int = 0) -> str:
@@ -164,7 +176,7 @@ def test_several_label_columns_and_auto(here):
     words = ["fit", "songs.csv", "-l", "calm", "-l", "happy", "--epochs", "2", "--no-pictures", "--json", "-q"]
     told = json.loads(run(*words))
     assert "several 0/1 label columns" in told["rule"]
-    told = fit("--method", "auto", "--budget", "5", "--epochs", "2", "--out", "a")
+    told = fit("--method", "auto", "--time", "5", "--epochs", "2", "--out", "a")
     assert told["trials"][0]["method"] == "euclidean"
 
 

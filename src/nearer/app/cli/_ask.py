@@ -43,7 +43,7 @@ def run_ask(
         raise ParameterError(f"`--out` must end in .csv, got {out.name!r}.")
     # Answers are somebody's work: nothing is written over them.
     if not only_list and not as_json:
-        check_new(out)
+        check_new(out=out)
     machine = None if model is None else load(model)
     given = load_for(machine, data, label=label) if machine is not None else load_data(data, label=label, ids=id_)
     if given.kind not in ("classes", "partial"):

@@ -8,14 +8,17 @@ from typing import Annotated, Literal
 import typer
 
 from nearer.app.cli._command import command
-from nearer.app.cli._options import Json, Label, PairsFile, Quiet
+from nearer.app.cli._options import Json, Label, PairsFile, Quiet, Report
+from nearer.app.cli._settings import with_settings
 
 __all__ = ["COMMANDS"]
 
 
 @command("_demo.run_demo")
 def demo(
-    out: Annotated[Path, typer.Option(help="The report, one self-contained HTML file.")] = Path("demo-report.html"),
+    report: Annotated[Path, typer.Option("--report", "--out", "-o", help="One self-contained HTML file.")] = Path(
+        "demo-report.html"
+    ),
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Chooses split, labels and weights.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, max=10_000, help="Passes over the training digits.")] = 100,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the scores alone.")] = False,
@@ -29,12 +32,13 @@ def demo(
     \b
     Examples:
       nearer demo
-      nearer demo --out report.html --seed 7
+      nearer demo --report report.html --seed 7
       nearer demo --json --quiet > scores.json
     """
 
 
 @command("_fit.run_fit")
+@with_settings
 def fit(
     data: Annotated[
         Path | None, typer.Argument(help="A table (.csv .parquet .npz .npy) or a folder of images.")
@@ -42,15 +46,6 @@ def fit(
     label: Label = None,
     pairs: PairsFile = None,
     out: Annotated[str | None, typer.Option("--out", "-o", help="The model folder to write. [model]")] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(help="A name from `nearer methods`, choose (by rule) or auto (try several). [choose]"),
-    ] = None,
-    loss: Annotated[str | None, typer.Option(help="Train a network with this loss of nearer.losses.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the loss, NAME=VALUE.")] = None,
-    n_components: Annotated[
-        int | None, typer.Option(help="Dimensions of the embedding. [all; a network 64]")
-    ] = None,
     rows: Annotated[
         int | None, typer.Option(help="Take so many rows of the table, at random. [all that fit]")
     ] = None,
@@ -67,27 +62,7 @@ def fit(
     ] = None,
     text: Annotated[str | None, typer.Option(help="The column of texts that the encoder reads.")] = None,
     unreadable: Annotated[Literal["raise", "skip"] | None, typer.Option(help="Damaged images. [raise]")] = None,
-    standardize: Annotated[bool | None, typer.Option(help="Bring every feature to one scale first. [yes]")] = None,
-    held_out: Annotated[float | None, typer.Option(help="Share of the rows kept for the scores. [0.2]")] = None,
-    split: Annotated[
-        Literal["auto", "stratified", "classes"] | None,
-        typer.Option(help="Hold out rows of every class, or whole classes. [auto]"),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Chooses split, start and batches. [0]")] = None,
-    budget: Annotated[float | None, typer.Option(help="Seconds for choosing and learning. [60]")] = None,
-    pictures: Annotated[bool | None, typer.Option(help="Draw a map for the model card. [yes]")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write one HTML page about the model too.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Networks: passes over the data. [50]")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Networks: items in a batch. [128]")] = None,
-    lr: Annotated[float | None, typer.Option(help="Networks: learning rate. [0.001]")] = None,
-    patience: Annotated[int | None, typer.Option(help="Networks: epochs without a better score. [10]")] = None,
-    hidden: Annotated[
-        list[int] | None, typer.Option(help="Networks: width of a hidden layer; repeat it. [512]")
-    ] = None,
-    precision: Annotated[
-        Literal["float32", "bfloat16", "float16"] | None, typer.Option(help="Of networks. [float32]")
-    ] = None,
-    chunk: Annotated[int | None, typer.Option(help="Networks: encode so many items at a time.")] = None,
+    report: Report = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML or JSON with these settings.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
     quiet: Quiet = False,
@@ -109,7 +84,7 @@ def fit(
       nearer fit customers.csv -l churned --id customer --keep name --ignore notes
       nearer fit records.csv --id record --pairs pairs.csv
       nearer fit data.csv -l class --loss CircleLoss --set gamma=64
-      nearer fit data.parquet -l class --method auto --budget 120
+      nearer fit data.parquet -l class --method auto --time 120
       nearer fit --config nearer.yaml
       torchrun --nproc_per_node 2 -m nearer fit photos/ --resume
     """

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nearer.app.cli._command import command
-from nearer.app.cli._options import Data, Json, Label
+from nearer.app.cli._options import Data, Json, Label, Report
 
 __all__ = ["COMMANDS"]
 
@@ -60,7 +60,7 @@ def audit(
     data: Data,
     label: Label = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the findings as a CSV file.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the findings as one HTML page.")] = None,
+    report: Report = None,
     text: Annotated[str | None, typer.Option(help="The column of texts that the encoder reads.")] = None,
     encoder: Annotated[str | None, typer.Option(help="Photos and texts: what makes features of them.")] = None,
     id_: Annotated[str | None, typer.Option("--id", help="The column that names each row.")] = None,
@@ -72,7 +72,7 @@ def audit(
     \b
     Examples:
       nearer audit data.csv --label class
-      nearer audit data.csv -l class --out findings.csv --html findings.html
+      nearer audit data.csv -l class --out findings.csv --report findings.html
       nearer audit photos/ --json > findings.json
     """
 

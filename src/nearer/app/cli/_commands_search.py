@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from nearer.app.cli._command import command
-from nearer.app.cli._options import BatchRows, Data, Json, K, Label, ModelFolder, PairsFile, Quiet
+from nearer.app.cli._options import BatchRows, Data, Json, K, Label, ModelFolder, PairsFile, Quiet, Report
 
 __all__ = ["COMMANDS"]
 
@@ -44,7 +44,7 @@ def evaluate(
     model: ModelFolder,
     label: Label = None,
     pairs: PairsFile = None,
-    report: Annotated[Path | None, typer.Option(help="Write one HTML page with the scores too.")] = None,
+    report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Score a model beside the raw features on labelled data that it has not seen.
@@ -123,8 +123,9 @@ def search(
         typer.Option(help="Only items with these metadata: NAME=VALUE, != < <= > >= or JSON; again for more."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the hits to a .csv, .jsonl or .html file.")
+        Path | None, typer.Option("--out", "-o", help="Write the hits to a .csv or .jsonl file.")
     ] = None,
+    report: Report = None,
     limit: Annotated[int, typer.Option(min=1, help="Queries to print.")] = 10,
     as_json: Json = False,
 ) -> None:
@@ -153,7 +154,7 @@ def calibrate(
     guarantee: Annotated[
         Literal["estimated", "average", "high-probability"], typer.Option(help="What holds on new classes.")
     ] = "estimated",
-    report: Annotated[Path | None, typer.Option(help="Write one HTML page with the curves too.")] = None,
+    report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Find which distance means the same, with a bounded error on classes never seen, and keep it in the model.
@@ -214,7 +215,7 @@ def dedupe(
         Path | None, typer.Option("--model", "-m", help="A model folder; without it the features are compared.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The table, a .csv file.")] = Path("duplicates.csv"),
-    page: Annotated[Path | None, typer.Option(help="A page of pairs to look at, an .html file.")] = None,
+    report: Report = None,
     threshold: Annotated[
         float | None,
         typer.Option(help="Distance of duplicates; by default a tenth of the distance to the tenth neighbor."),
@@ -236,7 +237,7 @@ def dedupe(
 
     \b
     Examples:
-      nearer dedupe data.csv --label class --page pairs.html
+      nearer dedupe data.csv --label class --report pairs.html
       nearer dedupe photos/ -m photo-model --keep best -o keep.csv
     """
 

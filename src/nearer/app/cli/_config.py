@@ -86,7 +86,7 @@ def parse_yaml(text: str, what: str) -> Any:
 
 def run_init(path: Path, *, as_json: bool) -> None:
     """Write a config file to edit."""
-    check_new(path)
+    check_new(out=path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(commented_config(), encoding="utf-8")
     if as_json:

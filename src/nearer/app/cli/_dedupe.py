@@ -37,7 +37,7 @@ def run_dedupe(
     *,
     model: Path | None,
     out: Path,
-    page: Path | None,
+    report: Path | None,
     threshold: float | None,
     keep: str,
     score: str | None,
@@ -46,11 +46,9 @@ def run_dedupe(
     as_json: bool,
 ) -> None:
     """Find the groups, write the table and the page, and say what was found."""
-    if out.suffix != ".csv" or (page is not None and page.suffix != ".html"):
-        raise ParameterError("`--out` must end in .csv and `--page` in .html.")
-    for file in (out, page):
-        if file is not None:
-            check_new(file)
+    if out.suffix != ".csv":
+        raise ParameterError(f"`--out` must end in .csv, got {out.name!r}.")
+    check_new(out=out, report=report)
     if score is not None and keep != "best":
         raise ParameterError("`--score` must come with --keep best: it says which item of a group is the best.")
     if model is not None:
@@ -64,8 +62,8 @@ def run_dedupe(
     scores = None if score is None else _scores(given, score)
     found = find_duplicates(rows, threshold=threshold, keep=cast(Literal["first", "best"], keep), scores=scores)
     write_file(out, _as_csv(found, given))
-    if page is not None:
-        _write_page(found, given, page, data.name)
+    if report is not None:
+        _write_page(found, given, report, data.name)
     if as_json:
         print_json(
             {
@@ -76,12 +74,12 @@ def run_dedupe(
                 "recall": found.recall,
                 "rule": found.rule,
                 "out": str(out),
-                "page": None if page is None else str(page),
+                "report": None if report is None else str(report),
             }
         )
         return
     say(str(found))
-    say(f"Table: {out}" + ("" if page is None else f". Pairs to look at: {page}"))
+    say(f"Table: {out}" + ("" if report is None else f". Pairs to look at: {report}"))
 
 
 def _compared(given: Dataset) -> NDArray[np.float32]:

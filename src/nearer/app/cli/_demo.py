@@ -18,15 +18,15 @@ from nearer.app.cli._screen import screen
 __all__ = ["run_demo", "score_table"]
 
 
-def run_demo(out: Path, *, seed: int, epochs: int, quiet: bool, as_json: bool) -> None:
+def run_demo(report: Path, *, seed: int, epochs: int, quiet: bool, as_json: bool) -> None:
     """Learn, print and write the report."""
-    check_writable(out)
+    check_writable(report, "--report")
     console = screen(stderr=True, quiet=quiet)
     with _progress_bar(console, epochs) as progress:
         result = learn_digits(seed=seed, epochs=epochs, progress=progress)
-    command = f"nearer demo --out {out} --seed {seed}" + (f" --epochs {epochs}" if epochs != 100 else "")
+    command = f"nearer demo --report {report} --seed {seed}" + (f" --epochs {epochs}" if epochs != 100 else "")
     with console.status("drawing the report") if console.is_terminal and not quiet else nullcontext():
-        place = result.save_report(out, command=command)
+        place = result.save_report(report, command=command)
     if as_json:
         print_json({**result.to_dict(), "report": str(place)})
         return
@@ -35,7 +35,7 @@ def run_demo(out: Path, *, seed: int, epochs: int, quiet: bool, as_json: bool) -
     screen().print(score_table(result))
     say(result.verdict)
     if not quiet:
-        say(f"Report with pictures: {out} (open it in a browser)")
+        say(f"Report with pictures: {report} (open it in a browser)")
 
 
 def score_table(result: DigitsResult) -> Table:

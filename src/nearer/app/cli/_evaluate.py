@@ -26,8 +26,7 @@ def run_evaluate(
     as_json: bool,
 ) -> None:
     """Score the model beside the raw features on other data."""
-    if report is not None:
-        check_new(report)
+    check_new(report=report)
     machine = load(model)
     given = load_for(machine, data, label=label)
     if pairs is not None:

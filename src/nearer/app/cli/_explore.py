@@ -25,22 +25,20 @@ def run_audit(
     encoder: str | None,
     id_: str | None,
     out: Path | None,
-    html: Path | None,
+    report: Path | None,
     seed: int,
     as_json: bool,
 ) -> None:
     """Look at a data set and print, or write, what is wrong with it."""
-    for path in (out, html):
-        if path is not None:
-            check_new(path)
+    check_new(out=out, report=report)
     given = load_data(
         data, label=label, text=text, encoder=encoder, ids=id_, unreadable="skip", progress=not as_json
     )
     found = audit_dataset(given, seed=seed)
     if out is not None:
         write_file(out, found.to_csv().encode())
-    if html is not None:
-        audit_page(found, given, html)
+    if report is not None:
+        audit_page(found, given, report)
     if as_json:
         print_json({**found.to_dict(), "skipped": list(given.skipped)})
         return
@@ -51,7 +49,7 @@ def run_audit(
     for row in found.suspects[:10].tolist():
         name, other = found.name(int(found.labels[row])), found.name(int(best[row]))
         say(f"  row {row}: labelled {name}, looks like {other}")
-    for path in (out, html):
+    for path in (out, report):
         if path is not None:
             say(f"Wrote {path}.")
 

@@ -36,15 +36,14 @@ def run_fit(
     *, config: Path | None, resume: bool, report: Path | None, quiet: bool, as_json: bool, **options: Any
 ) -> None:
     """Learn from the settings of the config file, overridden by the options that were given."""
-    if report is not None:
-        check_new(report)
+    check_new(report=report)
     values = read_config(config) if config is not None else {}
+    if words := options.pop("loss_settings", None):
+        options["loss_settings"] = {**values.get("loss_settings", {}), **_assignments(words)}
     values.update({name.rstrip("_"): value for name, value in options.items() if value not in (None, [], ())})
     for name in ("data", "pairs"):
         if name in values:
             values[name] = str(values[name])
-    if "set" in values:
-        values["loss_settings"] = {**values.get("loss_settings", {}), **_assignments(values.pop("set"))}
     if values.get("loss") is not None:
         values.setdefault("method", "network")
     about = {name: values.pop(name, default) for name, (default, _) in DATA_KEYS.items()}

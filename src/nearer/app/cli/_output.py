@@ -93,14 +93,19 @@ def _termination_raised() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def check_new(path: Path) -> None:
+def check_new(*, out: Path | None = None, report: Path | None = None) -> None:
     """Refuse to overwrite a file, and refuse at once what could not be written at the end."""
-    if path.exists():
-        raise ParameterError(f"`{path}` must not exist yet. Choose another name, or delete it.")
-    check_writable(path)
+    for option, path in (("--out", out), ("--report", report)):
+        if path is None:
+            continue
+        if path.exists():
+            raise ParameterError(f"`{path}` must not exist yet. Choose another name, or delete it.")
+        check_writable(path, option)
+    if report is not None and report.suffix != ".html":
+        raise ParameterError(f"`--report` must end in .html, got {report.name!r}.")
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: Path, option: str = "--out") -> None:
     """Refuse at once what could not be written at the end.
 
     >>> import tempfile
@@ -108,7 +113,7 @@ def check_writable(path: Path) -> None:
     """
     if path.is_dir():
         raise ParameterError(
-            f"`--out` must be a file, got the folder {path}. Add a name, such as {path}/report.html."
+            f"`{option}` must be a file, got the folder {path}. Add a name, such as {path}/report.html."
         )
     folder = path.absolute().parent
     # Missing folders are made when the file is written, inside the nearest one that exists.
@@ -116,4 +121,4 @@ def check_writable(path: Path) -> None:
         folder = folder.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         reason = "cannot be written to" if folder.is_dir() else "is not a folder"
-        raise ParameterError(f"`--out` must be in a folder that can be written to, and {folder} {reason}.")
+        raise ParameterError(f"`{option}` must be in a folder that can be written to, and {folder} {reason}.")

@@ -34,8 +34,7 @@ def run_calibrate(
     as_json: bool,
 ) -> None:
     """Calibrate on other classes and write the result into the model folder."""
-    if report is not None:
-        check_new(report)
+    check_new(report=report)
     machine = load(model)
     given = load_for(machine, data, label=label)
     with warnings.catch_warnings(record=True) as raised:

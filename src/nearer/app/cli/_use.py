@@ -63,7 +63,7 @@ def run_embed(
         done = Embedded(len(rows), 0, rows.shape[1], out)
     else:
         if to_file:
-            check_new(Path(out))
+            check_new(out=Path(out))
         with reading():
             done = embed_stream(load(model), data, out, batch_size=batch_size, progress=_shown(quiet, as_json))
     if as_json:
@@ -202,14 +202,14 @@ def run_search(
     k: int,
     where: Sequence[str] | None,
     out: Path | None,
+    report: Path | None,
     limit: int,
     as_json: bool,
 ) -> None:
     """The nearest items of an index for every row of a file, or for one image."""
-    if out is not None:
-        if out.suffix not in (".csv", ".jsonl", ".html"):
-            raise ParameterError(f"`--out` must end in .csv, .jsonl or .html, got {out.name!r}.")
-        check_new(out)
+    if out is not None and out.suffix not in (".csv", ".jsonl"):
+        raise ParameterError(f"`--out` must end in .csv or .jsonl, got {out.name!r}; a page is for `--report`.")
+    check_new(out=out, report=report)
     found, machine = opened_with_model(index, model)
     condition = {"$and": [as_where(one, found.fields()) for one in where]} if where else None
     k = min(check_int(k, "k"), max(1, found.count(condition)))
@@ -223,13 +223,13 @@ def run_search(
         why = " that fit `--where`" if condition and found.count() else ""
         say(f"There are no hits: {index} has no items{why}.", err=True)
     if out is not None:
-        if out.suffix == ".html":
-            from nearer.app.cli._pages import search_page
+        write_file(out, _hits_as_text(results, out.suffix))
+    if report is not None:
+        from nearer.app.cli._pages import search_page
 
-            search_page(results, out, index=Path(index).name, queries=queries.name)
-        else:
-            write_file(out, _hits_as_text(results, out.suffix))
-        say(f"{len(results):,} queries, {k} hits each: {out}")
+        search_page(results, report, index=Path(index).name, queries=queries.name)
+    if out is not None or report is not None:
+        say(f"{len(results):,} queries, {k} hits each: {', '.join(str(file) for file in (out, report) if file)}")
         return
     shown = results if as_json else results[:limit]
     _print_hits(shown, as_json=as_json)
@@ -243,7 +243,7 @@ def run_export(model: Path, *, out: Path, as_json: bool) -> None:
 
     if out.suffix not in EXPORTED:
         raise ParameterError(f"`--out` must end in {' or '.join(EXPORTED)}, got {out.name!r}.")
-    check_new(out)
+    check_new(out=out)
     place = load(model).export(out)
     if as_json:
         print_json({"out": str(place), "bytes": place.stat().st_size})
