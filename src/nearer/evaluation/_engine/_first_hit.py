@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.evaluation._problem import Problem, Ties
-from nearer.evaluation._sweep import fill
-from nearer.evaluation._tiles import Products, run
+from nearer.evaluation._engine._problem import Problem, Ties
+from nearer.evaluation._engine._sweep import fill
+from nearer.evaluation._engine._tiles import Products, run
 
 __all__ = ["Best", "FirstHit", "best_positive"]
 
@@ -50,7 +50,6 @@ class FirstHit:
         best = best_positive(problem, products)
         length = len(products.queries)
         self.q, self.ties = products.q, ties
-        self.rows, self.columns = products.rows, products.columns
         self.value = fill(best.value, length, np.inf)
         self.index = fill(best.index, length, -1)
         self.equal = best.equal

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.evaluation._candidates import Candidates
-from nearer.evaluation._problem import Problem, Ties
-from nearer.evaluation._sweep import fill
-from nearer.evaluation._tiles import SIDE, Products, run
+from nearer.evaluation._engine._candidates import Candidates
+from nearer.evaluation._engine._problem import Problem, Ties
+from nearer.evaluation._engine._sweep import fill
+from nearer.evaluation._engine._tiles import SIDE, Products, run
 
 __all__ = ["FirstPlaces", "Profile", "expected_candidates"]
 
@@ -180,7 +180,5 @@ class FirstPlaces:
         """What decides between equal values: the index, or which of right and wrong comes first."""
         if self.ties == "index":
             return item
-        return np.asarray(self._right(query, item) == (self.ties == "pessimistic"), dtype=np.int64)
-
-    def _right(self, query: Array, item: Array) -> Array:
-        return np.asarray(self.problem.database_codes[item] == self.problem.query_codes[query])
+        right = self.problem.database_codes[item] == self.problem.query_codes[query]
+        return np.asarray(right == (self.ties == "pessimistic"), dtype=np.int64)

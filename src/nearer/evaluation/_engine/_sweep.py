@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.evaluation._problem import Problem
-from nearer.evaluation._tiles import Products, run
+from nearer.evaluation._engine._problem import Problem
+from nearer.evaluation._engine._tiles import Products, run
 
 __all__ = ["Observer", "fill", "sweep"]
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.evaluation._first_hit import FirstHit
-from nearer.evaluation._nearest import FirstPlaces, Profile, expected_candidates
-from nearer.evaluation._problem import Problem, Ties
-from nearer.evaluation._sweep import Observer, sweep
-from nearer.evaluation._tiles import GRAIN, SIDE, Products, block_size
+from nearer.evaluation._engine._first_hit import FirstHit
+from nearer.evaluation._engine._nearest import FirstPlaces, Profile, expected_candidates
+from nearer.evaluation._engine._problem import Problem, Ties
+from nearer.evaluation._engine._sweep import Observer, sweep
+from nearer.evaluation._engine._tiles import GRAIN, SIDE, Products, block_size
 
 __all__ = ["Ranks", "rank"]
 

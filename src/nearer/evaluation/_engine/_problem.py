@@ -7,7 +7,7 @@ a larger value means closer, class codes, and the number of items that each quer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -63,15 +63,12 @@ class Problem:
 
     def subset(self, rows: Array) -> Problem:
         """The same question for some of the queries, in any order."""
-        return Problem(
-            self.queries[rows],
-            self.database,
-            self.penalty,
-            self.query_codes[rows],
-            self.database_codes,
-            None if self.itself is None else self.itself[rows],
-            self.positives[rows],
-            self.unlabeled,
+        return replace(
+            self,
+            queries=self.queries[rows],
+            query_codes=self.query_codes[rows],
+            itself=None if self.itself is None else self.itself[rows],
+            positives=self.positives[rows],
         )
 
 
