@@ -17,14 +17,12 @@ def main() -> int:
     stale = [
         name
         for name in wanted
-        for scheme in ("light", "dark")
-        if not (file := IMAGES / f"{name}-{scheme}.svg").exists()
-        or f"results {stamp(name)}" not in file.read_text()
+        if not (file := IMAGES / f"{name}.svg").exists() or f"results {stamp(name)}" not in file.read_text()
     ]
     if "--check" in sys.argv:
-        print("\n".join(dict.fromkeys(stale)) or "all figures are up to date")
+        print("\n".join(stale) or "all figures are up to date")
         return 1 if stale else 0
-    for name in wanted if len(wanted) < len(FIGURES) or "--all" in sys.argv else dict.fromkeys(stale):
+    for name in wanted if len(wanted) < len(FIGURES) or "--all" in sys.argv else stale:
         draw(name)
         print(name)
     return 0

@@ -1,4 +1,4 @@
-"""One style for every figure: a palette that the colour-blind can read, drawn for light and for dark pages."""
+"""One style for every figure: a palette that the colour-blind can read, in one file for light and for dark pages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ __all__ = [
     "measured",
     "palette",
     "plt",
+    "save",
     "stamp",
 ]
 
@@ -37,26 +39,35 @@ IMAGES = ROOT / "docs" / "benchmarks" / "images"
 
 
 class Ink:
-    """The colours of Okabe and Ito; the two that vanish on a dark page are lighter there."""
+    """The colours of Okabe and Ito on a light page."""
 
-    def __init__(self, dark: bool) -> None:
-        self.text = "#d7dbe0" if dark else "#24292f"
-        self.faint = "#4a525d" if dark else "#d0d5da"
-        self.grey = "#9aa3ad" if dark else "#7a828b"
-        self.blue = "#56b4e9" if dark else "#0072b2"
-        self.red = "#ef8a47" if dark else "#d55e00"
-        self.green = "#2fc79c" if dark else "#009e73"
-        self.yellow = "#e69f00"
-        self.pink = "#d795b9" if dark else "#b8568f"
-        self.cycle = (self.blue, self.red, self.green, self.yellow, self.pink, self.grey)
+    text = "#24292f"
+    faint = "#d0d5da"
+    grey = "#7a828b"
+    blue = "#0072b2"
+    red = "#d55e00"
+    green = "#009e73"
+    yellow = "#e69f00"
+    pink = "#b8568f"
+    cycle = (blue, red, green, yellow, pink, grey)
 
 
+# What vanishes on a dark page is lighter there.
+DARK = {
+    "text": "#d7dbe0",
+    "faint": "#4a525d",
+    "grey": "#9aa3ad",
+    "blue": "#56b4e9",
+    "red": "#ef8a47",
+    "green": "#2fc79c",
+    "pink": "#d795b9",
+}
 Draw = Callable[[Any, Ink], None]
 FIGURES: dict[str, tuple[Draw, tuple[str, ...], dict[str, Any]]] = {}
 
 
 def figure(name: str, *results: str, **layout: Any) -> Callable[[Draw], Draw]:
-    """Register the drawing of docs/benchmarks/images/NAME-light.svg and -dark.svg from these result files.
+    """Register the drawing of docs/benchmarks/images/NAME.svg from these result files.
 
     `layout` goes to `plt.subplots`; the function gets what that returns and the inks.
     """
@@ -75,9 +86,9 @@ def stamp(name: str) -> str:
 
 
 @contextmanager
-def palette(scheme: str, salt: str = "nearer") -> Iterator[Ink]:
-    """The inks of a scheme, with matplotlib set up for it."""
-    ink = Ink(scheme == "dark")
+def palette(salt: str = "nearer") -> Iterator[Ink]:
+    """The inks, with matplotlib set up for them."""
+    ink = Ink()
     settings = {
         "svg.fonttype": "none",
         "svg.hashsalt": salt,
@@ -105,19 +116,28 @@ def palette(scheme: str, salt: str = "nearer") -> Iterator[Ink]:
 
 
 def draw(name: str) -> None:
-    """Write both pictures."""
+    """Write the picture."""
     function, _, layout = FIGURES[name]
     IMAGES.mkdir(parents=True, exist_ok=True)
-    for scheme in ("light", "dark"):
-        with palette(scheme, name) as ink:
-            drawing, axes = plt.subplots(**{"figsize": (7.2, 3.0), "layout": "constrained", **layout})
-            function(axes, ink)
-            drawing.savefig(
-                IMAGES / f"{name}-{scheme}.svg",
-                transparent=True,
-                metadata={"Date": None, "Creator": None, "Description": f"results {stamp(name)}"},
-            )
-            plt.close(drawing)
+    with palette(name) as ink:
+        drawing, axes = plt.subplots(**{"figsize": (7.2, 3.0), "layout": "constrained", **layout})
+        function(axes, ink)
+        save(drawing, IMAGES / f"{name}.svg", f"results {stamp(name)}")
+
+
+def save(drawing: Any, path: Path, description: str | None = None) -> None:
+    """Write a figure as an SVG whose colours are variables that a dark page sets to others, and close it."""
+    text = StringIO()
+    metadata = {"Date": None, "Creator": None, "Description": description}
+    drawing.savefig(text, format="svg", transparent=True, metadata=metadata)
+    plt.close(drawing)
+    picture = text.getvalue()
+    for name in DARK:
+        picture = picture.replace(getattr(Ink, name), f"var(--{name})")
+    light = "".join(f"--{name}:{getattr(Ink, name)};" for name in DARK)
+    dark = "".join(f"--{name}:{color};" for name, color in DARK.items())
+    style = f":root{{{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}"
+    path.write_text(picture.replace('<style type="text/css">', f'<style type="text/css">{style}', 1))
 
 
 def mean(values: Iterable[float]) -> float:

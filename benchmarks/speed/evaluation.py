@@ -31,7 +31,7 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nearer.datasets._classics import load_digits
 from nearer.evaluation import evaluate, kmeans, nmi
-from nearer.evaluation._problem import unit_rows
+from nearer.evaluation._engine._problem import unit_rows
 from nearer.exceptions import MissingDataError
 from nearer_papers.data._banking77 import load_banking77
 from nearer_papers.data._cars196 import load_cars196_features

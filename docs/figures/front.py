@@ -13,7 +13,7 @@ import nearer
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks" / "figures"))
-from style import palette, plt  # noqa: E402
+from style import palette, plt, save  # noqa: E402
 
 frame = load_wine(as_frame=True).frame
 fitted = nearer.fit(frame, "target").fitted
@@ -22,17 +22,12 @@ raw, learned = fitted.raw(fitted.problem.items[asked]), fitted.model.transform(f
 labels = frame["target"].to_numpy()[asked]
 sides = (("raw columns", raw, fitted.comparison.first), ("learned", learned, fitted.comparison.second))
 
-for scheme in ("light", "dark"):
-    with palette(scheme) as ink:
-        figure, axes = plt.subplots(ncols=2, figsize=(7.2, 2.6), layout="constrained")
-        for axis, (name, points, scores) in zip(axes, sides, strict=True):
-            flat = PCA(2).fit_transform(np.asarray(points))
-            for kind, marker in enumerate("os^"):
-                axis.plot(
-                    *flat[labels == kind].T, marker, color=ink.cycle[kind], markersize=6, label=f"class {kind}"
-                )
-            axis.set(title=f"{name}: MAP@R {scores['map@r']:.2f}", xticks=[], yticks=[])
-        axes[1].legend(fontsize=8, loc="best")
-        target = ROOT / "docs" / "images" / f"front-{scheme}.svg"
-        figure.savefig(target, transparent=True, metadata={"Date": None, "Creator": None})
-        plt.close(figure)
+with palette() as ink:
+    figure, axes = plt.subplots(ncols=2, figsize=(7.2, 2.6), layout="constrained")
+    for axis, (name, points, scores) in zip(axes, sides, strict=True):
+        flat = PCA(2).fit_transform(np.asarray(points))
+        for kind, marker in enumerate("os^"):
+            axis.plot(*flat[labels == kind].T, marker, color=ink.cycle[kind], markersize=6, label=f"class {kind}")
+        axis.set(title=f"{name}: MAP@R {scores['map@r']:.2f}", xticks=[], yticks=[])
+    axes[1].legend(fontsize=8, loc="best")
+    save(figure, ROOT / "docs" / "images" / "front.svg")

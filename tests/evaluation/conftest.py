@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nearer.evaluation import _nearest as nearest
-from nearer.evaluation import _ranking as ranking
-from nearer.evaluation import _tiles as tiles
+from nearer.evaluation._engine import _nearest as nearest
+from nearer.evaluation._engine import _ranking as ranking
+from nearer.evaluation._engine import _tiles as tiles
 
 Oracle = Callable[..., dict[str, float]]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearer.evaluation._candidates import Candidates
-from nearer.evaluation._tiles import block_size, run
+from nearer.evaluation._engine._candidates import Candidates
+from nearer.evaluation._engine._tiles import block_size, run
 
 VALUES = [-np.float32(3.5), -1.0, -0.0, 0.0, 1e-30, -1e-30, 1.0, np.float32(1.0000001), 3.4e38, -3.4e38]
 

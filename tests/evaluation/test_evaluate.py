@@ -20,8 +20,8 @@ from nearer.evaluation import (
     pairwise_f1,
     purity,
 )
+from nearer.evaluation._engine._problem import unit_rows
 from nearer.evaluation._evaluate import DEFAULT_SCORES
-from nearer.evaluation._problem import unit_rows
 from nearer.exceptions import ParameterError
 
 

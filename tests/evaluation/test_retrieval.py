@@ -12,10 +12,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nearer.evaluation import _nearest as nearest
-from nearer.evaluation import _tiles as tiles
 from nearer.evaluation import evaluate, map_at_r, mrr, precision_at_k, r_precision, recall_at_k
-from nearer.evaluation._problem import prepare
+from nearer.evaluation._engine import _nearest as nearest
+from nearer.evaluation._engine import _tiles as tiles
+from nearer.evaluation._engine._problem import prepare
 from nearer.evaluation._retrieval import score_problem
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 
@@ -215,7 +215,7 @@ def test_each_score_alone_is_the_score_in_company(engine: str, name: str) -> Non
 
 def test_only_what_is_needed_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recall and the reciprocal rank need no lists, precision no search for the best positive."""
-    from nearer.evaluation import _ranking as ranking
+    from nearer.evaluation._engine import _ranking as ranking
 
     points, labels = random_set()
     monkeypatch.setattr(ranking, "FirstPlaces", None)

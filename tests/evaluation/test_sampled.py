@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nearer.evaluation import Evaluation, evaluate
-from nearer.evaluation._problem import prepare
+from nearer.evaluation._engine._problem import prepare
 from nearer.evaluation._retrieval import score_each, score_problem
 from nearer.evaluation._sampled import mean_interval
 from nearer.exceptions import LabelError, ParameterError

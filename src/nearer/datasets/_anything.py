@@ -18,8 +18,7 @@ from nearer.datasets._dataset import Array, Dataset, Split
 from nearer.datasets._frame import Column, Frame, frame_from, is_frame, read_cells
 from nearer.datasets._source import Source
 from nearer.datasets._streams import open_stream
-from nearer.datasets._suffixes import PARQUET, TABLES
-from nearer.datasets._table import LABEL_NAMES, encode, label_text
+from nearer.datasets._table import LABEL_NAMES, PARQUET, TABLES, encode, label_text
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.relations import Pairs, Relation
 from nearer.relations._kinds import Kind, kind_of, kind_of_column

@@ -16,8 +16,7 @@ from nearer.datasets._image_files import list_images, why_unreadable
 from nearer.datasets._numpy_files import read_npy_table, read_npz_tables
 from nearer.datasets._parquet_files import read_parquet
 from nearer.datasets._source import Source
-from nearer.datasets._suffixes import PARQUET, TEXT_TABLES
-from nearer.datasets._table import ColumnChoice, Table, encode, finite_features, label_matrix
+from nearer.datasets._table import PARQUET, TEXT_TABLES, ColumnChoice, Table, encode, finite_features, label_matrix
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 
 __all__ = ["load_files", "load_image_folder"]

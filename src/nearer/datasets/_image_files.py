@@ -12,11 +12,12 @@ import numpy as np
 from nearer._checks import check_choice, check_int
 from nearer._limits import check_limit, limit
 from nearer.datasets._pixels import as_seen, shrink_while_read
-from nearer.datasets._suffixes import IMAGES
 from nearer.exceptions import CorruptFileError, LimitError, MissingDataError, NearerError
 
-__all__ = ["crop_image", "list_images", "load_image", "why_unreadable"]
+__all__ = ["IMAGES", "crop_image", "list_images", "load_image", "why_unreadable"]
 
+# What the names of images end in, and what Pillow may read in them.
+IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _KINDS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from nearer._checks import check_int
 from nearer.datasets._frame import Column, Frame
 from nearer.datasets._streams import open_stream
-from nearer.datasets._suffixes import PARQUET
+from nearer.datasets._table import PARQUET
 
 __all__ = ["rows_that_fit", "sample_rows"]
 

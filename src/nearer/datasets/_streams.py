@@ -22,8 +22,7 @@ from nearer.datasets._frame import CellForm, Frame, frame_from
 from nearer.datasets._image_files import list_images
 from nearer.datasets._npy import UNREADABLE, npy_header
 from nearer.datasets._parquet_files import INDEX, batches, opened_parquet
-from nearer.datasets._suffixes import PARQUET, TABLES, TEXT_TABLES
-from nearer.datasets._table import check_different
+from nearer.datasets._table import PARQUET, TABLES, TEXT_TABLES, check_different
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, ShapeError
 
 __all__ = ["Stream", "open_stream"]

@@ -17,6 +17,9 @@ from nearer.relations._kinds import SIGNS, kind_of_matrix
 
 __all__ = [
     "LABEL_NAMES",
+    "PARQUET",
+    "TABLES",
+    "TEXT_TABLES",
     "ColumnChoice",
     "Table",
     "check_different",
@@ -26,6 +29,10 @@ __all__ = [
     "label_text",
 ]
 
+# What the names of tables end in.
+TEXT_TABLES = (".csv", ".tsv", ".txt")
+PARQUET = (".parquet", ".pq")
+TABLES = (*TEXT_TABLES, *PARQUET)
 # A column with one of these names is a label to any reader, so it must not slip in among the features.
 LABEL_NAMES = frozenset({"class", "label", "labels", "target", "y"})
 _NOT_WHOLE = "Labels must be names or whole numbers, got {}. For targets of regression use MLKR."

@@ -5,9 +5,8 @@
 side by side. Each score is also a function of its own. `evaluate_multilabel` and `evaluate_distribution` score
 predictions; the functions behind them are in `evaluation.multilabel` and `evaluation.distribution`.
 
-Behind the retrieval scores, `ranking` decides what has to be looked at, `sweep` walks over the similarities tile by
-tile, `first_hit` counts what comes before the first right item and `nearest` keeps the first places. No array of
-queries × database is ever made.
+What is exported is in the files of this folder. Behind the retrieval scores is `_engine`, which streams over the
+similarities; its docstring says which file to read first.
 """
 
 from nearer._border import attach as _attach

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.evaluation._problem import class_codes
+from nearer.evaluation._engine._problem import class_codes
 from nearer.exceptions import ShapeError
 
 __all__ = ["ami", "nmi", "pairwise_f1", "purity"]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._checks import check_int
-from nearer.evaluation._problem import prepare
+from nearer.evaluation._engine._problem import prepare
 from nearer.evaluation._retrieval import score_each
 from nearer.evaluation._sampled import draw_queries
 

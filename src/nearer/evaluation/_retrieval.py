@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._checks import check_choice, check_int
-from nearer.evaluation._problem import Problem, Similarity, Ties, Unlabeled, prepare
-from nearer.evaluation._ranking import rank
+from nearer.evaluation._engine._problem import Problem, Similarity, Ties, Unlabeled, prepare
+from nearer.evaluation._engine._ranking import rank
 from nearer.exceptions import LabelError, ParameterError
 
 __all__ = ["map_at_r", "mrr", "precision_at_k", "r_precision", "recall_at_k", "score_each", "score_problem"]

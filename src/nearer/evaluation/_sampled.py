@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._checks import check_int, check_number
-from nearer.evaluation._problem import Problem, Ties
+from nearer.evaluation._engine._problem import Problem, Ties
 from nearer.evaluation._retrieval import score_each, score_problem
 from nearer.exceptions import ParameterError
 

@@ -23,9 +23,8 @@ from nearer.datasets._anything import (
     with_pairs,
 )
 from nearer.datasets._frame import Frame, frame_from, is_frame
-from nearer.datasets._image_files import load_image
+from nearer.datasets._image_files import IMAGES, load_image
 from nearer.datasets._source import Source
-from nearer.datasets._suffixes import IMAGES
 from nearer.exceptions import LabelError, MissingDataError, NearerError, ParameterError, ShapeError
 from nearer.models._encoders import PACKAGED, FrozenEncoder, Kind, frozen, installed
 from nearer.relations import Relation

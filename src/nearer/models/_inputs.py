@@ -17,7 +17,7 @@ from nearer.datasets import Dataset, Split
 from nearer.datasets._anything import Columns, as_dataset, dataset_from_frame, label_columns, read_frame, with_pairs
 from nearer.datasets._cleaning import Cleaned, Cleaning
 from nearer.datasets._frame import Frame, frame_from, is_frame
-from nearer.datasets._suffixes import TABLES
+from nearer.datasets._table import TABLES
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.models._encoded import Reading, is_photo, read_items
 from nearer.models._encoders import FrozenEncoder

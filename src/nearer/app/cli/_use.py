@@ -19,8 +19,7 @@ from nearer.app.cli._loading import as_asked, load_for, reading
 from nearer.app.cli._output import check_new, print_json, say
 from nearer.app.cli._screen import screen
 from nearer.app.cli._where import as_where
-from nearer.datasets._image_files import load_image
-from nearer.datasets._suffixes import IMAGES
+from nearer.datasets._image_files import IMAGES, load_image
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
 from nearer.index._open import check_fits, model_of
