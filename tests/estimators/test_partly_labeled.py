@@ -302,7 +302,7 @@ def test_with_an_encoder_the_network_is_copied_and_trained(triplets: Any) -> Non
 @pytest.mark.parametrize(
     ("learner", "message"),
     [
-        (E.LRML(n_neighbors=0), "`k` must be at least 1"),
+        (E.LRML(n_neighbors=0), "`n_neighbors` must be at least 1"),
         (E.LRML(ridge=-1), "`ridge` must be at least 0"),
         (E.ISDML(solver="newton"), "`solver` must be one of"),
         (E.SERAPH(method="em", mu=1.5), "`mu` must be at most"),

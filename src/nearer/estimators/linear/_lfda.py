@@ -89,9 +89,9 @@ def lfda_components(X: Array, codes: Array, *, k: int, d: int, ridge: float, emb
 class LFDA(MatrixLearner):
     """Local Fisher discriminant analysis: pull neighbours of a class together, push classes apart.
 
-    X (n, p) -> (n, d). `k` is the neighbour that sets the local scale (cut per class, so the order of the classes
-    does not matter), `ridge` keeps singular data finite. `blend` mixes the metric with the identity: "auto" takes
-    the share that votes best on the training rows, 0.0 is the published method.
+    X (n, p) -> (n, d). The neighbour number `n_neighbors` sets the local scale (cut per class, so the order of the
+    classes does not matter), `ridge` keeps singular data finite. `blend` mixes the metric with the identity: "auto"
+    takes the share that votes best on the training rows, 0.0 is the published method.
 
     Reference: Sugiyama (2007).
 

@@ -192,7 +192,7 @@ def lmnn_loss_and_gradient(
 class LMNN(MetricLearner):
     """Large margin nearest neighbours: the metric for k-NN classification.
 
-    X (n, p) -> (n, d). `k` target neighbours per row are fixed in the input space (fewer in a class with fewer
+    X (n, p) -> (n, d). `n_neighbors` targets per row are fixed in the input space (fewer in a class with fewer
     rows); `push` is μ, the share of the margin term. μ = 0 would collapse all rows to a point and is refused. At
     most `max_impostors` nearest rows per row enter the margin term at a time. `objective_` is the exact final
     value.

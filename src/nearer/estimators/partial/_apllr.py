@@ -85,7 +85,7 @@ class _NearPrior(PartlyLabeledLearner):
                 NearerWarning,
                 stacklevel=4,
             )
-        graph = edge_scatter(X, affinity_edges(X, codes, k=self._neighbors(self.n_neighbors), gamma=self.gamma))
+        graph = edge_scatter(X, affinity_edges(X, codes, k=self._n_neighbors(), gamma=self.gamma))
         # In units in which prior and graph weigh the same, so that `strength` means the same for all data.
         unit = float(np.einsum("ij,ji->", prior, graph)) / X.shape[1]
         return near_prior(prior, graph, strength / unit if unit > 0 else 0.0, form=self.form)

@@ -139,7 +139,7 @@ class ISDML(PartlyLabeledLearner):
         check_choice(self.solver, "solver", ["closed", "descent"])
         nu = check_number(self.graph_weight, "graph_weight", minimum=0)
         scatters = labeled_scatters(X, codes)
-        base = scatters.similar + nu * edge_scatter(X, density_edges(X, self._neighbors(self.n_neighbors)))
+        base = scatters.similar + nu * edge_scatter(X, density_edges(X, self._n_neighbors()))
         base = ridged(base, np.diag(base), check_number(self.ridge, "ridge", minimum=0))
         matrix = base - safe_weight(base, scatters.dissimilar) * scatters.dissimilar
         self.n_iter_ = 1

@@ -126,7 +126,7 @@ class LRML(PartlyLabeledLearner):
         scatters = labeled_scatters(X, codes)
         weight = self.dissimilar_weight
         return lrml_matrix(
-            edge_scatter(X, neighbor_edges(X, self._neighbors(self.n_neighbors)), normalized=self.normalized),
+            edge_scatter(X, neighbor_edges(X, self._n_neighbors()), normalized=self.normalized),
             scatters.similar,
             scatters.dissimilar,
             similar_weight=check_number(self.similar_weight, "similar_weight", minimum=0),

@@ -104,6 +104,7 @@ class PartlyLabeledLearner(MetricLearner):
     """
 
     n_components: int | None
+    n_neighbors: int
     blend: float | str
     random_state: Any
 
@@ -151,5 +152,5 @@ class PartlyLabeledLearner(MetricLearner):
     def _choose_blend(self, X: Array, codes: Array, matrix: Array, rng: np.random.RandomState) -> float:
         return choose_spread_blend(X, codes, matrix, rng)
 
-    def _neighbors(self, k: Any) -> int:
-        return check_int(k, "k")
+    def _n_neighbors(self) -> int:
+        return check_int(self.n_neighbors, "n_neighbors")

@@ -47,10 +47,10 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
 
     X (n, p) and y (n,) with −1 for unlabelled rows -> (n, d), d = ⌈p/2⌉ by default: with d = p an orthogonal map
     changes no distance. `triplets` is "signed" (friends and strangers by the two-sided label affinity, our default)
-    or "neighbourhood" (halves of each neighbourhood by propagated affinity). The latter is the published mining
+    or "neighborhood" (halves of each neighbourhood by propagated affinity). The latter is the published mining
     with two differences: other classes weigh ν = 1/(c − 1) instead of 1, and rows keep their lengths, because the
     map is for the rows as they are; `nearer.training.NeighborhoodAngular(literal=True)` is the method to the
-    letter. Without labels only "neighbourhood" can be learnt. `max_iter` are the iterations of Riemannian conjugate
+    letter. Without labels only "neighborhood" can be learnt. `max_iter` are the iterations of Riemannian conjugate
     gradients.
 
     `blend` mixes LLᵀ with the identity; what is mixed has all p directions unless `n_components` says otherwise. As
@@ -183,7 +183,7 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
     def _project(
         self, z: Tensor, labels: Tensor, width: int, generator: torch.Generator, max_iter: int
     ) -> tuple[Tensor, int]:
-        near = nearest_neighbors(z, k=check_int(self.n_neighbors, "n_neighbors"), normalized=False)
+        near = nearest_neighbors(z, k=self._n_neighbors(), normalized=False)
         found = self._mine(z, near, labels, generator)
         start = torch.linalg.qr(torch.randn(z.shape[1], width, generator=generator, dtype=z.dtype)).Q
         if not len(found):

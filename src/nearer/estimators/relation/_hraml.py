@@ -129,7 +129,7 @@ class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     least the number of labels: with fewer dimensions one-hot targets cannot be met.
 
     Reference: Gu, HRAML; the settings of the released code are `hidden=(100,), networks=1, dropout=0,
-    input_dropout=0, bounded=True, spread=0.2, optimizer="sgd", rate=1e-2, epochs=20, batch_size=40`.
+    input_dropout=0, bounded=True, spread=0.2, optimizer="sgd", lr=1e-2, epochs=20, batch_size=40`.
 
     >>> X = np.array([[0.0, 0], [0, 9], [1, 0], [1, 9]])
     >>> learner = HRAML(epochs=200, networks=1, dropout=0.0, input_dropout=0.0, random_state=0)

@@ -96,8 +96,8 @@ class RelationLearner(PairSupervision, MatrixLearner):
         pairs, g, lengths = pairs[kept], g[kept], lengths[kept]
         if len(pairs) < 2:
             raise ShapeError(
-                f"relation alignment must see at least two pairs of different rows, got {len(pairs)}. Raise `k` or "
-                f"`n_random`."
+                f"relation alignment must see at least two pairs of different rows, got {len(pairs)}. Raise "
+                f"`n_neighbors` or `n_random`."
             )
         unit = float(np.sqrt(lengths.mean()))
         if np.ptp(g) <= 1e-12 * max(float(np.abs(g).max()), 1e-300):

@@ -72,7 +72,9 @@ def choose_pairs(
         right = (left + 1 + (rng.random_sample(len(left)) * (n - 1)).astype(np.int64)) % n
         parts.append(np.column_stack([left, right]))
     if not parts:
-        raise LabelError("`k` and `n_random` must not both be 0: without pairs there is nothing to learn from.")
+        raise LabelError(
+            "`n_neighbors` and `n_random` must not both be 0: without pairs there is nothing to learn from."
+        )
     pairs = np.sort(np.concatenate(parts), axis=1)
     listed = np.unique(pairs[:, 0] * n + pairs[:, 1])
     if len(listed) > max_pairs:

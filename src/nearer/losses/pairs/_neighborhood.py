@@ -81,7 +81,7 @@ class NeighborhoodLoss(nn.Module):
         k: neighbors that vote.
         task_loss: Λ, the cost of a wrong class: a number, or a matrix (c, c).
         inference: "exact" or "greedy" search for the sets.
-        reduction: what the sum is divided by; the first of `reductions` is the default.
+        reduction: "mean" over queries, "sum", or "active", the mean over queries with a loss.
     """
 
     task_loss: Tensor | None
