@@ -23,7 +23,7 @@ from nearer.datasets._image_files import IMAGES, load_image
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
 from nearer.index._open import check_fits, model_of
-from nearer.models import Model, embed_stream
+from nearer.models import Model
 from nearer.models._bulk import Embedded, stopped_before, work_folder
 from nearer.models._inputs import item_metadata
 from nearer.models._model import load
@@ -46,6 +46,8 @@ def run_embed(
     as_json: bool,
 ) -> None:
     """Write the embeddings of all rows, part by part."""
+    from nearer.models import embed_stream
+
     to_file = "://" not in out and Path(out).suffix.lower() in FILES
     if not to_file and "://" not in out and Path(out).suffix:
         raise ParameterError(f"`--out` must end in {', '.join(FILES)}, or be a folder or a URL, got {out!r}.")
@@ -130,6 +132,8 @@ def run_index(
         ) as fresh:
             fresh.add(embeddings, metadata=item_metadata(given))
     else:
+        from nearer.models import embed_stream
+
         with reading():
             embed_stream(
                 machine,

@@ -100,6 +100,7 @@ class WithinClass(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         form_: the map of the family that was taken.
         scores_: the Recall@1 of every map that was tried, by map; empty if none was chosen.
         classes_: the classes.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     def __init__(

@@ -35,6 +35,13 @@ class KernelAsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         degree: of the polynomial kernel.
         n_landmarks: rows that span the kernel space; None takes all.
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
+
+    Attributes:
+        map_: the fitted `KernelLearner` whose coordinates the rows get.
+        learner_: the fitted `AsymmetricKNN` in those coordinates.
+        n_iter_: epochs that were made.
+        classes_: the classes of y, (c,), sorted.
+        n_features_in_: columns of the X it was fitted on.
     """
 
     def __init__(
