@@ -1,4 +1,4 @@
-"""One style for every figure: a palette that the colour-blind can read, one file for light and dark pages."""
+"""One style for every figure: a palette that the colour-blind can read, one file for light and for dark pages."""
 
 from __future__ import annotations
 

@@ -100,10 +100,9 @@ def evaluate(
     queries = len(problem.queries) - problem.excluded
     lists = [name for name in asked if name not in CLUSTERING]
     if lists and wanted is not None:
-        scored, intervals, queries = score_sample(problem, lists, ties, wanted, seed)
-        found |= scored
+        found, intervals, queries = score_sample(problem, lists, ties, wanted, seed)
     elif lists:
-        found |= retrieval.score_problem(problem, lists, ties)
+        found = retrieval.score_problem(problem, lists, ties)
     groups = [name for name in asked if name in CLUSTERING]
     classes = np.unique(problem.query_codes)
     if groups:

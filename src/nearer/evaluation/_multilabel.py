@@ -53,7 +53,7 @@ def ranking_loss(scores: Any, targets: Any, *, ties: TieRule = "index") -> float
     >>> ranking_loss([[0.9, 0.5, 0.7]], [[1, 1, 0]])  # the pair (second, third) is wrong
     0.5
     """
-    values, known, _ = _ranked(scores, targets, ties)
+    values, known = _ranked(scores, targets, ties)
     wrong = np.zeros(len(values))
     for i, (f, y) in enumerate(zip(values, known, strict=True)):
         below = np.sort(f[~y])
@@ -75,7 +75,7 @@ def one_error(scores: Any, targets: Any, *, ties: TieRule = "index") -> float:
     >>> one_error([[0.9, 0.5], [0.1, 0.2]], [[1, 0], [1, 0]])
     0.5
     """
-    values, known, _ = _ranked(scores, targets, ties)
+    values, known = _ranked(scores, targets, ties)
     best = values == values.max(axis=1, keepdims=True)
     wrong = (best & ~known).sum(axis=1) / best.sum(axis=1)
     if ties == "index":
@@ -121,7 +121,7 @@ def average_precision(scores: Any, targets: Any, *, ties: TieRule = "index") -> 
     >>> round(average_precision([[0.9, 0.5, 0.7]], [[1, 1, 0]]), 4)  # (1/1 + 2/3) / 2
     0.8333
     """
-    values, known, _ = _ranked(scores, targets, ties)
+    values, known = _ranked(scores, targets, ties)
     if ties == "index":
         order = np.argsort(_ranks(values), axis=1)
         right = np.take_along_axis(known, order, axis=1)
@@ -167,7 +167,7 @@ def _ranks(values: Array) -> Array:
     return ranks
 
 
-def _ranked(scores: Any, targets: Any, ties: TieRule) -> tuple[Array, Array, int]:
+def _ranked(scores: Any, targets: Any, ties: TieRule) -> tuple[Array, Array]:
     values, known = _checked(scores, targets, ties)
     keep = ranked(known)
     if not keep.any():
@@ -175,7 +175,7 @@ def _ranked(scores: Any, targets: Any, ties: TieRule) -> tuple[Array, Array, int
             f"`targets` must hold an instance with both relevant and irrelevant labels, got none among "
             f"{len(known)}. This score compares the two."
         )
-    return values[keep], known[keep], int(np.count_nonzero(~keep))
+    return values[keep], known[keep]
 
 
 def _checked(scores: Any, targets: Any, ties: str) -> tuple[Array, Array]:

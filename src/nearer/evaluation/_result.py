@@ -51,9 +51,6 @@ class Evaluation(Mapping[str, float]):
     def __len__(self) -> int:
         return len(self.scores)
 
-    def __repr__(self) -> str:
-        return str(self)
-
     def __str__(self) -> str:
         header: tuple[str, ...] = ("score", "value")
         rows: list[tuple[str, ...]] = [(name, _number(value)) for name, value in self.scores.items()]
@@ -64,6 +61,8 @@ class Evaluation(Mapping[str, float]):
             rows = [(*row, pair) for row, pair in zip(rows, shown, strict=True)]
         return "\n".join([*_table(header, rows), *_foot(self.counts, self.settings)])
 
+    __repr__ = __str__
+
     def to_dict(self) -> dict[str, Any]:
         """Plain Python: scores, settings, counts, and which scores are better when lower."""
         return {
@@ -71,9 +70,7 @@ class Evaluation(Mapping[str, float]):
             "settings": dict(self.settings),
             "counts": dict(self.counts),
             "lower_is_better": sorted(self.lower_is_better),
-            **(
-                {"intervals": {name: list(pair) for name, pair in self.intervals.items()}} if self.intervals else {}
-            ),
+            **_listed(self.intervals),
         }
 
     def to_json(self, *, indent: int | None = 1) -> str:
@@ -94,8 +91,7 @@ class Evaluation(Mapping[str, float]):
                 f"`record` must be what Evaluation.to_dict returns, got one without {', '.join(sorted(missing))}."
             )
         lower = frozenset(record["lower_is_better"])
-        intervals = {name: (low, high) for name, (low, high) in record.get("intervals", {}).items()}
-        return cls(record["scores"], record["settings"], record["counts"], lower, intervals)
+        return cls(record["scores"], record["settings"], record["counts"], lower, record.get("intervals", {}))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Evaluation) and self.to_dict() == other.to_dict()
@@ -144,14 +140,14 @@ class Comparison:
 
         A lead counts where it is more than these items leave open: half of the interval of the gain.
         """
-        told = ""
-        for name, found in self.baselines.items():
-            gains = Comparison(self.second, found).gains
+        sentences = ""
+        for name, baseline in self.baselines.items():
+            gains = Comparison(self.second, baseline).gains
             doubt = {score: (high - low) / 2 for score, (low, high) in self.intervals.items()}
             ahead = [score for score, gain in gains.items() if gain > doubt.get(score, 0.0)]
             if 2 * len(ahead) > len(self.second):
-                told += f" {name[0].upper()}{name[1:]} does better in {', '.join(ahead)}."
-        return told
+                sentences += f" {name[0].upper()}{name[1:]} does better in {', '.join(ahead)}."
+        return sentences
 
     def _of_the_two(self) -> str:
         first, second = self.names
@@ -172,21 +168,15 @@ class Comparison:
         counts = self.first.counts
         what = "pairs" if "pairs" in counts else "rows"
         queries = counts.get("queries", counts.get(what, 0))
-        parts = []
+        difference = f"difference that {queries:,} held-out {what} could show"
+        if not better and not worse:
+            return f"{second} and {first}: no {difference}."
         if better:
-            parts.append(f"{second} is better than {first} in {', '.join(better)}")
-        if worse:
-            parts.append(
-                f"{'and ' if better else second + ' is '}worse{'' if better else ' than ' + first} in "
-                f"{', '.join(worse)}"
-            )
-        if not parts:
-            return f"{second} and {first}: no difference that {queries:,} held-out {what} could show."
-        end = f" No difference that {queries:,} held-out {what} could show in {', '.join(open_)}." if open_ else ""
-        return ", ".join(parts) + "." + end
-
-    def __repr__(self) -> str:
-        return str(self)
+            verdict = f"{second} is better than {first} in {', '.join(better)}"
+            verdict += f", and worse in {', '.join(worse)}" if worse else ""
+        else:
+            verdict = f"{second} is worse than {first} in {', '.join(worse)}"
+        return f"{verdict}." + (f" No {difference} in {', '.join(open_)}." if open_ else "")
 
     def __str__(self) -> str:
         gains = self.gains
@@ -208,6 +198,8 @@ class Comparison:
         lines = _table(("score", self.names[0], *self.baselines, self.names[1], "gain"), rows)
         return "\n".join([*lines, *_foot(self.first.counts, settings), self.verdict])
 
+    __repr__ = __str__
+
     def to_dict(self) -> dict[str, Any]:
         """Plain Python: both evaluations under their names, the gains and the verdict."""
         return {
@@ -215,13 +207,11 @@ class Comparison:
             self.names[1]: self.second.to_dict(),
             "gains": self.gains,
             **(
-                {"baselines": {name: one.to_dict() for name, one in self.baselines.items()}}
+                {"baselines": {name: made.to_dict() for name, made in self.baselines.items()}}
                 if self.baselines
                 else {}
             ),
-            **(
-                {"intervals": {name: list(pair) for name, pair in self.intervals.items()}} if self.intervals else {}
-            ),
+            **_listed(self.intervals),
             "verdict": self.verdict,
         }
 
@@ -284,6 +274,11 @@ def _without(record: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in record.items() if key != name}
 
 
+def _listed(intervals: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
+    """The intervals for JSON; nothing where there are none."""
+    return {"intervals": {name: list(pair) for name, pair in intervals.items()}} if intervals else {}
+
+
 def _number(value: float) -> str:
     return f"{value:.4f}"
 
@@ -300,6 +295,5 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _foot(counts: Mapping[str, int], settings: Mapping[str, Any]) -> list[str]:
-    lines = [", ".join(f"{name} {value:,}" for name, value in counts.items())]
-    lines.append(", ".join(f"{name} {value}" for name, value in settings.items()))
-    return [line for line in lines if line]
+    counted = ", ".join(f"{name} {value:,}" for name, value in counts.items())
+    return [line for line in (counted, ", ".join(f"{name} {value}" for name, value in settings.items())) if line]

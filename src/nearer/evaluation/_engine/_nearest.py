@@ -87,10 +87,9 @@ class FirstPlaces:
         self.profile = Profile.empty(products.q, ks)
         self.late = np.zeros(products.q, dtype=bool)  # fewer items passed than were needed
         n = products.n
-        size = _sample_size(n)
         self.place = _sample_place(depth, n, certain)
         self.expected = expected_candidates(depth, n, certain=certain)
-        self.chosen = np.sort(np.random.default_rng(0).permutation(n)[:size])
+        self.chosen = np.sort(np.random.default_rng(0).permutation(n)[: _sample_size(n)])
         # Strips of a search in itself are open together, others one after the other.
         blocks = products.query_blocks()
         self.open: dict[int, Candidates] = {}

@@ -7,6 +7,7 @@ a larger value means closer, class codes, and the number of items that each quer
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
@@ -99,15 +100,11 @@ def prepare(
         )
         raise ShapeError(f"`{missing}` must be given with `{given}`. Pass both, or neither to search one set.")
     rows = _numbers(as_matrix(embeddings, "embeddings"))
-    names, items = ["labels"], [labels]
+    other, names, items = rows, ["labels"], [labels]
     if database is not None:
         other = _numbers(as_matrix(database, "database", columns=rows.shape[1]))
         names, items = ["labels", "database_labels"], [labels, database_labels]
-        sizes: list[int | None] = [len(rows), len(other)]
-    else:
-        other = rows
-        sizes = [len(rows)]
-    codes, known = class_codes(items, names, sizes, unlabeled=unlabeled)
+    codes, known = class_codes(items, names, [len(rows), len(other)][: len(names)], unlabeled=unlabeled)
     left_out = sum(int(np.count_nonzero(~mask)) for mask in known)
     if left_out:
         rows = rows[known[0]]
@@ -121,7 +118,7 @@ def prepare(
 
 
 def class_codes(
-    labels: list[Any], names: list[str], sizes: list[int | None], *, unlabeled: Unlabeled
+    labels: list[Any], names: list[str], sizes: Sequence[int | None], *, unlabeled: Unlabeled
 ) -> tuple[list[Array], list[Array]]:
     """Codes 0..c−1 of one or more label arrays, common to all of them, and the mask of the rows that are kept.
 

@@ -46,39 +46,32 @@ def rank(
     the number of negatives before the first positive.
     """
     q, n = len(problem.queries), len(problem.database)
-    profile = Profile.empty(q, ks)
-    negatives = np.zeros(q, dtype=np.int64) if before else None
+    ranks = Ranks(Profile.empty(q, ks), np.zeros(q, dtype=np.int64) if before else None)
     depth = np.where(problem.answerable, max(ks, default=0), 0)
     if at_r:
         depth = np.maximum(depth, problem.positives)
     depth = np.minimum(depth, n - (problem.itself is not None))
     width = 1 if problem.queries.dtype == np.float32 else 2
     if problem.symmetric and width * expected_candidates(depth, n).sum() <= TOGETHER:
-        size = block_size(n)
-        late = _look(problem, size, size, depth, before, ties, profile, negatives, np.arange(q))
+        late = _look(problem, block_size(n), depth, ties, ranks, np.arange(q))
     else:
-        late = _in_groups(problem, depth, before, ties, profile, negatives)
+        late = _in_groups(problem, depth, ties, ranks)
     if late.size:
-        part = problem.subset(late)
         rows = _rows(depth[late], n, certain=True)
-        _look(part, rows, block_size(n), depth[late], False, ties, profile, None, late, certain=True)
-    return Ranks(profile, negatives)
+        only_places = Ranks(ranks.profile, None)
+        _look(problem.subset(late), rows, depth[late], ties, only_places, late, certain=True)
+    return ranks
 
 
-def _in_groups(
-    problem: Problem, depth: Array, before: bool, ties: Ties, profile: Profile, negatives: Array | None
-) -> Array:
+def _in_groups(problem: Problem, depth: Array, ties: Ties, ranks: Ranks) -> Array:
     """Strip by strip; queries of similar depth share a strip, strips of similar depth a shape."""
     queries = np.flatnonzero(problem.answerable)
     queries = queries[np.argsort(-depth[queries], kind="stable")]
     steps = np.log2(np.maximum(depth[queries], 1)).astype(np.int64) // 2
-    n = len(problem.database)
     late = []
     for group in np.split(queries, np.flatnonzero(np.diff(steps)) + 1):
-        rows, columns = _rows(depth[group], n), block_size(n)
-        late.append(
-            _look(problem.subset(group), rows, columns, depth[group], before, ties, profile, negatives, group)
-        )
+        rows = _rows(depth[group], len(problem.database))
+        late.append(_look(problem.subset(group), rows, depth[group], ties, ranks, group))
     return np.concatenate(late)
 
 
@@ -89,29 +82,18 @@ def _rows(depth: Array, n: int, *, certain: bool = False) -> int:
 
 
 def _look(
-    problem: Problem,
-    rows: int,
-    columns: int,
-    depth: Array,
-    before: bool,
-    ties: Ties,
-    profile: Profile,
-    negatives: Array | None,
-    queries: Array,
-    *,
-    certain: bool = False,
+    problem: Problem, rows: int, depth: Array, ties: Ties, ranks: Ranks, queries: Array, *, certain: bool = False
 ) -> Array:
     """One sweep; fills the rows `queries` of the answer and returns those whose bound was too high."""
-    products = Products(problem.queries, problem.database, rows, columns)
-    places = (
-        FirstPlaces(problem, products, depth, list(profile.hits), ties, certain=certain) if depth.any() else None
-    )
-    first = FirstHit(problem, products, ties) if before else None
+    products = Products(problem.queries, problem.database, rows, block_size(len(problem.database)))
+    ks = list(ranks.profile.hits)
+    places = FirstPlaces(problem, products, depth, ks, ties, certain=certain) if depth.any() else None
+    first = FirstHit(problem, products, ties) if ranks.before is not None else None
     observers: list[Observer] = [observer for observer in (first, places) if observer is not None]
     sweep(problem, products, observers)
-    if first is not None and negatives is not None:
-        negatives[queries] = first.before()
+    if first is not None and ranks.before is not None:
+        ranks.before[queries] = first.before()
     if places is None:
         return np.empty(0, dtype=np.int64)
-    profile.put(queries, places.profile)
+    ranks.profile.put(queries, places.profile)
     return np.asarray(queries[places.late])
