@@ -17,7 +17,6 @@ from nearer.datasets._csv_files import csv_form, read_columns
 from nearer.datasets._dataset import Array, Dataset, Split
 from nearer.datasets._frame import Column, Frame, frame_from, is_frame, read_cells
 from nearer.datasets._source import Source
-from nearer.datasets._streams import open_stream
 from nearer.datasets._table import LABEL_NAMES, PARQUET, TABLES, encode, label_text
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.relations import Pairs, Relation
@@ -368,6 +367,8 @@ def _some_of(path: Path, most: int | None, exact: Collection[str]) -> tuple[Fram
     share = rows_that_fit(path) if path.is_file() else 1.0
     if most is None and share >= 1:
         return read_frame(path, exact), ""
+    from nearer.datasets._streams import open_stream
+
     total = int(open_stream(path).rows or 0)
     wanted = min(total if most is None else most, max(1, int(share * total)))
     if wanted >= total:

@@ -24,6 +24,7 @@ from nearer.models._encoded import encode_dataset
 from nearer.models._inputs import item_metadata
 from nearer.models._model import Model
 from nearer.models._sinks import FILES, Journey, Part, sink_for
+from nearer.models._unfinished import without_secret, work_folder
 
 __all__ = ["Embedded", "embed_stream"]
 
@@ -86,7 +87,7 @@ def embed_stream(
     size = check_int(batch_size if batch_size is not None else PHOTOS if stream.root else PART, "batch_size")
     to_file = "://" not in target and Path(target).suffix.lower() in FILES
     work = work_folder(target)
-    about = {"data": stream.fingerprint, "model": model.fingerprint, "out": _without_secret(target), "part": size}
+    about = {"data": stream.fingerprint, "model": model.fingerprint, "out": without_secret(target), "part": size}
     if to_file and Path(target).exists():
         raise ParameterError(f"`{target}` must not exist yet. Choose another name, or delete it.")
     new = not to_file and "://" not in target and not Path(target).exists()
@@ -123,31 +124,6 @@ def embed_stream(
     return Embedded(done, earlier, width or dimension_of(model), target)
 
 
-def work_folder(target: str) -> Path:
-    """Where an unfinished run keeps what it has."""
-    if "://" in target:
-        plain = "".join(letter if letter.isalnum() else "-" for letter in _without_secret(target))
-        return Path(f"{plain.strip('-')}.partial")
-    return Path(f"{target.rstrip('/')}.partial")
-
-
-def stopped_before(target: str) -> str:
-    """What to say of a result whose run was stopped before its end; empty where there is none.
-
-    >>> stopped_before("no-such-index")
-    ''
-    """
-    if not (work_folder(target) / "progress.json").exists():
-        return ""
-    return f"{target} is unfinished: the run that fills it was stopped. Repeat that command, and it goes on."
-
-
-def _without_secret(target: str) -> str:
-    """A URL without user and password: it is written to disk."""
-    scheme, found, rest = target.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}" if found else target
-
-
 def _open(model: Model, target: str, kind: Any, *, fresh: bool) -> Any:
     from nearer.index import open_index
 
@@ -160,7 +136,7 @@ def _open(model: Model, target: str, kind: Any, *, fresh: bool) -> Any:
     )
     if fresh and index.count():
         index.close()
-        raise ParameterError(f"`{_without_secret(target)}` must be a new index, it has items already.")
+        raise ParameterError(f"`{without_secret(target)}` must be a new index, it has items already.")
     return index
 
 

@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from nearer._checks import check_choice, check_int
 from nearer.datasets._image_files import crop_image, load_image
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
-from nearer.models._feature_cache import FeatureCache, content_key
 
 __all__ = ["PACKAGED", "FrozenEncoder", "frozen", "installed"]
 
@@ -84,6 +83,8 @@ class FrozenEncoder:
                 f"The encoder {self.name!r} must be given to use the model on {self.kind}: it is one of yours, "
                 f"which is not saved with the model. Load it with nearer.load(path, encoder=...), or pass features."
             )
+        from nearer.models._feature_cache import FeatureCache, content_key
+
         cache = FeatureCache(self.name, self.settings) if self.cached else None
         keys = [content_key(item) for item in items] if cache is not None else [str(n) for n in range(len(items))]
         found: dict[str, NDArray[np.float32]] = {}

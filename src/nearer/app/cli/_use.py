@@ -24,10 +24,9 @@ from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
 from nearer.index._open import check_fits, model_of
 from nearer.models import Model
-from nearer.models._bulk import Embedded, stopped_before, work_folder
 from nearer.models._inputs import item_metadata
 from nearer.models._model import load
-from nearer.models._sinks import FILES
+from nearer.models._unfinished import stopped_before, work_folder
 
 __all__ = ["run_embed", "run_export", "run_index", "run_neighbors", "run_search"]
 
@@ -47,6 +46,8 @@ def run_embed(
 ) -> None:
     """Write the embeddings of all rows, part by part."""
     from nearer.models import embed_stream
+    from nearer.models._bulk import Embedded
+    from nearer.models._sinks import FILES
 
     to_file = "://" not in out and Path(out).suffix.lower() in FILES
     if not to_file and "://" not in out and Path(out).suffix:
@@ -156,6 +157,8 @@ def run_index(
 
 def _copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
     """Copy an index as it is."""
+    from nearer.models._sinks import FILES
+
     if "://" not in out and Path(out).suffix.lower() in set(FILES) - {".parquet"}:
         raise ParameterError(f"`--out` must be a folder, a URL or a .parquet file, got {out!r}.")
     if "://" not in source and Path(source).is_file() and Path(source).suffix.lower() != ".parquet":
