@@ -55,6 +55,11 @@ def test_stratified(labels: list[int], share: float, seed: int) -> None:
     assert np.array_equal(test, stratified_split(y, test=share, seed=seed)[1])
 
 
+def test_a_small_class_keeps_its_row_where_a_large_one_can_give() -> None:
+    y = np.repeat([0, 1, 2, 3], [2, 2, 6, 2])
+    assert np.bincount(y[stratified_split(y, test=4)[1]]).tolist() == [1, 1, 1, 1]
+
+
 def test_stratified_keeps_proportions() -> None:
     y = np.repeat([0, 1, 2], [600, 300, 100])
     _, test = stratified_split(y, test=0.25)

@@ -132,14 +132,12 @@ def _apportion(sizes: Array, most: Array, total: int) -> Array:
     exact: Array = total * sizes / sizes.sum()
     counts: Array = np.minimum(np.maximum(np.floor(exact).astype(np.int64), 1), most)
     while counts.sum() != total:
-        short = counts.sum() < total
+        step = 1 if counts.sum() < total else -1
+        # The last row of a class is taken only where no class has more than one.
+        least = 1 if (counts > 1).any() else 0
+        can_change = counts < most if step == 1 else counts > least
         # Give to (or take from) the class that is furthest from its exact share, among those that can change.
-        gap = (
-            np.where(counts < most, exact - counts, -np.inf)
-            if short
-            else np.where(counts > 0, counts - exact, -np.inf)
-        )
-        counts[np.argmax(gap)] += 1 if short else -1
+        counts[np.argmax(np.where(can_change, step * (exact - counts), -np.inf))] += step
     return counts
 
 
