@@ -133,12 +133,7 @@ def _from_matrix(data: Any, y: Any, unlabeled: str | int | None, cleaning: Clean
             raise ShapeError(f"`X` must have shape (n, p), got {x.shape}. Pass one row per item.")
         if x.ndim == 2:
             if cleaning is None and x.dtype.kind == "f" and np.isnan(x).any():
-                frame = Frame(
-                    {
-                        f"column_{place}": Column("number", x[:, place].astype(np.float64))
-                        for place in range(x.shape[1])
-                    }
-                )
+                frame = _matrix_frame(x, [f"column_{place}" for place in range(x.shape[1])])
                 return dataset_from_frame(frame, y, Columns(), unlabeled=unlabeled, cleaning=None, name="array")
             if cleaning is not None:
                 return _clean_matrix(x, y, unlabeled, cleaning)
@@ -152,6 +147,10 @@ def _from_matrix(data: Any, y: Any, unlabeled: str | int | None, cleaning: Clean
     return Dataset(_source("array"), {"all": Split(x, codes, kind=kind)}, names)
 
 
+def _matrix_frame(x: Array, names: list[str]) -> Frame:
+    return Frame({name: Column("number", x[:, place].astype(np.float64)) for place, name in enumerate(names)})
+
+
 def _clean_matrix(x: Array, y: Any, unlabeled: str | int | None, cleaning: Cleaning) -> Dataset:
     """A bare matrix for a model that learned from a table: only where no column was changed but its holes."""
     names = [column.name for column in cleaning.columns]
@@ -161,7 +160,7 @@ def _clean_matrix(x: Array, y: Any, unlabeled: str | int | None, cleaning: Clean
             f"{', ...' if len(names) > 8 else ''}; pass such a table. A bare array of shape {x.shape} has no "
             f"column names."
         )
-    frame = Frame({name: Column("number", x[:, place].astype(np.float64)) for place, name in enumerate(names)})
+    frame = _matrix_frame(x, names)
     return dataset_from_frame(frame, y, Columns(), unlabeled=unlabeled, cleaning=cleaning, name="array")
 
 

@@ -182,17 +182,9 @@ class Cleaning:
             if one["rule"] not in get_args(Rule) or not np.isfinite(float(one["fill"])):
                 raise ParameterError(f"`cleaning` must hold rules of nearer and finite numbers, got {one!r}.")
             words = tuple(str(word) for word in one["categories"])
-            columns.append(
-                Cleaned(
-                    str(one["name"]),
-                    one["rule"],
-                    str(one["why"]),
-                    float(one["fill"]),
-                    words,
-                    bool(one["other"]),
-                    None if one.get("form") is None else str(one["form"]),
-                )
-            )
+            form = None if one.get("form") is None else str(one["form"])
+            name, why, fill = str(one["name"]), str(one["why"]), float(one["fill"])
+            columns.append(Cleaned(name, one["rule"], why, fill, words, bool(one["other"]), form))
         return cls(tuple(columns))
 
     def __str__(self) -> str:

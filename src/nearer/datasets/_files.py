@@ -85,12 +85,10 @@ def load_files(
         for inner, table in _read(one, columns).items():
             tables[part if inner == "all" else inner] = table
     _check_same_features(tables)
-    if any(table.labels.ndim == 2 for table in tables.values()):
-        parts = {
-            part: Split(finite_features(table, np.dtype(dtype)), table.labels) for part, table in tables.items()
-        }
-        return Dataset(_source(first), parts, (), next(iter(tables.values())).names)
-    codes, names = encode({part: table.labels for part, table in tables.items()}, unlabeled)
+    codes = {part: table.labels for part, table in tables.items()}
+    names: tuple[str, ...] = ()
+    if all(labels.ndim == 1 for labels in codes.values()):
+        codes, names = encode(codes, unlabeled)
     parts = {part: Split(finite_features(table, np.dtype(dtype)), codes[part]) for part, table in tables.items()}
     return Dataset(_source(first), parts, names, next(iter(tables.values())).names)
 

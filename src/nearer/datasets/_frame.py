@@ -22,7 +22,7 @@ from nearer._plain import is_nothing
 from nearer.datasets._dataset import Array
 from nearer.exceptions import ParameterError, ShapeError
 
-__all__ = ["CellForm", "Column", "Frame", "frame_from", "is_frame", "read_cells"]
+__all__ = ["CellForm", "Column", "Frame", "arrow_array", "arrow_values", "frame_from", "is_frame", "read_cells"]
 
 ColumnKind = Literal["number", "flag", "date", "word"]
 # What people and programs write where there is nothing.
@@ -243,15 +243,25 @@ def _objects(series: Any) -> tuple[list[Any], Array | None]:
     native = series.to_native()
     if series.dtype not in (nw.String, nw.Categorical) or not type(native).__module__.startswith("pyarrow"):
         return list(series.to_list()), None
+    return arrow_values(native)
+
+
+def arrow_array(column: Any) -> Any:
+    """A column of Arrow in one piece."""
     import pyarrow as pa
 
-    array = native.unify_dictionaries().combine_chunks() if isinstance(native, pa.ChunkedArray) else native
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else array.chunk(0)
+    array = column.unify_dictionaries().combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
+
+
+def arrow_values(column: Any) -> tuple[list[Any], Array]:
+    """The different values of a column of Arrow and None, and which of them each row has."""
+    import pyarrow as pa
+
+    array = arrow_array(column)
     codes = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
-    texts = [*codes.dictionary.to_pylist(), None]
-    places = codes.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
-    return texts, places.astype(np.int64)
+    values = [*codes.dictionary.to_pylist(), None]
+    return values, codes.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _as_given(listed: list[Any]) -> Array:
@@ -279,8 +289,7 @@ def _list_block(series: Any) -> Array:
     """A column of lists as a matrix (n, width); Arrow has the numbers in one piece, others as Python lists."""
     native = series.to_native()
     if type(native).__module__.startswith("pyarrow") and len(native):
-        array = native.combine_chunks() if hasattr(native, "combine_chunks") else native
-        array = array.chunk(0) if hasattr(array, "chunk") else array
+        array = arrow_array(native)
         numbers = array.flatten()
         if not array.null_count and not numbers.null_count and len(numbers) % len(array) == 0:
             width = len(numbers) // len(array)

@@ -12,7 +12,7 @@ import numpy as np
 
 from nearer._limits import check_expansion, check_limit
 from nearer.datasets._dataset import Array
-from nearer.datasets._frame import COLUMN_BYTES
+from nearer.datasets._frame import COLUMN_BYTES, arrow_array, arrow_values
 from nearer.datasets._table import ColumnChoice, Table, label_text
 from nearer.exceptions import CorruptFileError, NearerError, NotFiniteError, ParameterError, ShapeError
 
@@ -134,16 +134,11 @@ def _labels(column: Any) -> Array:
     """The labels as text; each different value is turned into text once."""
     import pyarrow as pa
 
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks)
     try:
-        codes = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
+        values, places = arrow_values(column)
     except pa.ArrowException:
-        return label_text(array.to_pylist())
-    texts = label_text([*codes.dictionary.to_pylist(), None])
-    places = codes.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return np.asarray(texts[places])
+        return label_text(column.to_pylist())
+    return np.asarray(label_text(values)[places])
 
 
 def _is_text(kind: Any) -> bool:
@@ -157,6 +152,12 @@ def _is_numeric(kind: Any) -> bool:
 
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _is_numeric(kind.value_type)
+    return _is_number(kind)
+
+
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
     return bool(
         types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
     )
@@ -172,15 +173,8 @@ def _block(column: Any, name: str, path: Path) -> Array:
             f"{column.null_count} rows. Fill or drop those rows, or leave the column out (`ignore`)."
         )
     rows = len(column)
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks)
-    while not (
-        pa.types.is_integer(array.type)
-        or pa.types.is_floating(array.type)
-        or pa.types.is_boolean(array.type)
-        or pa.types.is_decimal(array.type)
-    ):
+    array = arrow_array(column)
+    while not _is_number(array.type):
         lengths = (
             {len(item) for item in array} if not pa.types.is_fixed_size_list(array.type) else {array.type.list_size}
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from nearer._checks import check_int
+from nearer.datasets._dataset import Array
 from nearer.datasets._frame import Column, Frame
 from nearer.datasets._streams import open_stream
 from nearer.datasets._table import PARQUET
@@ -76,18 +77,15 @@ def _joined(columns: list[Column]) -> Column:
         one.values if one.kind == kind else np.full(len(one.values), blank, dtype=told[0].values.dtype)
         for one in columns
     ]
-    exact, written = ([one.exact for one in columns], [one.written for one in columns])
-    return Column(
-        kind,
-        np.concatenate(values),
-        None if any(one is None for one in exact) else np.concatenate([one for one in exact if one is not None]),
-        None
-        if any(one is None for one in written)
-        else np.concatenate([one for one in written if one is not None]),
-    )
+    exact, written = _all_of([one.exact for one in columns]), _all_of([one.written for one in columns])
+    return Column(kind, np.concatenate(values), exact, written)
+
+
+def _all_of(arrays: list[Array | None]) -> Array | None:
+    """The arrays as one, None where one is missing."""
+    present = [array for array in arrays if array is not None]
+    return np.concatenate(present) if len(present) == len(arrays) else None
 
 
 def _empty(column: Column) -> bool:
-    if column.values.dtype == object:
-        return all(value is None for value in column.values)
-    return bool(np.isnan(column.values).all())
+    return bool(column.missing.all())

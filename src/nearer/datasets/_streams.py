@@ -141,14 +141,18 @@ def _parquet(path: Path, files: list[Path]) -> Stream:
                     if start >= rows:
                         start -= rows
                         continue
-                    for batch in batches(source, file, row_groups=[group], columns=names):
-                        if start >= batch.num_rows:
-                            start -= batch.num_rows
-                            continue
-                        yield batch.slice(start)
-                        start = 0
+                    yield from _from_row(batches(source, file, row_groups=[group], columns=names), start)
+                    start = 0
 
     return Stream(path.name, sum(counts), _of_files(files), lambda start, size: _frames(pieces(start), size))
+
+
+def _from_row(batches: Iterator[Any], start: int) -> Iterator[Any]:
+    """Arrow batches without the first `start` rows."""
+    for batch in batches:
+        if start < batch.num_rows:
+            yield batch.slice(start)
+        start = max(0, start - batch.num_rows)
 
 
 def _frames(batches: Iterator[Any], size: int) -> Iterator[Frame]:
@@ -224,20 +228,15 @@ def _saved_by_hugging_face(path: Path) -> Stream:
     if state.get("_indices_data_files"):
         raise ParameterError(f"`{path}` holds a selection of rows; flatten it: dataset.flatten_indices().")
 
-    def pieces(start: int) -> Iterator[Any]:
+    def pieces() -> Iterator[Any]:
         for file in files:
             try:
                 with pa.OSFile(str(file)) as source:
-                    for batch in pa.ipc.open_stream(source):
-                        if start >= batch.num_rows:
-                            start -= batch.num_rows
-                            continue
-                        yield batch.slice(start)
-                        start = 0
+                    yield from pa.ipc.open_stream(source)
             except (pa.ArrowException, OSError) as error:
                 raise CorruptFileError(f"`{file.name}` must be an Arrow stream: {error}.") from error
 
-    return Stream(path.name, None, _of_files(files), lambda start, size: _frames(pieces(start), size))
+    return Stream(path.name, None, _of_files(files), lambda start, size: _frames(_from_row(pieces(), start), size))
 
 
 def _hugging_face(data: Any) -> Stream:

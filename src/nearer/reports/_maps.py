@@ -206,19 +206,10 @@ def _legend(figure: Figure, names: list[str], *, unlabeled: bool) -> None:
 
 def _principal(x: NDArray[np.float64], most: int) -> NDArray[np.float64]:
     """The first principal components, with signs that do not depend on the linear algebra library."""
-    centered = x - x.mean(axis=0)
-    values, axes = np.linalg.eigh(centered.T @ centered) if x.shape[1] <= len(x) else _dual(centered)
-    axes = axes[:, np.argsort(-values)[: min(most, *x.shape)]]
-    largest = np.abs(axes).argmax(axis=0)
-    signs = np.where(axes[largest, np.arange(axes.shape[1])] < 0, -1.0, 1.0)
-    return np.asarray(centered @ (axes * signs))
-
-
-def _dual(centered: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The same from the n × n matrix of inner products when there are fewer rows than columns."""
-    values, rows = np.linalg.eigh(centered @ centered.T)
-    axes = centered.T @ rows
-    return values, axes / np.maximum(np.linalg.norm(axes, axis=0), 1e-12)
+    rows, lengths, axes = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
+    largest = np.abs(axes).argmax(axis=1)
+    signs = np.where(axes[np.arange(len(axes)), largest] < 0, -1.0, 1.0)
+    return np.asarray((rows * lengths * signs)[:, :most])
 
 
 def _turn_towards(points: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
