@@ -20,8 +20,7 @@ from nearer.datasets._source import Source
 from nearer.datasets._streams import open_stream
 from nearer.datasets._table import encode, label_text
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
-from nearer.relations import Pairs, Relation
-from nearer.relations._kinds import Kind, kind_of
+from nearer.relations import Kind, Pairs, Relation, kind_of
 
 __all__ = [
     "Columns",

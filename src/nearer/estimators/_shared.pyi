@@ -1,0 +1,1 @@
+from ._optimize import minimize as minimize

@@ -1,0 +1,4 @@
+from ._kinds import kind_of_matrix as kind_of_matrix
+from ._relate import relate as relate
+from ._relation import GradedRelation as GradedRelation
+from ._relation import TableRelation as TableRelation
