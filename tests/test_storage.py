@@ -233,7 +233,7 @@ def edit(place: Path, change: Callable[[dict[str, object]], object], *, forge: b
     change(manifest)
     if forge:
         manifest.pop("sha256")
-        manifest["sha256"] = _folder._seal(manifest)
+        manifest["sha256"] = _folder.seal_of(manifest)
     (place / MANIFEST).write_text(json.dumps(manifest))
 
 

@@ -8,19 +8,23 @@ is named. If all fit, the exception is a fault of ours and goes on as it is. A c
 
 from __future__ import annotations
 
+import ast
 import collections.abc
 import functools
+import importlib
 import inspect
 import sys
 import types
 import typing
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import lazy_loader  # type: ignore[import-untyped]
 
 from nearer.exceptions import NearerError, ParameterError
 
-__all__ = ["attach", "explained"]
+__all__ = ["attach", "explained", "share"]
 
 _FAILURES = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError, RuntimeError, AssertionError)
 _WORDS = {int: "an integer", float: "a number", str: "a string", bool: "True or False", type(None): "None"}
@@ -36,6 +40,20 @@ def attach(package: str, file: str) -> Any:
         return thing
 
     return __getattr__, directory, names
+
+
+def share(package: str, file: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a `_shared` module: what its stub imports, loaded when it is first used, as it is."""
+    stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    home = {alias.name: f"{package}.{node.module}" for node in imports for alias in node.names}
+
+    def __getattr__(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"{package}._shared lends no {name!r}")
+        return getattr(importlib.import_module(home[name]), name)
+
+    return __getattr__
 
 
 def explained(thing: Any) -> Any:

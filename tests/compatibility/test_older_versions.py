@@ -79,7 +79,7 @@ def test_a_folder_of_a_newer_format_says_so(tmp_path: Path, name: str) -> None:
     manifest = json.loads(file.read_text(encoding="utf-8"))
     manifest.pop("sha256")
     manifest.update(version=99, library="9.9", files={}, metadata={})
-    manifest["sha256"] = _folder._seal(manifest)
+    manifest["sha256"] = _folder.seal_of(manifest)
     file.write_text(json.dumps(manifest))
     with pytest.raises(CorruptFileError, match=r"version 99 of .* written by nearer 9\.9; .* Update nearer"):
         OPEN[name](place)

@@ -207,7 +207,7 @@ def test_forged_folders_with_a_right_seal(originals: Path, data: st.DataObject) 
             (target / file).write_bytes(content)
             manifest["files"][file] = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
         manifest.pop("sha256", None)
-        manifest["sha256"] = _folder._seal(manifest)
+        manifest["sha256"] = _folder.seal_of(manifest)
         (target / "manifest.json").write_text(json.dumps(manifest))
         outcome("folders", lambda: read(place))
 

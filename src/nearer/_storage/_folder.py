@@ -67,7 +67,7 @@ def write_folder(
     >>> sorted(file.name for file in place.iterdir())
     ['manifest.json', 'part.safetensors']
     """
-    place = _resolved(path)
+    place = resolved(path)
     with _failures_named(place), locked(place) as scratch:
         restore(place, scratch, is_whole)
         _check_replaceable(place, format)
@@ -94,7 +94,7 @@ def write_folder(
             # Through JSON and back, so that the seal is of what a reader will see (1 becomes "1" as a key).
             "metadata": json.loads(_as_json(dict(metadata or {}), "metadata")),
         }
-        manifest["sha256"] = _seal(manifest)
+        manifest["sha256"] = seal_of(manifest)
         write_bytes(fresh / MANIFEST, [_as_json(manifest, "metadata", indent=1)])
         publish(fresh, place, scratch)
     return place
@@ -109,7 +109,7 @@ def read_folder(path: str | os.PathLike[str], *, format: str, version: int) -> F
     >>> read_folder(place, format="nearer.note", version=1).tensors["part"]["x"]
     tensor([1., 1.])
     """
-    place = _resolved(path)
+    place = resolved(path)
     deadline = time.monotonic() + limit("NEARER_LOCK_SECONDS")
     while True:
         snapshot = Snapshot(place)
@@ -153,7 +153,7 @@ def remove_folder(path: str | os.PathLike[str]) -> None:
     if os.path.islink(path):
         os.unlink(path)
         return
-    place = _resolved(path)
+    place = resolved(path)
     with _failures_named(place), locked(place) as scratch:
         _clear(scratch / "gone")
         os.rmdir(scratch / "gone")
@@ -167,7 +167,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> Path:
     >>> write_file(Path(tempfile.mkdtemp()) / "page.html", b"<p>").read_bytes()
     b'<p>'
     """
-    place = _resolved(path)
+    place = resolved(path)
     with _failures_named(place), locked(place) as scratch:
         remove(scratch / "new")
         write_bytes(scratch / "new", [data])
@@ -178,7 +178,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> Path:
 
 def settle(path: str | os.PathLike[str]) -> bool:
     """Finish or undo what a killed save left beside a folder; False when there is nothing or someone is at work."""
-    return settle_copies(_resolved(path), is_whole)
+    return settle_copies(resolved(path), is_whole)
 
 
 def is_whole(place: Path) -> bool:
@@ -234,7 +234,7 @@ def _sealed(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _check_seal(manifest: dict[str, Any], place: Path) -> None:
-    if manifest.pop("sha256", None) != _seal(manifest):
+    if manifest.pop("sha256", None) != seal_of(manifest):
         raise CorruptFileError(f"`{place / MANIFEST}` was changed after it was written. {RESTORE}")
     # The seal is no signature: a forged manifest must still not lead to files elsewhere.
     for name in manifest["files"]:
@@ -299,7 +299,7 @@ def _clear(folder: Path) -> None:
     os.mkdir(folder)
 
 
-def _resolved(path: str | os.PathLike[str]) -> Path:
+def resolved(path: str | os.PathLike[str]) -> Path:
     """Links followed to the end: what is replaced is the folder, not the link to it."""
     text = os.fspath(path)
     if not text or "\0" in text:
@@ -319,7 +319,7 @@ def _as_json(value: Any, name: str, *, indent: int | None = None) -> bytes:
     return data
 
 
-def _seal(manifest: Mapping[str, Any]) -> str:
+def seal_of(manifest: Mapping[str, Any]) -> str:
     """The checksum of a manifest, independent of how its JSON is laid out."""
     text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -19,8 +19,8 @@ from nearer.datasets._frame import Column, Frame, frame_from, is_frame, read_cel
 from nearer.datasets._source import Source
 from nearer.datasets._table import LABEL_NAMES, PARQUET, TABLES, encode, label_text
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
-from nearer.relations import Pairs, Relation
-from nearer.relations._kinds import Kind, kind_of, kind_of_column
+from nearer.relations import Kind, Pairs, Relation, kind_of
+from nearer.relations._shared import kind_of_column
 
 __all__ = [
     "Columns",

@@ -24,7 +24,7 @@ from nearer._checks import check_rectangle
 from nearer.datasets._image_files import crop_image, load_image
 from nearer.datasets._source import Source
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.relations._kinds import Kind, kind_of
+from nearer.relations import Kind, kind_of
 
 __all__ = ["Array", "Dataset", "Split", "train_test"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from nearer._plain import is_nothing
 from nearer.datasets._dataset import Array
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
-from nearer.relations._kinds import SIGNS, kind_of_matrix
+from nearer.relations._shared import SIGNS, kind_of_matrix
 
 __all__ = [
     "LABEL_NAMES",

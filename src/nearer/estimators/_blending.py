@@ -22,7 +22,7 @@ from nearer._checks import check_number
 from nearer.estimators._matrices import Array, factor_psd
 from nearer.estimators._scatter import total_scatter
 from nearer.neighbors import vote
-from nearer.neighbors._exact import k_smallest, squared_distances
+from nearer.neighbors._shared import k_smallest, squared_distances
 
 __all__ = [
     "AMOUNTS",

@@ -9,8 +9,7 @@ from nearer._validation import as_matrix
 from nearer.exceptions import NotFiniteError
 from nearer.geometry import normalize
 from nearer.neighbors import Neighbors, search
-from nearer.neighbors._search import Method
-from nearer.neighbors._through_index import is_index
+from nearer.neighbors._shared import Method, is_index
 
 __all__ = ["Method", "Neighbors", "nearest_neighbors"]
 

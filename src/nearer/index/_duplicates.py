@@ -19,7 +19,7 @@ from nearer._checks import check_choice, check_int, check_number
 from nearer._validation import as_matrix, as_tensor
 from nearer.exceptions import ShapeError
 from nearer.index._exact import Floats, Positions, exact_search
-from nearer.neighbors._cells import _partition, _search
+from nearer.neighbors._shared import partition_rows, search_cells
 
 __all__ = ["Duplicates", "find_duplicates"]
 
@@ -177,20 +177,20 @@ def _near_pairs(rows: Floats, limit: float, k: int, seed: int) -> tuple[Position
     pairs of a sample.
     """
     rough = rows - rows.mean(axis=0)
-    cells = _partition(rough, seed)
+    cells = partition_rows(rough, seed)
     drawn = np.random.default_rng(seed).permutation(len(rows))[:SAMPLE]
     values, places = exact_search(rows[drawn], rows, k + 1, similarity="euclidean")
     true = (-values <= np.float32(limit)) & (places != drawn[:, None])
     asked = np.sort(np.stack([np.broadcast_to(drawn[:, None], places.shape)[true], places[true]], axis=1), axis=1)
     probes = min(FIRST_PROBES, len(cells.centers))
     while len(asked):
-        found = _search(cells, rough[drawn], k, probes, drawn)
+        found = search_cells(cells, rough[drawn], k, probes, drawn)
         mine = np.sort(np.stack([np.repeat(drawn, k), found.reshape(-1)], axis=1), axis=1)
         share = float(np.isin(_keys(asked, len(rows)), _keys(mine, len(rows))).mean())
         if share >= ENOUGH or 2 * probes > min(MOST_PROBES, len(cells.centers)):
             break
         probes *= 2
-    neighbors = _search(cells, rough, k, probes, np.arange(len(rows)))
+    neighbors = search_cells(cells, rough, k, probes, np.arange(len(rows)))
     candidates = np.stack([np.repeat(np.arange(len(rows)), k), neighbors.reshape(-1)], axis=1)
     apart = _distances(rows, np.maximum(candidates, 0))
     within = (apart <= np.float32(limit)) & (candidates[:, 1] >= 0)

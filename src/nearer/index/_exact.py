@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.neighbors._exact import Similarity, best_first, exact_neighbors, load_faiss, similarities
+from nearer.neighbors._shared import Similarity, best_first, exact_neighbors, load_faiss, similarities
 
 __all__ = ["Floats", "Positions", "Similarity", "best_first", "exact_search", "load_faiss", "similarities"]
 

@@ -23,7 +23,7 @@ from nearer._checks import check_int
 from nearer._limits import check_limit, parse_json, size_on_disk
 from nearer._storage import read_folder
 from nearer._storage._disk import open_plain
-from nearer._storage._folder import MANIFEST, _seal
+from nearer._storage._folder import MANIFEST, seal_of
 from nearer.exceptions import CorruptFileError, NearerError
 from nearer.index._approximate import restore
 from nearer.index._exact import Floats
@@ -124,7 +124,7 @@ def _load_saved(index: Index, place: Path) -> None:
 
 def _load_journaled(index: Index, place: Path) -> None:
     about = parse_json(_read(place / MANIFEST), f"`{place / MANIFEST}`")
-    if about.pop("sha256", None) != _seal(about):
+    if about.pop("sha256", None) != seal_of(about):
         raise CorruptFileError(f"`{place / MANIFEST}` was changed after it was written. Take it from a backup.")
     _begin(index, about)
     index.fingerprint = about["fingerprint"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from torch import Tensor
 
 from nearer._checks import check_choice
-from nearer._storage._folder import _resolved
+from nearer._storage._folder import resolved
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.index._database import check_plain, has_database
 from nearer.index._exact import Similarity
@@ -148,7 +148,7 @@ def open_index(
             str(where), dimension=dimension, similarity=similarity, kind=kind, fingerprint=fingerprint
         )
         return _remembering(_fitting(remote, remote.name, dimension, similarity, fingerprint), None, remember)
-    place = _resolved(where)
+    place = resolved(where)
     check_plain(place)
     if read_only and is_older(place) and not has_database(place):
         return _fitting(Index.load(place), str(place), dimension, similarity, fingerprint)
@@ -193,7 +193,7 @@ def model_of(index: VectorIndex, where: str | os.PathLike[str]) -> Path:
     path = noted.get("path") if isinstance(noted, dict) else None
     if not isinstance(path, str):
         raise MissingDataError(f"`{where}` does not say which model made it. Name the model (--model).")
-    there = Path(path) if "://" in str(where) else Path(os.path.normpath(_resolved(where) / path))
+    there = Path(path) if "://" in str(where) else Path(os.path.normpath(resolved(where) / path))
     if not there.exists():
         raise MissingDataError(
             f"`{where}` was made by the model `{there}`, which is not there. Name the model too."

@@ -16,7 +16,7 @@ import numpy as np
 from nearer import __version__
 from nearer._checks import check_int
 from nearer._storage._disk import flush_folder
-from nearer._storage._folder import MANIFEST, _resolved
+from nearer._storage._folder import MANIFEST, resolved
 from nearer.exceptions import (
     CorruptFileError,
     LimitError,
@@ -157,7 +157,7 @@ def restore_structure(index: Index, about: dict[str, Any], place: Path) -> int:
 
 def load(index: Index, path: str | os.PathLike[str]) -> Index:
     """Fill an index in memory from a folder."""
-    place = _resolved(path)
+    place = resolved(path)
     check_plain(place)
     if not place.is_dir():
         raise MissingDataError(f"`{place}` must be the folder of an index, there is no such folder. Look for it.")
@@ -177,7 +177,7 @@ def load(index: Index, path: str | os.PathLike[str]) -> Index:
 
 def save(index: Index, path: str | os.PathLike[str]) -> Path:
     """Write an index whole, in the place of the one that is there, in one transaction."""
-    place = _resolved(path)
+    place = resolved(path)
     check_free(place)
     # What is saved must not change: whoever searches in it goes on, and an interrupt leaves it as it is.
     index = index.compacted() if index._removed else index

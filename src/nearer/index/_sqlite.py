@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from nearer._checks import check_int
-from nearer._storage._folder import _resolved
+from nearer._storage._folder import resolved
 from nearer.exceptions import MissingDataError, ParameterError, WriteError
 from nearer.index import _saving as saving
 from nearer.index._database import FILE, Database, told
@@ -280,7 +280,7 @@ class SQLiteIndex(Index):
     def save(self, path: str | os.PathLike[str]) -> Path:
         """As `Index.save`; its own folder has everything already, and is only compacted."""
         with self._writing:
-            if _resolved(path) == self.place:
+            if resolved(path) == self.place:
                 self.compact()
                 return self.place
             self._settle()

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from nearer._storage._disk import exchange, flush_folder
-from nearer._storage._folder import _resolved
+from nearer._storage._folder import resolved
 from nearer.exceptions import LockedError, MissingDataError, ParameterError
 from nearer.index._database import FILE, Database, has_database
 from nearer.index._writer_lock import WriterLock, hold
@@ -43,7 +43,7 @@ def switch_index(where: str | os.PathLike[str], fresh: str | os.PathLike[str]) -
 
         switch_tables(str(where), str(fresh))
         return
-    one, other = _resolved(where), _resolved(fresh)
+    one, other = resolved(where), resolved(fresh)
     if one == other:
         raise ParameterError(f"`fresh` must be another folder than `where`, both are `{one}`.")
     held: list[WriterLock] = []

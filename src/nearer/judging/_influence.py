@@ -22,7 +22,7 @@ from scipy import sparse
 from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError
 from nearer.graph import class_shares
-from nearer.graph._believing import ClassShares
+from nearer.graph._shared import ClassShares
 from nearer.neighbors import Neighbors, search
 
 __all__ = ["embedded", "graph_of", "mass_of", "pick", "spread", "walk"]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.estimators._optimize import minimize
+from nearer.estimators._shared import minimize
 
 __all__ = ["cross_fitted"]
 

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from nearer._checks import check_int
 from nearer._validation import as_labels
 from nearer.exceptions import ShapeError
-from nearer.graph._believing import ClassShares
+from nearer.graph._shared import ClassShares
 from nearer.judging._influence import Array, embedded, graph_of, mass_of, pick, spread, walk
 from nearer.relations import Pairs
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nearer._checks import check_int, check_number
 from nearer.losses.pairs._pair_loss import check_embeddings
-from nearer.pairwise._rule import inner_settings
+from nearer.pairwise._shared import inner_settings
 
 __all__ = ["BinaryLoss"]
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from nearer._checks import check_int
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
-from nearer.pairwise._rule import inner_settings
+from nearer.pairwise._shared import inner_settings
 
 __all__ = ["NestedLoss"]
 

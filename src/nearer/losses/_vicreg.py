@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from nearer._checks import check_number
 from nearer.exceptions import ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
-from nearer.pairwise._precision import full_precision
-from nearer.pairwise._rule import inner_settings
+from nearer.pairwise._shared import full_precision, inner_settings
 
 __all__ = ["VICRegLoss"]
 

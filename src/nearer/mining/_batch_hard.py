@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nearer.pairwise._masked import hardest
-from nearer.pairwise._rule import Miner, Pairing, Panel, Select
+from nearer.pairwise import Miner, Panel
+from nearer.pairwise._shared import Pairing, Select, hardest
 
 __all__ = ["BatchHard", "mine_batch_hard"]
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from nearer._checks import check_int, check_number
-from nearer.pairwise._draws import fresh_seed, uniform
-from nearer.pairwise._rule import Miner, Pairing, Panel, Select
+from nearer.pairwise import Miner, Panel
+from nearer.pairwise._shared import Pairing, Select, fresh_seed, uniform
 
 __all__ = ["DistanceWeighted", "log_inverse_density"]
 

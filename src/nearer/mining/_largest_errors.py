@@ -9,8 +9,8 @@ from torch import Tensor
 
 from nearer._checks import check_number
 from nearer.mining._hardest_fraction import threshold
-from nearer.pairwise._panels import iterate_panels
-from nearer.pairwise._rule import Miner, Pairing, Panel, Select
+from nearer.pairwise import Miner, Panel
+from nearer.pairwise._shared import Pairing, Select, iterate_panels
 
 __all__ = ["LargestErrors"]
 

@@ -7,8 +7,8 @@ import math
 from torch import Tensor
 
 from nearer._checks import check_number
-from nearer.pairwise._counting import count_row_triplets
-from nearer.pairwise._rule import Miner, Pairing, Panel, Select
+from nearer.pairwise import Miner, Panel
+from nearer.pairwise._shared import Pairing, Select, count_row_triplets
 
 __all__ = ["SemiHard", "SemiHardTriplets", "mine_semi_hard", "mine_semi_hard_triplets"]
 

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from nearer._checks import check_number
-from nearer.pairwise import Near
-from nearer.pairwise._masked import hardest
-from nearer.pairwise._rule import OUT_OF_THE_WAY, Edges, Miner, Pairing, Panel, Select
+from nearer.pairwise import Miner, Near, Panel
+from nearer.pairwise._shared import OUT_OF_THE_WAY, Edges, Pairing, Select, hardest
 
 __all__ = ["VTHM", "mine_valid_triplets"]
 

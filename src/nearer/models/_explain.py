@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nearer.exceptions import ParameterError
-from nearer.geometry._plain import to_sequential
+from nearer.geometry._shared import to_sequential
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

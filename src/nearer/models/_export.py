@@ -13,7 +13,7 @@ from torch import nn
 
 from nearer._storage import write_file
 from nearer.exceptions import ParameterError
-from nearer.geometry._plain import to_sequential
+from nearer.geometry._shared import to_sequential
 from nearer.models._model import Model
 
 EXPORTED = (".onnx", ".safetensors")

@@ -18,7 +18,7 @@ from nearer.models._networks import encoder_for
 from nearer.models._problem import Problem
 from nearer.models._settings import FitSettings
 from nearer.training import BelievedAngular, Checkpoints, Plan, alternate, cosine
-from nearer.training._views import jiggled
+from nearer.training._shared import jiggled
 
 __all__ = ["train_few_labels"]
 

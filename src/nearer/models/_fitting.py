@@ -14,7 +14,7 @@ import numpy as np
 from torch import nn
 
 from nearer.datasets import Dataset
-from nearer.estimators._optimize import Follow, follow_iterations
+from nearer.estimators._shared import Follow, follow_iterations
 from nearer.evaluation import Comparison
 from nearer.exceptions import NearerError, ParameterError, StoppedEarlyWarning
 from nearer.models._baselines import baselines_of
@@ -33,7 +33,7 @@ from nearer.models._problem import Problem
 from nearer.models._raw import raw_map
 from nearer.models._scoring import Encode, compare_problem, evaluate_problem, main_score
 from nearer.models._settings import FitSettings
-from nearer.training._loop import Callback, History
+from nearer.training._shared import Callback, History
 
 __all__ = ["Fitted", "Trial", "fit_model"]
 

@@ -18,7 +18,7 @@ from nearer.models._settings import FitSettings
 
 if TYPE_CHECKING:
     from nearer.models._methods import Method
-    from nearer.training._loop import Callback, History
+    from nearer.training._shared import Callback, History
 
 __all__ = ["Learned", "Watch", "learn_estimator", "learn_within_class"]
 

@@ -10,9 +10,7 @@ from torch import nn
 
 from nearer.estimators import HRAML, AsymmetricKNN, KernelLearner, WithinClass
 from nearer.geometry import MLP, Chain, Mahalanobis, Standardize, TwoEncoders, UnitLength
-from nearer.geometry._kernel_map import KernelMap
-from nearer.geometry._plain import SignedRoot
-from nearer.geometry._side_by_side import SideBySide
+from nearer.geometry._shared import KernelMap, SideBySide, SignedRoot
 
 __all__ = ["as_module"]
 

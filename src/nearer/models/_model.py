@@ -37,8 +37,7 @@ from nearer._validation import as_tensor
 from nearer.datasets import Dataset
 from nearer.exceptions import CorruptFileError, LabelError, NearerError, ParameterError
 from nearer.geometry import TwoEncoders, embed
-from nearer.geometry._loading import REFUSED, build
-from nearer.geometry._saving import description
+from nearer.geometry._shared import REFUSED, build, description
 from nearer.models._encoders import FrozenEncoder
 from nearer.models._inputs import Inputs, item_metadata
 

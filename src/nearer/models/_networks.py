@@ -15,7 +15,7 @@ from nearer._checks import check_choice
 from nearer.evaluation import recall_at_k
 from nearer.exceptions import ParameterError
 from nearer.geometry import MLP, Chain, Standardize, embed
-from nearer.geometry._encoders import ColorCNN, DigitsCNN
+from nearer.geometry._shared import ColorCNN, DigitsCNN
 from nearer.losses import RAWLoss
 from nearer.mining import VTHM
 from nearer.models._learning import Learned, Watch
@@ -34,8 +34,7 @@ from nearer.training import (
     cosine,
     train,
 )
-from nearer.training._loop import Callback
-from nearer.training._samplers import Sampler
+from nearer.training._shared import Callback, Sampler
 
 __all__ = ["encoder_for", "train_network"]
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nearer.neighbors._exact import best_first, exact_neighbors, load_faiss, similarities
 
-__all__ = ["Found", "cell_neighbors"]
+__all__ = ["Found", "cell_neighbors", "partition_rows", "search_cells"]
 
 Floats = NDArray[np.floating]
 Positions = NDArray[np.int64]
@@ -65,7 +65,7 @@ def cell_neighbors(
     same = queries is database
     rough = np.ascontiguousarray(database - middle, dtype=np.float32)
     asking = rough if same else np.ascontiguousarray(queries - middle, dtype=np.float32)
-    cells = _partition(rough, seed)
+    cells = partition_rows(rough, seed)
     n_cells = len(cells.centers)
     asked = np.random.default_rng(seed).permutation(len(queries))[:ASKED]
     sample = queries[asked]
@@ -73,7 +73,7 @@ def cell_neighbors(
     probes = min(FIRST_PROBES, n_cells)
     while True:
         # The probes are settled on the sample alone; all queries are searched once.
-        positions = _search(cells, asking[asked], k, probes, None if own is None else own[asked])
+        positions = search_cells(cells, asking[asked], k, probes, None if own is None else own[asked])
         measured = float((truth[:, :, None] == positions[:, None, :]).any(axis=2).mean())
         if measured >= recall:
             break
@@ -82,7 +82,7 @@ def cell_neighbors(
             values, positions = exact_neighbors(queries, database, k, own=own)
             return Found(values, positions, 1.0)
         probes += -(-2 * probes // 5)
-    positions = _search(cells, asking, k, probes, own)
+    positions = search_cells(cells, asking, k, probes, own)
     lacking = np.flatnonzero((positions < 0).any(axis=1))
     values = np.empty(positions.shape, dtype=queries.dtype)
     for start in range(0, len(queries), BATCH):
@@ -96,7 +96,8 @@ def cell_neighbors(
     return Found(values, positions, measured)
 
 
-def _partition(rows: NDArray[np.float32], seed: int) -> Cells:
+def partition_rows(rows: NDArray[np.float32], seed: int) -> Cells:
+    """Put rows (n, d) into the cells of a k-means partition, about 2√n of them."""
     faiss = load_faiss()
     n, d = rows.shape
     count = max(1, min(int(2 * n**0.5), n // 40))
@@ -110,7 +111,9 @@ def _partition(rows: NDArray[np.float32], seed: int) -> Cells:
     return Cells(ordered, ordered.square().sum(dim=1), order, starts.astype(np.int64), centers)
 
 
-def _search(cells: Cells, queries: NDArray[np.float32], k: int, probes: int, own: Positions | None) -> Positions:
+def search_cells(
+    cells: Cells, queries: NDArray[np.float32], k: int, probes: int, own: Positions | None
+) -> Positions:
     """Positions (q, k) of the nearest rows in the `probes` cells nearest to each query's own, −1 where too few."""
     faiss = load_faiss()
     positions = np.full((len(queries), k), -1, dtype=np.int64)

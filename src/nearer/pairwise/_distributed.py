@@ -14,7 +14,7 @@ from torch import Tensor
 from nearer.exceptions import LabelError, ParameterError
 from nearer.pairwise._rule import Gradient, Pairing
 from nearer.relations import Relation
-from nearer.relations._relation import TableRelation
+from nearer.relations._shared import TableRelation
 
 __all__ = ["Shards"]
 

@@ -12,7 +12,7 @@ from nearer.exceptions import ParameterError
 from nearer.pairwise._function import normalize_rows
 from nearer.pairwise._panels import iterate_panels
 from nearer.pairwise._rule import Miner, Pairing
-from nearer.relations._relate import relate
+from nearer.relations._shared import relate
 
 __all__ = ["mined_pairs"]
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from nearer.pairwise._reduce import Reduction, joined, shares
 from nearer.pairwise._rule import Gradient, Miner, Pairing, Panel, Rule, Select, Terms
 from nearer.relations import ClassLabels
-from nearer.relations._relation import TableRelation
+from nearer.relations._shared import TableRelation
 
 __all__ = ["by_panels", "class_mask", "forced_tile", "iterate_panels", "nothing", "panel_rows", "tile_size"]
 

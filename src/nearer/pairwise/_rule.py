@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nearer.pairwise._precision import full_precision
 from nearer.relations import Relation
-from nearer.relations._relation import TableRelation
+from nearer.relations._shared import TableRelation
 
 if TYPE_CHECKING:
     from nearer.pairwise._distributed import Shards

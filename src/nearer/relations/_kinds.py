@@ -11,14 +11,7 @@ from torch import Tensor
 from nearer._checks import check_choice
 from nearer._validation import as_array, encode_labels
 from nearer.exceptions import LabelError, ShapeError
-from nearer.relations._distribution import LabelDistributions
-from nearer.relations._labels import ClassLabels
-from nearer.relations._multilabel import MultiLabels
-from nearer.relations._numbers import Numbers
-from nearer.relations._pairs import Pairs, Triplets
-from nearer.relations._partial import PartialLabels
 from nearer.relations._relation import Relation, TableRelation
-from nearer.relations._soft import Soft
 
 __all__ = ["SIGNS", "Kind", "kind_of", "kind_of_column", "kind_of_matrix", "relation_of"]
 
@@ -27,16 +20,6 @@ Kind = Literal["classes", "partial", "sets", "distributions", "numbers", "pairs"
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SIGNS = (-1, 1)
 """Two classes where they are alone, as everywhere in the field; beside others −1 marks what has no label."""
-
-_OF_RELATIONS: dict[type[Relation], Kind] = {
-    ClassLabels: "classes",
-    PartialLabels: "partial",
-    MultiLabels: "sets",
-    LabelDistributions: "distributions",
-    Numbers: "numbers",
-    Pairs: "pairs",
-    Triplets: "pairs",
-}
 
 
 def kind_of(labels: Any, *, name: str = "labels") -> Kind:
@@ -61,8 +44,9 @@ def kind_of(labels: Any, *, name: str = "labels") -> Kind:
         name: what errors call them.
     """
     if isinstance(labels, Relation):
-        inner = labels.relation if isinstance(labels, Soft) else labels
-        return _OF_RELATIONS[type(inner)]
+        from nearer.relations._relation_kinds import kind_of_relation
+
+        return kind_of_relation(labels)
     array = _as_array(labels, name)
     if array.ndim == 2:
         return kind_of_matrix(array, name=name)
@@ -132,6 +116,13 @@ def relation_of(
         kind: what they are; "auto" finds out.
         function: how different two rows are, by name or as a function.
     """
+    # Late: a search asks for the kind of its labels and never for a relation.
+    from nearer.relations._distribution import LabelDistributions
+    from nearer.relations._labels import ClassLabels
+    from nearer.relations._multilabel import MultiLabels
+    from nearer.relations._numbers import Numbers
+    from nearer.relations._partial import PartialLabels
+
     array = _as_array(labels, "labels")
     if not len(array):
         raise ShapeError(f"`labels` must have at least one row, got shape {array.shape}.")

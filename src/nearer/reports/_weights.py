@@ -18,8 +18,8 @@ from nearer.losses import (
     RAWLoss,
     TripletLoss,
 )
-from nearer.mining._vthm import mine_valid_triplets
-from nearer.pairwise._function import normalize_rows
+from nearer.mining._shared import mine_valid_triplets
+from nearer.pairwise._shared import normalize_rows
 from nearer.relations import ClassLabels
 from nearer.reports._style import ACCENT, MUTED, TEN, WRONG, house_style, new_figure
 

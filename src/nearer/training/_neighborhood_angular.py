@@ -14,10 +14,9 @@ from torch import Tensor, nn
 from nearer._checks import check_int, check_number
 from nearer.geometry import Mahalanobis, OrthogonalMap, normalize
 from nearer.graph import class_shares, nearest_neighbors, propagate
-from nearer.graph._density import find_modes
-from nearer.graph._propagation import two_sided_affinity
-from nearer.losses.pairs._angular_triplets import angular_factor_gradient, angular_margins, tangent_weight
-from nearer.mining._neighborhood import mine_neighborhood, mine_signed
+from nearer.graph._shared import find_modes, two_sided_affinity
+from nearer.losses._shared import angular_factor_gradient, angular_margins, tangent_weight
+from nearer.mining._shared import mine_neighborhood, mine_signed
 from nearer.neighbors import Neighbors
 from nearer.training._riemannian import RiemannianAdam, riemannian_conjugate_gradient
 

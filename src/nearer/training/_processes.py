@@ -22,7 +22,7 @@ from torch.autograd.function import FunctionCtx
 from torch.distributed.rendezvous import rendezvous
 
 from nearer.losses import PairLoss, ShardedLoss
-from nearer.pairwise._distributed import Shards
+from nearer.pairwise._shared import Shards
 from nearer.training._state import pack, unpack
 
 __all__ = ["JointLoss", "agree", "average_gradients", "joint_loss", "process_group", "rank", "share", "world_size"]

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 
 from nearer._checks import check_choice, check_int, check_number
 from nearer.exceptions import ParameterError
-from nearer.geometry._orthogonal import (
+from nearer.geometry._shared import (
     cayley_retraction,
     orthonormalize,
     polar_retraction,

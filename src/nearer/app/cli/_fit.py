@@ -27,7 +27,7 @@ from nearer.models._encoded import NO_PHOTOS_EXTRA
 from nearer.models._fitting import Fitted, fit_model
 from nearer.models._settings import FitSettings
 from nearer.training import ProgressBar, process_group
-from nearer.training._processes import agree, rank
+from nearer.training._shared import agree, rank
 
 __all__ = ["run_fit"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from nearer.training._loop import Moment
+from nearer.training._shared import Moment
 
 __all__ = ["IterationBar"]
 

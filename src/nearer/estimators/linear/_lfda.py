@@ -12,7 +12,7 @@ from nearer.estimators._matrices import Array, ridged, symmetric
 from nearer.estimators._scatter import total_scatter
 from nearer.estimators._supervision import MatrixLearner
 from nearer.exceptions import LabelError
-from nearer.neighbors._exact import squared_distances
+from nearer.neighbors._shared import squared_distances
 
 __all__ = ["LFDA", "lfda_components", "local_scatters"]
 

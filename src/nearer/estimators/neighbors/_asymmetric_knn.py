@@ -17,8 +17,7 @@ from nearer.estimators.neighbors._near import nearest_rows
 from nearer.estimators.neighbors._neighborhood_fitting import check_settings, fit_maps, scale_to_margin
 from nearer.estimators.neighbors._neighborhood_training import learn_maps
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.losses.pairs._asymmetric_regularizers import RegularizerName
-from nearer.losses.pairs._neighborhood import Inference
+from nearer.losses._shared import Inference, RegularizerName
 from nearer.neighbors import vote
 
 __all__ = ["AsymmetricKNN"]

@@ -16,8 +16,8 @@ from nearer.estimators._optimize import report
 from nearer.estimators.neighbors._near import nearest_rows
 from nearer.estimators.neighbors._neighborhood_training import Rows, Schedule, held_out_loss
 from nearer.exceptions import NearerWarning, ShapeError
-from nearer.losses.pairs._asymmetric_regularizers import RegularizerName
-from nearer.losses.pairs._neighborhood import NeighborhoodLoss
+from nearer.losses import NeighborhoodLoss
+from nearer.losses._shared import RegularizerName
 
 __all__ = ["Fitted", "check_settings", "fit_maps", "hold_out", "scale_to_margin"]
 

@@ -14,11 +14,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nearer.losses.pairs._asymmetric_regularizers import RegularizerName, asymmetric_regularizer
-from nearer.losses.pairs._neighborhood import Inference, set_weights
-from nearer.losses.pairs._neighborhood_greedy import choose_sets_greedily
-from nearer.losses.pairs._neighborhood_inference import Nearest, NeighborSets, choose_sets, nearest_by_class
-from nearer.losses.pairs._weighted_squares import sum_weighted_squares
+from nearer.losses._shared import (
+    Inference,
+    Nearest,
+    NeighborSets,
+    RegularizerName,
+    asymmetric_regularizer,
+    choose_sets,
+    choose_sets_greedily,
+    nearest_by_class,
+    set_weights,
+    sum_weighted_squares,
+)
 
 __all__ = [
     "RENEW",

@@ -18,7 +18,7 @@ from nearer.estimators.partial._partly_labeled import (
     neighbor_edges,
     safe_weight,
 )
-from nearer.graph._density import parzen_density
+from nearer.graph._shared import parzen_density
 
 __all__ = ["ISDML", "density_edges", "geodesic_descent"]
 

@@ -29,13 +29,12 @@ from nearer.estimators.partial._partly_labeled import PartlyLabeledLearner
 from nearer.exceptions import NearerWarning, ParameterError, ShapeError
 from nearer.geometry import embed, normalize
 from nearer.graph import class_shares, nearest_neighbors, propagate
-from nearer.graph._propagation import two_sided_affinity
-from nearer.losses.pairs._angular_triplets import angular_factor_gradient, tangent_weight
-from nearer.mining._neighborhood import mine_neighborhood, mine_signed
+from nearer.graph._shared import two_sided_affinity
+from nearer.losses._shared import angular_factor_gradient, tangent_weight
+from nearer.mining._shared import mine_neighborhood, mine_signed
 from nearer.neighbors import Neighbors
-from nearer.training._alternating import Plan, alternate
-from nearer.training._neighborhood_angular import BelievedAngular, NeighborhoodAngular
-from nearer.training._riemannian import riemannian_conjugate_gradient
+from nearer.training import BelievedAngular, NeighborhoodAngular, Plan, alternate
+from nearer.training._shared import riemannian_conjugate_gradient
 
 __all__ = ["SemiSupervisedMetric"]
 

@@ -22,9 +22,9 @@ from nearer.exceptions import LabelError, ShapeError
 from nearer.geometry import embed, normalize
 from nearer.losses import RelationAlignmentLoss
 from nearer.mining import LargestErrors
-from nearer.mining._partners import draw_partners
+from nearer.mining._shared import draw_partners
 from nearer.relations import ClassLabels
-from nearer.relations._relation import TableRelation
+from nearer.relations._shared import TableRelation
 from nearer.training import EncoderStep, cosine, train
 
 __all__ = ["HRAML", "AlignmentNetwork", "PartnerSampler"]

@@ -18,7 +18,7 @@ from nearer.estimators.relation._raml_blend import choose_graded_blend, label_ta
 from nearer.estimators.relation._raml_pairs import PairSums, choose_pairs, pair_targets, table_relation
 from nearer.exceptions import NearerWarning, ParameterError, ShapeError
 from nearer.relations import ClassLabels
-from nearer.relations._relation import TableRelation
+from nearer.relations._shared import TableRelation
 
 __all__ = ["RelationLearner"]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from nearer.estimators._blending import AMOUNTS, mixture_neighbors
 from nearer.estimators._matrices import Array
-from nearer.relations._relation import TableRelation
+from nearer.relations._shared import TableRelation
 
 __all__ = ["choose_graded_blend", "label_table"]
 

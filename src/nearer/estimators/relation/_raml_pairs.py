@@ -14,7 +14,7 @@ from nearer.estimators._sampling import near_pairs
 from nearer.estimators.neighbors._near import nearest_rows
 from nearer.exceptions import LabelError, ShapeError
 from nearer.relations import ClassLabels, PartialLabels, relation_of
-from nearer.relations._relation import GradedRelation, TableRelation
+from nearer.relations._shared import GradedRelation, TableRelation
 
 __all__ = ["PairSums", "choose_pairs", "pair_targets", "table_relation"]
 

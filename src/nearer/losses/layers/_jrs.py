@@ -14,10 +14,7 @@ from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.layers._layer_kernels import Gaussian
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.losses.proxies._margin_softmax import AMSoftmaxLoss
-from nearer.pairwise._function import attach
-from nearer.pairwise._joint import joint_similarity
-from nearer.pairwise._precision import full_precision
-from nearer.pairwise._rule import inner_settings
+from nearer.pairwise._shared import attach, full_precision, inner_settings, joint_similarity
 
 __all__ = ["JRDLoss", "JRSLoss", "checked_layers", "class_layer", "pair_mean"]
 

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from nearer._checks import check_int, check_number
-from nearer.pairwise._joint import KernelTile
-from nearer.pairwise._rule import settings_of
+from nearer.pairwise._shared import KernelTile, settings_of
 
 __all__ = ["Gaussian", "mean_squared_distance"]
 

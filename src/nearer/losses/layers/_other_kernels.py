@@ -9,8 +9,7 @@ from torch import Tensor
 
 from nearer._checks import check_int, check_number
 from nearer.exceptions import NotFiniteError
-from nearer.pairwise._joint import KernelTile
-from nearer.pairwise._rule import settings_of
+from nearer.pairwise._shared import KernelTile, settings_of
 
 __all__ = ["Laplace", "MomentGenerating", "Polynomial"]
 

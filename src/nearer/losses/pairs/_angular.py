@@ -17,12 +17,18 @@ from nearer._checks import check_choice, check_number
 from nearer.exceptions import ParameterError
 from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.pairwise import Miner, Panel
-from nearer.pairwise._angles import angular_by_tiles
-from nearer.pairwise._masked import masked_logsumexp, soft_rows_with_zero, softplus
-from nearer.pairwise._panels import forced_tile, iterate_panels
-from nearer.pairwise._reduce import divisor
-from nearer.pairwise._rule import Gradient, Pairing
-from nearer.pairwise._walk import sortable
+from nearer.pairwise._shared import (
+    Gradient,
+    Pairing,
+    angular_by_tiles,
+    divisor,
+    forced_tile,
+    iterate_panels,
+    masked_logsumexp,
+    soft_rows_with_zero,
+    softplus,
+    sortable,
+)
 from nearer.relations import Relation, Triplets
 
 __all__ = ["AngularLoss", "AngularTripletLoss"]

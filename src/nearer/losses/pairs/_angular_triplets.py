@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from nearer._checks import check_choice, check_number
 from nearer._validation import as_matrix
 from nearer.exceptions import ShapeError
-from nearer.pairwise._rule import inner_settings
+from nearer.pairwise._shared import inner_settings
 
 __all__ = [
     "ProjectedAngularLoss",

@@ -10,7 +10,7 @@ from torch import Tensor
 from nearer._checks import check_number
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
-from nearer.pairwise._masked import LOG2E, exponent_is_safe, softplus
+from nearer.pairwise._shared import LOG2E, exponent_is_safe, softplus
 
 __all__ = ["BinomialDevianceLoss"]
 

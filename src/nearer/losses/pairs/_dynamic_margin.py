@@ -11,9 +11,7 @@ from nearer._checks import check_int, check_number
 from nearer._validation import as_labels
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
-from nearer.pairwise._function import normalize_rows
-from nearer.pairwise._indices import as_columns
-from nearer.pairwise._rule import inner_settings
+from nearer.pairwise._shared import as_columns, inner_settings, normalize_rows
 
 __all__ = ["DynamicSoftMarginLoss"]
 

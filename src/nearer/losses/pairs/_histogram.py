@@ -11,9 +11,7 @@ from torch import Tensor
 from nearer._checks import check_int
 from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.pairwise import Miner, Panel
-from nearer.pairwise._panels import iterate_panels
-from nearer.pairwise._rule import Gradient, Pairing
-from nearer.pairwise._walk import Tile, Walk, sortable
+from nearer.pairwise._shared import Gradient, Pairing, Tile, Walk, iterate_panels, sortable
 
 __all__ = ["HistogramLoss"]
 

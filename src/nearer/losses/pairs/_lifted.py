@@ -15,9 +15,7 @@ from nearer.exceptions import ParameterError
 from nearer.losses.pairs._distances import inverse, root
 from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.pairwise import Miner, Panel
-from nearer.pairwise._masked import masked_logsumexp, soft_rows
-from nearer.pairwise._panels import iterate_panels
-from nearer.pairwise._rule import Gradient, Pairing
+from nearer.pairwise._shared import Gradient, Pairing, iterate_panels, masked_logsumexp, soft_rows
 
 __all__ = ["LiftedStructureLoss"]
 

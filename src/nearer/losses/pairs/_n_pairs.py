@@ -13,8 +13,7 @@ from nearer.exceptions import LabelError, ParameterError
 from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.losses.pairs._softmax import InfoNCELoss
 from nearer.pairwise import Miner, Panel
-from nearer.pairwise._panels import by_panels
-from nearer.pairwise._rule import Gradient, Pairing
+from nearer.pairwise._shared import Gradient, Pairing, by_panels
 from nearer.relations import ClassLabels
 
 __all__ = ["NPairsLoss"]

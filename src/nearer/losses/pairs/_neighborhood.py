@@ -19,7 +19,7 @@ from nearer.losses.pairs._neighborhood_greedy import choose_sets_greedily
 from nearer.losses.pairs._neighborhood_inference import NeighborSets, choose_sets, nearest_by_class
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.losses.pairs._weighted_squares import sum_weighted_squares
-from nearer.pairwise._precision import full_precision
+from nearer.pairwise._shared import full_precision
 
 __all__ = ["NeighborhoodLoss", "neighborhood", "neighborhood_of_distances", "set_weights"]
 

@@ -13,14 +13,25 @@ from torch import Tensor, nn
 from nearer._checks import check_choice
 from nearer._validation import as_tensor, check_finite
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.pairwise._distributed import Shards
-from nearer.pairwise._function import check_untransformed, differentiate, normalize_rows
-from nearer.pairwise._indices import ListedPairs, PeerMiner, as_columns, pairs_of
-from nearer.pairwise._panels import nothing
-from nearer.pairwise._reduce import Reduction
-from nearer.pairwise._rule import Gradient, Miner, Pairing, Panel, Select, settings_of
+from nearer.pairwise import Miner, Panel
+from nearer.pairwise._shared import (
+    Gradient,
+    ListedPairs,
+    Pairing,
+    PeerMiner,
+    Reduction,
+    Select,
+    Shards,
+    as_columns,
+    check_untransformed,
+    differentiate,
+    normalize_rows,
+    nothing,
+    pairs_of,
+    settings_of,
+)
 from nearer.relations import Relation
-from nearer.relations._relate import relate
+from nearer.relations._shared import relate
 
 __all__ = ["PairLoss", "ShardedLoss", "check_embeddings"]
 

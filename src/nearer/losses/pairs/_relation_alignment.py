@@ -12,8 +12,7 @@ from nearer._checks import check_choice, check_number
 from nearer.exceptions import NearerWarning
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Miner, Panel, Rule, Terms
-from nearer.pairwise._panels import by_panels, iterate_panels
-from nearer.pairwise._rule import Gradient, Pairing, Prepared
+from nearer.pairwise._shared import Gradient, Pairing, Prepared, by_panels, iterate_panels
 from nearer.relations import Relation
 
 __all__ = ["RelationAlignmentLoss", "unit_of"]

@@ -8,11 +8,8 @@ import torch
 from torch import Tensor
 
 from nearer.losses.pairs._pair_loss import PairLoss
-from nearer.pairwise._panels import by_panels
-from nearer.pairwise._reduce import reduce, shares
-from nearer.pairwise._rule import Gradient, Pairing, Panel, Rule, Terms
-from nearer.pairwise._tiles import by_statistic
-from nearer.pairwise._walk import sortable
+from nearer.pairwise import Panel, Rule, Terms
+from nearer.pairwise._shared import Gradient, Pairing, by_panels, by_statistic, reduce, shares, sortable
 
 __all__ = ["RowLoss"]
 

@@ -8,8 +8,7 @@ from torch import Tensor
 from nearer._checks import check_number
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
-from nearer.pairwise._masked import exponent_is_safe, masked_logsumexp, soft_rows, softplus
-from nearer.pairwise._rule import exponential
+from nearer.pairwise._shared import exponent_is_safe, exponential, masked_logsumexp, soft_rows, softplus
 
 __all__ = ["InfoNCELoss", "NCALoss", "NTXentLoss"]
 

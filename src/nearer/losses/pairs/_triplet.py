@@ -11,12 +11,18 @@ from torch import Tensor
 from nearer._checks import check_number
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Miner, Panel, Terms
-from nearer.pairwise._counting import count_row_triplets, equal_within, triplets_by_tiles
-from nearer.pairwise._function import normalize_rows
-from nearer.pairwise._masked import hardest, softplus
-from nearer.pairwise._reduce import divisor
-from nearer.pairwise._rule import Gradient, Pairing
-from nearer.pairwise._walk import sortable
+from nearer.pairwise._shared import (
+    Gradient,
+    Pairing,
+    count_row_triplets,
+    divisor,
+    equal_within,
+    hardest,
+    normalize_rows,
+    softplus,
+    sortable,
+    triplets_by_tiles,
+)
 
 __all__ = ["BatchHardTripletLoss", "PairSemiHardTripletLoss", "SemiHardTripletLoss", "TripletLoss", "hinges"]
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from nearer._checks import check_number
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Miner, Panel, Terms
-from nearer.pairwise._masked import masked_logsumexp, softplus
+from nearer.pairwise._shared import masked_logsumexp, softplus
 
 __all__ = ["TupletMarginLoss"]
 

@@ -12,8 +12,7 @@ from nearer._validation import as_labels
 from nearer.exceptions import LabelError, ShapeError
 from nearer.geometry import normalize
 from nearer.losses.pairs._pair_loss import check_embeddings
-from nearer.pairwise._precision import full_precision
-from nearer.pairwise._rule import inner_settings
+from nearer.pairwise._shared import full_precision, inner_settings
 
 __all__ = ["ManifoldLoss"]
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nearer._checks import check_number
 from nearer.losses.proxies._proxy_loss import ProxyLoss
-from nearer.pairwise._classes import VectorSimilarity, class_softmax
+from nearer.pairwise._shared import VectorSimilarity, class_softmax
 
 __all__ = ["AMSoftmaxLoss", "ArcFaceLoss", "CosFaceLoss", "NormalizedSoftmaxLoss", "turned"]
 

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from nearer.losses.proxies._proxy_loss import ProxyLoss
-from nearer.pairwise._distributed import Shards
+from nearer.pairwise._shared import Shards
 
 __all__ = ["P2SGradLoss"]
 

@@ -8,9 +8,7 @@ from torch import Tensor
 
 from nearer._checks import check_number
 from nearer.losses.proxies._proxy_loss import ProxyLoss
-from nearer.pairwise._classes import class_tiles, own_classes
-from nearer.pairwise._distributed import Shards
-from nearer.pairwise._function import attach
+from nearer.pairwise._shared import Shards, attach, class_tiles, own_classes
 
 __all__ = ["ProxyAnchorLoss"]
 

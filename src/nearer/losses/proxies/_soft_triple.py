@@ -7,7 +7,7 @@ from torch import Tensor
 
 from nearer._checks import check_int, check_number
 from nearer.losses.proxies._proxy_loss import ProxyLoss
-from nearer.pairwise._classes import CenterSimilarity, class_softmax
+from nearer.pairwise._shared import CenterSimilarity, class_softmax
 
 __all__ = ["SoftTripleLoss"]
 

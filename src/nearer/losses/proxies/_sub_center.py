@@ -10,7 +10,7 @@ from torch import Tensor
 from nearer._checks import check_int, check_number
 from nearer.losses.proxies._margin_softmax import turned
 from nearer.losses.proxies._proxy_loss import ProxyLoss
-from nearer.pairwise._classes import class_softmax
+from nearer.pairwise._shared import class_softmax
 
 __all__ = ["SubCenterArcFaceLoss"]
 

@@ -1,0 +1,3 @@
+from ._optimize import Follow as Follow
+from ._optimize import follow_iterations as follow_iterations
+from ._optimize import minimize as minimize

@@ -1,0 +1,14 @@
+from ._encoders import ColorCNN as ColorCNN
+from ._encoders import DigitsCNN as DigitsCNN
+from ._kernel_map import KernelMap as KernelMap
+from ._loading import REFUSED as REFUSED
+from ._loading import build as build
+from ._orthogonal import cayley_retraction as cayley_retraction
+from ._orthogonal import orthonormalize as orthonormalize
+from ._orthogonal import polar_retraction as polar_retraction
+from ._orthogonal import qr_retraction as qr_retraction
+from ._orthogonal import tangent_projection as tangent_projection
+from ._plain import SignedRoot as SignedRoot
+from ._plain import to_sequential as to_sequential
+from ._saving import description as description
+from ._side_by_side import SideBySide as SideBySide

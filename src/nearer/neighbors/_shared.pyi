@@ -1,0 +1,11 @@
+from ._cells import partition_rows as partition_rows
+from ._cells import search_cells as search_cells
+from ._exact import Similarity as Similarity
+from ._exact import best_first as best_first
+from ._exact import exact_neighbors as exact_neighbors
+from ._exact import k_smallest as k_smallest
+from ._exact import load_faiss as load_faiss
+from ._exact import similarities as similarities
+from ._exact import squared_distances as squared_distances
+from ._search import Method as Method
+from ._through_index import is_index as is_index
