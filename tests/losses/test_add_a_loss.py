@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from contributing import code, copy_of_the_package, run_on_the_copy, steps
 from every_loss import batch, value_and_gradient
 from nearer.losses import PairLoss
 from nearer.mining import VTHM
@@ -31,21 +32,7 @@ def loaded(path: Path) -> ModuleType:
 
 
 contract = loaded(Path(__file__).with_name("test_contract.py"))
-PAGE = Path(__file__).resolve().parents[2] / "CONTRIBUTING.md"
-
-
-def steps() -> list[str]:
-    """The numbered steps, as they stand on the page."""
-    section = PAGE.read_text(encoding="utf-8").partition("## Add a loss")[2].partition("\n## ")[0]
-    return re.split(r"^\d\. ", section, flags=re.MULTILINE)[1:]
-
-
-def code(step: int) -> str:
-    """The code of a step, without the indentation of the list."""
-    (block,) = re.findall(r"^   ```python\n(.*?)^   ```", steps()[step - 1], flags=re.MULTILINE | re.DOTALL)
-    return "\n".join(line.removeprefix("   ") for line in block.splitlines()) + "\n"
-
-
+TITLE = "Add a loss"
 STAGES = {"formula": [1], "weights by hand": [1, 4], "statistic": [1, 4, 5]}
 
 
@@ -53,13 +40,13 @@ STAGES = {"formula": [1], "weights by hand": [1, 4], "statistic": [1, 4, 5]}
 def kind(request: pytest.FixtureRequest, tmp_path: Path) -> type[PairLoss]:
     """The loss as far as the steps say, from a file of its own."""
     path = tmp_path / "_soft_margin.py"
-    path.write_text("\n".join(code(step) for step in request.param), encoding="utf-8")
+    path.write_text("\n".join(code(TITLE, step) for step in request.param), encoding="utf-8")
     return loaded(path).SoftMarginLoss  # type: ignore[no-any-return]
 
 
 def test_there_are_seven() -> None:
-    assert len(steps()) == 7
-    assert textwrap.dedent(code(4)) != code(4), "what follows the first step is a method of the class"
+    assert len(steps(TITLE)) == 7
+    assert textwrap.dedent(code(TITLE, 4)) != code(TITLE, 4), "what follows the first step is a method of the class"
 
 
 def test_a_step_adds_what_it_says(kind: type[PairLoss], request: pytest.FixtureRequest) -> None:
@@ -140,3 +127,16 @@ def test_it_takes_a_miner(kind: type[PairLoss]) -> None:
 
 def test_it_shows_its_settings(kind: type[PairLoss]) -> None:
     assert repr(kind()) == "SoftMarginLoss(temperature=0.1, reduction='active', miner=None)"
+
+
+def test_written_and_exported_it_comes_under_the_contract_by_itself(tmp_path: Path) -> None:
+    copy_of_the_package(tmp_path, TITLE, written=[1, 4, 5], exported=3)
+    passed = run_on_the_copy(
+        tmp_path,
+        str(Path(__file__).with_name("test_contract.py")),
+        str(Path(__file__).parents[1] / "test_docstrings.py"),
+        str(Path(__file__).parents[1] / "test_exports.py"),
+        "-k",
+        "SoftMarginLoss or test_every_loss_is_public or (test_the_stub_imports and losses) or _soft_margin",
+    )
+    assert passed > 50
