@@ -1,6 +1,6 @@
-"""The demo on ten splits: raw features and learned metric on held-out digits, mean and spread.
+"""Digits from ten labels per class on ten splits: raw features beside the learned metric, mean and spread.
 
-The settings of the demo were chosen on the seeds 100 to 109; these are 0 to 9, other splits of the same digits.
+The settings were chosen on the seeds 100 to 109; these are 0 to 9, other splits of the same digits.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nearer.app.cli._digits import learn_digits
 from nearer.datasets import load
 from nearer.reports._page import Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request
+from nearer_papers.ours._digits_training import learn_digits
 
 __all__ = ["KEY", "measure", "present", "result_file", "summary"]
 

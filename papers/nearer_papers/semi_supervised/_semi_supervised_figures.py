@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from nearer.app.cli._digits_report import nearest_others
 from nearer.graph import nearest_neighbors, propagate
+from nearer.index import Index
 from nearer.mining._neighborhood import mine_neighborhood
 from nearer.reports import retrieval_grid, training_curve
 from nearer.reports._maps import embedding_maps
@@ -18,13 +19,30 @@ from nearer.reports._style import ACCENT, INK, MUTED, RIGHT, WRONG, class_colors
 from nearer_papers.semi_supervised._few_label_images import FewLabelImages
 from nearer_papers.semi_supervised._semi_supervised_runs import Run
 
-__all__ = ["MAPPED", "RETRIEVED", "angle_curve", "mined_triplets", "pictures", "toy_triplets"]
+__all__ = ["MAPPED", "RETRIEVED", "angle_curve", "mined_triplets", "nearest_others", "pictures", "toy_triplets"]
 
 MAPPED = ("Initial", "ours, not orthogonal", "ours")
 """Figure 2, right: whose embeddings are mapped side by side."""
 RETRIEVED = ("Deep-SERAPH", "Deep-ISDML", "Deep-APLLR", "ours")
 """Figure 3: whose nearest test images are shown for the same queries."""
 DRAWN, QUERIES = 1000, 5
+
+
+def nearest_others(embeddings: Any, k: int) -> NDArray[np.int64]:
+    """The k nearest other rows of every row, nearest first: (n, d) -> (n, k).
+
+    >>> nearest_others([[0.0], [1.0], [3.0]], 1).tolist()
+    [[1], [0], [1]]
+    """
+    rows = np.asarray(embeddings)
+    index = Index(rows.shape[1], similarity="euclidean")
+    index.add(rows)
+    found = np.asarray(index.search(rows, k=k + 1).ids, dtype=np.int64)
+    # The item itself is removed by its number: a twin may stand before it.
+    other = found != np.arange(len(rows))[:, None]
+    other[other.all(axis=1), -1] = False
+    nearest: NDArray[np.int64] = found[other].reshape(len(rows), k)
+    return nearest
 
 
 def toy_triplets(*, gamma: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import re
@@ -10,14 +11,18 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from nearer import __version__
+from nearer.app.cli import _demo as demo_module
 from nearer.app.cli import _doctor as doctor_module
 from nearer.app.cli import app
+from nearer.app.cli._demo import digits_pictures, learn_digits
+from nearer.app.cli._pages import evaluation_page
 from nearer.exceptions import NearerError
-from nearer.reports._style import new_figure
 
 COMMANDS = [
     "demo",
@@ -49,10 +54,7 @@ def runner() -> CliRunner:
 
 @pytest.fixture
 def quick_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Empty figures: tests/recipes draws the real ones."""
-    names = ("map", "raw retrieval", "learned retrieval", "training")
-    figures = {name: new_figure(1, 1) for name in names}
-    monkeypatch.setattr("nearer.app.cli._digits_report.digits_figures", lambda result: figures)
+    monkeypatch.setattr("nearer.app.cli._demo.digits_pictures", lambda learned, seed: [])
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -119,7 +121,7 @@ def test_demo_prints_the_scores_and_writes_the_report(
     result = runner.invoke(app, ["demo", "--report", str(out), "--epochs", "2"])
     assert result.exit_code == 0, result.output
     assert re.search(r"recall@8 │ +0\.\d{4} │ +0\.\d{4} │ +[+-]0\.\d{4}", result.output)
-    assert "The learned metric is" in result.output
+    assert "The learned metric is better than raw features on" in result.output
     assert "539 held out" in result.output
     assert "━━ " not in result.stderr  # no progress bar where nobody watches
     assert re.search(r"https?://", out.read_text()) is None
@@ -151,7 +153,7 @@ def test_an_output_that_cannot_be_written_is_refused_at_once(
     runner: CliRunner, tmp_path: Path, place: str, as_json: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a-file").write_text("kept")
-    monkeypatch.setattr("nearer.app.cli._digits.load", lambda name: pytest.fail("work began"))
+    monkeypatch.setattr("nearer.app.cli._demo.load", lambda name: pytest.fail("work began"))
     result = runner.invoke(app, ["demo", "--report", str(tmp_path / place), *(["--json"] if as_json else [])])
     assert result.exit_code == 1
     assert ("`--report` must be" in result.stderr) is not as_json
@@ -227,3 +229,30 @@ def test_a_reader_that_has_seen_enough_gets_no_message() -> None:
         told = child.stderr.read()
     assert told == b""
     assert child.returncode == 141
+
+
+def test_the_demo_says_the_same_twice_and_draws_its_pictures(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    first = learn_digits(seed=3, epochs=1)
+    torch.manual_seed(2)
+    again = learn_digits(seed=3, epochs=1)
+    assert first.comparison.to_dict() == again.comparison.to_dict()
+    page = evaluation_page(
+        first.comparison, tmp_path / "page.html", data="digits", rows=539, more=digits_pictures(first, 0)
+    ).read_text()
+    assert page.count("<img ") == 4
+    assert not re.search(r"https?://|<(script|link|iframe)\b", page)
+
+
+def test_held_out_digits_never_reach_the_training_of_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the held-out digits look like, the network learns the same."""
+    whole = demo_module.load("digits")
+    expected = learn_digits(seed=0, epochs=1)
+    rows = demo_module.stratified_split(whole.all.y, test=demo_module.HELD_OUT, seed=0)[1]
+    x = whole.all.x.copy()
+    x[rows] = np.random.default_rng(0).random(x[rows].shape)
+    spoilt = dataclasses.replace(whole, parts={"all": dataclasses.replace(whole.all, x=x)})
+    monkeypatch.setattr(demo_module, "load", lambda name: spoilt)
+    came = learn_digits(seed=0, epochs=1)
+    assert came.losses == expected.losses
+    assert came.comparison.second["recall@1"] < 0.5

@@ -20,7 +20,7 @@ def demo(
         "demo-report.html"
     ),
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Chooses split, labels and weights.")] = 0,
-    epochs: Annotated[int, typer.Option(min=1, max=10_000, help="Passes over the training digits.")] = 100,
+    epochs: Annotated[int, typer.Option(min=1, max=10_000, help="Passes over the training digits.")] = 60,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the scores alone.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -16,11 +16,20 @@ __all__ = ["evaluation_page", "search_page"]
 MOST = 100
 
 
-def evaluation_page(found: Comparison, path: Path, *, data: str, rows: int, notes: Sequence[str] = ()) -> Path:
-    """The verdict, the scores with their intervals, and what was counted."""
+def evaluation_page(
+    found: Comparison,
+    path: Path,
+    *,
+    data: str,
+    rows: int,
+    notes: Sequence[str] = (),
+    more: Sequence[Section] = (),
+) -> Path:
+    """The verdict, the scores with their intervals, and what was counted; then `more`."""
     sections = [scores_section(found.to_dict())]
     counts = [(name, f"{count:,}") for name, count in found.first.counts.items() if name != "dimension"]
     sections.append(Section("What was scored", [*notes, Table(["what", "how many"], counts)]))
+    sections += more
     verdict = found.verdict
     return html_report(
         f"Raw features and learned metric on {rows:,} rows of {data}",

@@ -1,4 +1,4 @@
-"""The demo: a metric for the 1,797 digits of scikit-learn from ten labels per class, proved on held-out digits.
+"""The recorded experiment on digits: a metric for 1,797 of them from ten labels per class, proved on held-out ones.
 
 30 % of the digits are held out and used for nothing but the scores. Of the others ten per class keep their label.
 The labels are spread over a graph of neighbours, the sure ones are believed, and a small network is trained with
@@ -17,12 +17,10 @@ Nothing is chosen during a run; the last epoch is always taken.
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -32,7 +30,7 @@ from torch import Tensor, nn
 
 from nearer._checks import check_int
 from nearer.datasets import Split, few_labels, load, stratified_split
-from nearer.evaluation import Comparison, Evaluation, compare, evaluate, map_at_r
+from nearer.evaluation import Evaluation, evaluate, map_at_r
 from nearer.geometry import MLP, embed, normalize
 from nearer.graph import class_shares, nearest_neighbors
 from nearer.losses import RAWLoss
@@ -81,7 +79,7 @@ class DigitsMetric(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class DigitsResult:
-    """What the demo found: scores of raw features and of the learned metric on held-out digits, and how."""
+    """What was found: scores of raw features and of the learned metric on held-out digits, and how."""
 
     raw: Evaluation
     learned: Evaluation
@@ -91,50 +89,6 @@ class DigitsResult:
     settings: dict[str, Any]
     counts: dict[str, int]
     seconds: float
-
-    @property
-    def comparison(self) -> Comparison:
-        """Both evaluations side by side."""
-        return compare(self.raw, self.learned, names=("raw features", "learned metric"))
-
-    @property
-    def better(self) -> list[str]:
-        """The scores in which the learned metric beats the raw features."""
-        return [name for name, gain in self.comparison.gains.items() if gain > 0]
-
-    @property
-    def not_better(self) -> list[str]:
-        """The scores in which it does not, equal ones included."""
-        return [name for name, gain in self.comparison.gains.items() if not gain > 0]
-
-    @property
-    def verdict(self) -> str:
-        """One sentence that hides nothing."""
-        if not self.not_better:
-            return "The learned metric is better than the raw features in every score."
-        worse = f"not better in {_listed(self.not_better)}"
-        if not self.better:
-            return f"The learned metric is {worse}: it is better in no score."
-        return f"The learned metric is better in {_listed(self.better)}, and {worse}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the network and the images, ready for JSON."""
-        return {
-            "raw": self.raw.to_dict(),
-            "learned": self.learned.to_dict(),
-            "better": self.better,
-            "not_better": self.not_better,
-            "counts": self.counts,
-            "settings": self.settings,
-            "history": self.history,
-            "seconds": round(self.seconds, 2),
-        }
-
-    def save_report(self, path: str | os.PathLike[str], *, command: str = "nearer demo") -> Path:
-        """Write one self-contained HTML page with the scores, the maps, the retrieved digits and the curve."""
-        from nearer.app.cli._digits_report import save_digits_report
-
-        return save_digits_report(self, path, command=command)
 
 
 def learn_digits(

@@ -1,23 +1,19 @@
-"""The digits demo as library code, with few epochs: honest split, determinism, verdict and report."""
+"""The recorded experiment on digits, with few epochs: honest split and determinism."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from nearer.app.cli import _digits as digits
-from nearer.app.cli._digits import DigitsResult, learn_digits
-from nearer.app.cli._digits_report import nearest_others
-from nearer.evaluation import Evaluation
 from nearer.exceptions import NearerError
 from nearer.geometry import embed
+from nearer_papers.ours import _digits_training as digits
+from nearer_papers.ours._digits_training import DigitsResult, learn_digits
+from nearer_papers.semi_supervised._semi_supervised_figures import nearest_others
 
 EPOCHS = 6
 
@@ -100,39 +96,6 @@ def test_progress_is_told_every_epoch() -> None:
     calls: list[tuple[int, int, float]] = []
     learn_digits(epochs=2, progress=lambda *call: calls.append(call))
     assert [call[:2] for call in calls] == [(1, 2), (2, 2)]
-
-
-@pytest.mark.parametrize(
-    ("learned", "message"),
-    [
-        ([0.9, 0.9], "better than the raw features in every score"),
-        ([0.9, 0.5], "better in recall@1, and not better in nmi"),
-        ([0.5, 0.4], "not better in recall@1 and nmi: it is better in no score"),
-    ],
-)
-def test_the_verdict_hides_nothing(result: DigitsResult, learned: list[float], message: str) -> None:
-    raw = Evaluation({"recall@1": 0.5, "nmi": 0.5})
-    other = dataclasses.replace(
-        result, raw=raw, learned=Evaluation(dict(zip(("recall@1", "nmi"), learned, strict=True)))
-    )
-    assert message in other.verdict
-
-
-def test_it_converts_to_json(result: DigitsResult) -> None:
-    record = json.loads(json.dumps(result.to_dict()))
-    assert record["raw"]["scores"]["recall@1"] == result.raw["recall@1"]
-    assert sorted(record["better"] + record["not_better"]) == sorted(result.raw)
-
-
-def test_the_report_is_one_file_that_loads_nothing(result: DigitsResult, tmp_path: Path) -> None:
-    place = result.save_report(tmp_path / "page.html", command="nearer demo --seed 0")
-    text = place.read_text()
-    assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
-    assert not re.search(r"https?://", text)
-    assert not re.search(r"<(script|link|iframe)\b", text)
-    assert text.count("<img ") == 4
-    for expected in ("recall@8", "nearer demo --seed 0", "RAWLoss", result.verdict, f"{result.learned['nmi']:.4f}"):
-        assert expected in text
 
 
 def test_the_encoder_is_the_one_that_was_scored(result: DigitsResult) -> None:
