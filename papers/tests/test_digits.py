@@ -79,13 +79,13 @@ def test_held_out_digits_never_reach_the_training(monkeypatch: pytest.MonkeyPatc
 
 def test_only_the_given_labels_reach_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    believe = digits.believe_labels
+    spread = digits.class_shares
 
     def watch(neighbors: Any, labels: Any, **options: Any) -> Any:
         seen.append(np.array(labels))
-        return believe(neighbors, labels, **options)
+        return spread(neighbors, labels, **options)
 
-    monkeypatch.setattr(digits, "believe_labels", watch)
+    monkeypatch.setattr(digits, "class_shares", watch)
     learn_digits(epochs=4, labels_per_class=2)
     assert len(seen) == 3
     for labels in seen:

@@ -1,7 +1,7 @@
 """`nearer demo`: a metric for digits from ten labels per class, by functions that anyone can call.
 
 30 % of the digits are held out and used for nothing but the scores. Of the others ten per class keep their label.
-The labels are spread over a graph of neighbors, the surest are believed, and a small network is trained with them
+The labels are spread over a graph of neighbors, the surest are taken, and a small network is trained with them
 on digits with a little noise. Digits are compared by their embedding beside their raw pixels: one that the network
 puts into a wrong class is still near what it looks like. Nothing is chosen during a run; the last epoch is taken.
 """
@@ -26,7 +26,7 @@ from nearer.app.cli._tables import comparison_table
 from nearer.datasets import Split, few_labels, load, stratified_split
 from nearer.evaluation import Comparison, compare, evaluate
 from nearer.geometry import MLP, embed, normalize
-from nearer.graph import believe_labels, nearest_neighbors
+from nearer.graph import class_shares, nearest_neighbors
 from nearer.losses import RAWLoss
 from nearer.mining import VTHM
 from nearer.neighbors import search
@@ -37,7 +37,7 @@ from nearer.training import ClassSampler, EncoderStep, ProgressBar, TensorBatche
 __all__ = ["learn_digits", "run_demo"]
 
 SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "map@r", "nmi")
-LABELS, HELD_OUT, BELIEVED, NOISE = 10, 0.3, 0.95, 0.1
+LABELS, HELD_OUT, TAKEN, NOISE = 10, 0.3, 0.95, 0.1
 RETRIEVED = 8
 
 
@@ -91,15 +91,17 @@ def learn_digits(*, seed: int, epochs: int, callbacks: Sequence[Callable[..., An
     with threadpool_limits(1), torch.random.fork_rng():
         torch.manual_seed(seed)
         near = nearest_neighbors(items.matrix(), k=6)
-        classes, sure = (each.numpy() for each in believe_labels(near, given, gamma=0.9))
-        believed = np.where((given >= 0) | (sure >= np.quantile(sure, 1 - BELIEVED)), classes, -1)
+        shares = class_shares(near, given, gamma=0.9)
+        lead = shares.lead.numpy()
+        taken = (given >= 0) | (lead >= np.quantile(lead, 1 - TAKEN))
+        labels = np.where(taken, shares.pseudo_labels.numpy(), -1)
         encoder = MLP(64, 64, hidden=(512,))
-        sampler = ClassSampler(believed, n_classes=10, per_class=12, seed=seed)
+        sampler = ClassSampler(labels, n_classes=10, per_class=12, seed=seed)
         step = EncoderStep(
             encoder,
             RAWLoss(miner=VTHM()),
             torch.optim.Adam(encoder.parameters(), lr=1e-3),
-            TensorBatches(items.matrix(), believed, transform=lambda rows: rows + NOISE * torch.randn_like(rows)),
+            TensorBatches(items.matrix(), labels, transform=lambda rows: rows + NOISE * torch.randn_like(rows)),
             schedule=cosine(epochs * len(sampler)),
         )
         history = train(step, sampler, epochs=epochs, callbacks=callbacks)
@@ -110,7 +112,7 @@ def learn_digits(*, seed: int, epochs: int, callbacks: Sequence[Callable[..., An
         )
     story = (
         f"{len(items):,} digits to train on, {LABELS * 10} of them with a label, {len(test)} held out; "
-        f"{int((believed >= 0).sum()) - LABELS * 10:,} more got one by label spreading."
+        f"{int((labels >= 0).sum()) - LABELS * 10:,} more got one by label spreading."
     )
     comparison = compare(raw, learned, names=("raw features", "learned metric"))
     return Learned(comparison, test, embeddings, story, [float(epoch["loss"]) for epoch in history.epochs])
