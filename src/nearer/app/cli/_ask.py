@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from nearer._storage import write_file
-from nearer.app.cli._loading import load_data, load_for
+from nearer.app.cli._loading import load_data, load_for, scaled
 from nearer.app.cli._output import check_new, plain, print_json, say
 from nearer.datasets import Dataset
 from nearer.exceptions import LabelError, ParameterError
@@ -47,7 +47,7 @@ def run_ask(
     given = load_for(machine, data, label=label) if machine is not None else load_data(data, label=label, ids=id_)
     if given.kind not in ("classes", "partial"):
         raise LabelError(f"`--label` must hold one class per row to ask about, got {given.kind}.")
-    rows = machine.embed(given) if machine is not None else _scaled(given)
+    rows = machine.embed(given) if machine is not None else scaled(given.all.matrix())
     answers = _Answers(given, out, pairs=pairs)
     if only_list or as_json:
         found = answers.questions(rows, n)
@@ -71,12 +71,6 @@ def run_ask(
 
 _GREETING = "Type the class of each item, Enter to leave it out, q to stop. Known classes: {}."
 _GREETING_PAIRS = "Type y if the two are the same, n if not, Enter to leave it out, q to stop."
-
-
-def _scaled(given: Dataset) -> Any:
-    rows = given.all.matrix()
-    spread = rows.std(axis=0)
-    return (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1)
 
 
 class _Answers:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._storage import write_file
-from nearer.app.cli._loading import load_data, load_for
+from nearer.app.cli._loading import load_data, load_for, scaled
 from nearer.app.cli._output import check_new, print_json, say
 from nearer.datasets import Dataset
 from nearer.exceptions import ParameterError
@@ -88,10 +88,7 @@ def raw_rows(given: Dataset) -> NDArray[np.float32]:
         pictures = part.images(size=(THUMBNAIL, THUMBNAIL))
         return np.ascontiguousarray(pictures.reshape(len(part), -1))
     rows = part.matrix()
-    if given.feature_names:
-        spread = rows.std(axis=0)
-        rows = (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1)
-    return np.ascontiguousarray(rows, dtype=np.float32)
+    return np.ascontiguousarray(scaled(rows) if given.feature_names else rows, dtype=np.float32)
 
 
 def _scores(given: Dataset, name: str) -> NDArray[np.float64]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nearer.datasets import Dataset
 from nearer.datasets._anything import Columns, check_ids, read_frame, with_pairs
@@ -14,7 +17,7 @@ from nearer.models import Model
 from nearer.models._encoded import Reading, read_items
 from nearer.relations import Pairs
 
-__all__ = ["as_asked", "load_data", "load_for", "paired", "reading"]
+__all__ = ["as_asked", "load_data", "load_for", "paired", "reading", "scaled"]
 
 Name = TypeVar("Name", str, str | int)
 
@@ -68,6 +71,16 @@ def load_for(model: Model, path: Path, *, label: Sequence[str] | None = None, op
     """Data for a model: its columns are found by their names, in any order."""
     with reading(option):
         return model.inputs.read(path, as_asked(label))
+
+
+def scaled(rows: NDArray[Any]) -> NDArray[Any]:
+    """Columns with mean 0 and deviation 1; what is always the same is 0.
+
+    >>> scaled(np.array([[1.0, 5.0], [3.0, 5.0]])).tolist()
+    [[-1.0, 0.0], [1.0, 0.0]]
+    """
+    deviation = rows.std(axis=0)
+    return np.asarray((rows - rows.mean(axis=0)) / np.where(deviation > 0, deviation, 1))
 
 
 def _position(name: str, path: Path) -> str | int:
