@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from nearer.exceptions import NearerError
 
@@ -14,21 +15,11 @@ def run_serve(
     index: str | None,
     *,
     create: bool,
-    host: str,
-    port: int,
     tokens: Path | None,
-    tls_certificate: Path | None,
-    tls_key: Path | None,
-    max_body: int,
-    max_rows: int,
-    queue: int,
-    batch: int,
-    threads: int,
-    timeout: float,
-    log: str,
     as_json: bool,
+    **options: Any,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C."""
+    """Serve until SIGTERM or Ctrl-C; the other options are `Settings` of the server."""
     try:
         from nearer.app.server import Settings, serve
         from nearer.app.server._tokens import Tokens
@@ -46,18 +37,5 @@ def run_serve(
             raise NearerError(f"`{index}` is a model, not an index. Name the index too: nearer serve {index} INDEX")
         with open_existing(index) as opened:
             model = str(model_of(opened, index))
-    settings = Settings(
-        host=host,
-        port=port,
-        tokens=Tokens.read(tokens),
-        tls_certificate=tls_certificate,
-        tls_key=tls_key,
-        max_body=max_body,
-        max_rows=max_rows,
-        queue=queue,
-        batch=batch,
-        threads=threads,
-        timeout=timeout,
-        log=log,
-    )
+    settings = Settings(tokens=Tokens.read(tokens), **options)
     serve(model, index, settings=settings, create=create, tokens_file=tokens)

@@ -11,7 +11,7 @@ import msgspec
 from nearer.app.server import _messages as messages
 from nearer.app.server._messages import BINARY, JSON
 from nearer.app.server._openapi import describe
-from nearer.app.server._pages import DOCS, STATUS, policy
+from nearer.app.server._pages import page, policy
 from nearer.app.server._service import Answer, Call, Service
 
 __all__ = ["Endpoint", "endpoints_of"]
@@ -73,11 +73,12 @@ def endpoints_of(service: Service) -> list[Endpoint]:
         Endpoint("GET", "/status", service.status, "read", {}, {JSON: dict[str, Any]}),
     ]  # fmt: skip
     description = Answer(msgspec.json.encode(describe(endpoints)))
-    pages = {"/": _page(STATUS), "/docs": _page(DOCS), "/openapi.json": description}
-    return [*endpoints, *(Endpoint("GET", path, _always(page), "open") for path, page in pages.items())]
+    pages = {"/": _page("status"), "/docs": _page("docs"), "/openapi.json": description}
+    return [*endpoints, *(Endpoint("GET", path, _always(answer), "open") for path, answer in pages.items())]
 
 
-def _page(html: str) -> Answer:
+def _page(name: str) -> Answer:
+    html = page(name)
     headers = [(name.encode(), value.encode()) for name, value in policy(html).items()]
     return Answer(html.encode(), "text/html; charset=utf-8", headers=headers)
 

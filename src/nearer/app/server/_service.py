@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -93,15 +93,14 @@ class Service:
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="nearer-read", initializer=threads)
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="nearer-write", initializer=threads)
         room, most = settings.queue, settings.batch
-        self.reads: Batcher[Ask] = Batcher(self._answer, self._reading, room=room, most=most, costly=condition_of)
-        self.writes: Batcher[Change] = Batcher(self._write, self._writing, room=room, most=most)
+        # What is served may be another one when a batch is begun.
+        self.reads: Batcher[Ask] = Batcher(
+            lambda asks: answer(self.served, asks), self._reading, room=room, most=most, costly=condition_of
+        )
+        self.writes: Batcher[Change] = Batcher(
+            lambda changes: write(self.served, changes), self._writing, room=room, most=most
+        )
         self._switching = asyncio.Lock()
-
-    def _answer(self, asks: Sequence[Ask]) -> list[Any]:
-        return answer(self.served, asks)
-
-    def _write(self, changes: Sequence[Change]) -> list[Any]:
-        return write(self.served, changes)
 
     async def _ask(self, ask: Ask, rows: int) -> Any:
         return await self._soon(self.reads.put(ask, rows))

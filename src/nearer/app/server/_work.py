@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -118,17 +119,17 @@ def _distance(rows: Floats | None) -> float:
 
 
 def _stored(served: Served, ids: list[Any]) -> Floats:
-    """The vectors of ids in the index; ids of a URL are text, and may name the numbers of an index."""
-    try:
-        return np.asarray(served.index.embeddings(ids).numpy(), dtype=np.float32)
-    except ParameterError:
-        numbers = as_numbers(ids)
-        if numbers is not None:
-            try:
-                return np.asarray(served.index.embeddings(numbers).numpy(), dtype=np.float32)
-            except ParameterError:
-                pass
-        raise Problem(404, "unknown_id", f"There is no item {' or '.join(map(str, ids))}.") from None
+    """The vectors of ids in the index."""
+    return np.asarray(_by_id(served.index.embeddings, ids).numpy(), dtype=np.float32)
+
+
+def _by_id(work: Callable[[list[Any]], Any], ids: list[Any]) -> Any:
+    """What `work` does with ids that came in a URL: as text, or as the numbers that they spell."""
+    for known in (ids, as_numbers(ids)):
+        if known is not None:
+            with contextlib.suppress(ParameterError):
+                return work(known)
+    raise Problem(404, "unknown_id", f"There is no item {' or '.join(map(str, ids))}.")
 
 
 def as_numbers(ids: list[Any]) -> list[int] | None:
@@ -200,16 +201,7 @@ def _applied(served: Served, change: Change) -> list[Any] | int:
     later = {"sync": False} if hasattr(index, "sync") else {}
     if change.kind == "remove":
         assert change.ids is not None
-        try:
-            return int(index.remove(change.ids, **later))
-        except ParameterError:
-            numbers = as_numbers(change.ids)
-            if numbers is not None:
-                try:
-                    return int(index.remove(numbers, **later))
-                except ParameterError:
-                    pass
-            raise Problem(404, "unknown_id", f"There is no item {change.ids[0]}.") from None
+        return int(_by_id(lambda ids: index.remove(ids, **later), change.ids))
     rows = change.vectors
     if rows is None:
         assert change.items is not None
