@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-import faiss
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from nearer._checks import check_int
 from nearer._storage import read_folder, write_folder
 from nearer._validation import as_matrix
 from nearer.exceptions import CorruptFileError, ParameterError
+from nearer.index._exact import load_faiss
 from nearer.index._fields import note_of
 from nearer.index._filters import as_condition
 from nearer.index._index import SearchResult
@@ -149,7 +149,7 @@ class BitIndex:
             return None
         flat = self._flat if len(allowed) == len(self) else None
         if flat is None:
-            flat = faiss.IndexBinaryFlat(self.dimension)
+            flat = load_faiss().IndexBinaryFlat(self.dimension)
             flat.add(np.ascontiguousarray(self._bits if len(allowed) == len(self) else self._bits[allowed]))
             if len(allowed) == len(self):
                 self._flat = flat

@@ -1,15 +1,17 @@
 """The exact search: the k nearest rows in an order that depends on nothing but the rows.
 
-All pairs are compared in single precision, by faiss unless they are few, and a few more than k candidates are kept.
-Their similarities are computed again in double precision from the rows themselves and rounded to the precision of
-the data, so that equal rows are equal and a small distance keeps its digits. What the k-th of them leaves possible,
-given the rounding of the first pass, is a bound that every true neighbor passes; where more rows pass it than there
-were candidates (many equal distances), all that pass are computed again. So the answer is that of a stable sort of
-all rows, and a query gets the same answer alone as among a thousand.
+All pairs are compared in single precision, by faiss unless they are few or it is not installed, and a few more
+than k candidates are kept. Their similarities are computed again in double precision from the rows themselves and
+rounded to the precision of the data, so that equal rows are equal and a small distance keeps its digits. What the
+k-th of them leaves possible, given the rounding of the first pass, is a bound that every true neighbor passes;
+where more rows pass it than there were candidates (many equal distances), all that pass are computed again. So the
+answer is that of a stable sort of all rows, and a query gets the same answer alone as among a thousand.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import sys
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -17,6 +19,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+from nearer.exceptions import NearerError
 
 __all__ = [
     "Similarity",
@@ -45,9 +49,19 @@ _compared = 0
 
 def load_faiss() -> Any:
     """faiss, imported when it is first needed. It shares its thread count with torch, so nearer never sets it."""
-    import faiss
-
+    try:
+        import faiss
+    except ImportError as error:
+        raise NearerError(
+            "Approximate search needs faiss, which is not installed. Run: pip install faiss-cpu, or search "
+            "exactly, which needs nothing more."
+        ) from error
     return faiss
+
+
+@functools.cache
+def _has_faiss() -> bool:
+    return importlib.util.find_spec("faiss") is not None
 
 
 def similarities(queries: Floats, database: Floats, positions: Positions, *, similarity: Similarity) -> Floats:
@@ -197,16 +211,29 @@ def _roughly_nearest(
     global _compared
     if "faiss" not in sys.modules and _compared + len(queries) * len(database) <= WITHOUT_FAISS:
         _compared += len(queries) * len(database)
-        table = _rough_values(queries, database, np.einsum("nd,nd->n", database, database), similarity)
-        if similarity != "euclidean":
-            np.negative(table, out=table)
-        columns = np.argpartition(table, count - 1, axis=1)[:, :count]
-        last = np.take_along_axis(table, columns, axis=1).max(axis=1).astype(np.float64)
-        return (last if similarity == "euclidean" else -last), columns
+        return _by_table(queries, database, count, similarity)
+    if not _has_faiss():
+        step = max(1, WITHOUT_FAISS // len(database))
+        parts = [
+            _by_table(queries[start : start + step], database, count, similarity)
+            for start in range(0, len(queries), step)
+        ]
+        last, columns = zip(*parts, strict=True)
+        return np.concatenate(last), np.concatenate(columns)
     faiss = load_faiss()
     metric = faiss.METRIC_L2 if similarity == "euclidean" else faiss.METRIC_INNER_PRODUCT
     rough, candidates = faiss.knn(queries, database, count, metric=metric)
     return rough[:, -1].astype(np.float64), candidates
+
+
+def _by_table(queries: Floats, database: Floats, count: int, similarity: Similarity) -> tuple[Floats, Positions]:
+    """What `_roughly_nearest` gives, from the table of all pairs."""
+    table = _rough_values(queries, database, np.einsum("nd,nd->n", database, database), similarity)
+    if similarity != "euclidean":
+        np.negative(table, out=table)
+    columns = np.argpartition(table, count - 1, axis=1)[:, :count]
+    last = np.take_along_axis(table, columns, axis=1).max(axis=1).astype(np.float64)
+    return (last if similarity == "euclidean" else -last), columns
 
 
 def _rough_values(queries: Floats, database: Floats, squares: Floats, similarity: Similarity) -> Floats:
