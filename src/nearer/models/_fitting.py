@@ -195,7 +195,7 @@ def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method,
             images=problem.images,
             encoded=problem.inputs.encoder is not None,
             new_classes=problem.new_classes,
-            seconds=settings.budget,
+            seconds=settings.time,
         )
         _check_used(method, settings, problem)
         return method, f"Rule: {rule}.", ()
@@ -232,12 +232,12 @@ def _before(problem: Problem, method: Method, settings: FitSettings) -> list[str
                 else f"It grows with the {n:,} rows; `rows` learns from as many as you say."
             )
         )
-    size = method.batch_size(n, p, settings.budget)
+    size = method.batch_size(n, p, settings.time)
     if size is not None:
         told.append(
             f"{name} learns from batches of {size:,} rows; all {n:,} at once would take about {whole:.1g} s."
         )
-    elif method.instead and whole > 10 * settings.budget:
+    elif method.instead and whole > 10 * settings.time:
         long = f"{name} will take about {whole:.1g} s: its time grows with the square of the {n:,} rows."
         told.append(f"{long} That of {method.instead} does not.")
     return told
@@ -259,14 +259,14 @@ def _check_used(method: Method, settings: FitSettings, problem: Problem) -> None
 
 
 def _try_all(problem: Problem, settings: FitSettings, tell: Say) -> list[Trial]:
-    """Every candidate that fits, cheap first, as long as the budget lasts; the raw features are the first."""
+    """Every candidate that fits, cheap first, as long as the time lasts; the raw features are the first."""
     inner = problem.inner(share=0.25, seed=settings.seed + 2)
     start = time.perf_counter()
     trials = []
     raw = method_named("euclidean")
     for method in [raw, *(method for method in METHODS if method.tried(problem))]:
         name = method.name
-        left = settings.budget - (time.perf_counter() - start)
+        left = settings.time - (time.perf_counter() - start)
         # The raw features are always scored: they are what there is to beat.
         if left <= 0 and method is not raw:
             trials.append(Trial(name, None, 0.0, "no time left"))

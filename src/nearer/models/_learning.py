@@ -72,7 +72,7 @@ def learn_estimator(problem: Problem, settings: FitSettings, method: Method, inn
     wanted: dict[str, Any] = {
         "random_state": settings.seed,
         "n_components": settings.n_components,
-        "batch_size": method.batch_size(problem.labeled, p, settings.budget),
+        "batch_size": method.batch_size(problem.labeled, p, settings.time),
         "n_landmarks": MOST_LANDMARKS if problem.labeled > MOST_LANDMARKS else None,
     }
     if method.seconds_in_batches is None:

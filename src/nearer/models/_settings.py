@@ -85,11 +85,6 @@ class FitSettings:
             elif kind is bool and not isinstance(value, bool):
                 raise ParameterError(f"`{name}` must be true or false, got {value!r}.")
 
-    @property
-    def budget(self) -> float:
-        """The `time`, as the code that learns still calls it."""
-        return self.time
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> FitSettings:
         """Settings from a config; a misspelt key is an error that suggests the near one."""

@@ -4,6 +4,7 @@
 The labels are spread over a graph of neighbors, the surest are taken, and a small network is trained with them
 on digits with a little noise. Digits are compared by their embedding beside their raw pixels: one that the network
 puts into a wrong class is still near what it looks like. Nothing is chosen during a run; the last epoch is taken.
+The size of the noise was chosen by the scores of seeds 0 and 1, so other seeds are the fair ones.
 """
 
 from __future__ import annotations
