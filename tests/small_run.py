@@ -33,7 +33,7 @@ from nearer.training import (
 )
 from nearer.training import _processes as processes
 from nearer.training._alternating import AlternatingStep, Plan
-from nearer.training._neighborhood_angular import BelievedAngular
+from nearer.training._neighborhood_angular import PseudoLabelAngular
 from nearer.training._processes import rank
 
 
@@ -104,7 +104,7 @@ def plain(settings, encoder, loss, items, labels):
 def alternating(settings, encoder, items, labels):
     """The semi-supervised loop: two labels of each class, the graph, the orthogonal metric."""
     few = torch.where(torch.arange(len(labels)) % 20 < 2, labels, -1)
-    learner = BelievedAngular(4, 3, k=6, generator=torch.Generator().manual_seed(4))
+    learner = PseudoLabelAngular(4, 3, k=6, generator=torch.Generator().manual_seed(4))
     plan = Plan(partitions=settings.epochs, epochs=1, unlabeled=80, batch_size=23)
     step = AlternatingStep(encoder, learner, torch.optim.Adam(encoder.parameters(), lr=0.01), items, few, plan=plan)
     return step, step.sampler()

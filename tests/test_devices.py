@@ -38,11 +38,11 @@ from nearer.losses import ContrastiveLoss, PairLoss, RAWLoss
 from nearer.mining import VTHM
 from nearer.relations import LabelDistributions, MultiLabels, Numbers, Pairs, PartialLabels, Soft, Triplets
 from nearer.training import (
-    BelievedAngular,
     ClassSampler,
     EncoderStep,
     NeighborhoodAngular,
     Plan,
+    PseudoLabelAngular,
     RiemannianAdam,
     TensorBatches,
     alternate,
@@ -339,7 +339,7 @@ def test_a_step_brings_a_batch_at_a_time_and_moves_the_network() -> None:
 
 ALTERNATING: dict[str, Callable[[], Any]] = {
     "NeighborhoodAngular": lambda: NeighborhoodAngular(6, 3, k=6, generator=drawn()),
-    "BelievedAngular": lambda: BelievedAngular(6, 3, k=6, generator=drawn()),
+    "PseudoLabelAngular": lambda: PseudoLabelAngular(6, 3, k=6, generator=drawn()),
     "DeepLRML": lambda: DeepLRML(6),
     "DeepAPIT": lambda: DeepAPIT(6),
 }

@@ -55,7 +55,7 @@ def test_the_neighbors_are_those_of_the_mixed_matrix() -> None:
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: type(one).__name__)
-def test_noise_is_not_believed(learner: Any) -> None:
+def test_noise_is_not_learned(learner: Any) -> None:
     """Labels at random say nothing: what is learned from them must cost next to nothing."""
     X, y, labels = few_of(300)
     wrong = np.r_[np.random.default_rng(3).permutation(labels[:30]), labels[30:]]

@@ -1,4 +1,4 @@
-"""Peaks of a graph, Parzen's density, and labels that are believed."""
+"""Peaks of a graph, Parzen's density, and pseudo-labels."""
 
 from __future__ import annotations
 

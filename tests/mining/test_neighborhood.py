@@ -75,9 +75,9 @@ def test_signed_triplets_keep_their_sides(seed: int, n: int, h: int) -> None:
         assert labels[a] == labels[p]
         assert labels[a] != labels[q]
     for a in range(n):
-        friends, strangers = int((labels == labels[a]).sum()) - 1, int((labels != labels[a]).sum())
+        positives, negatives = int((labels == labels[a]).sum()) - 1, int((labels != labels[a]).sum())
         mine = found[found[:, 0] == a]
-        assert len(mine) == min(h, friends, strangers)
+        assert len(mine) == min(h, positives, negatives)
         near = distance[a][mine[:, 2]]
         assert (near.diff() >= 0).all()
         assert (distance[a][mine[:, 1]].diff() <= 0).all()

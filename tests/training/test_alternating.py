@@ -13,7 +13,7 @@ from nearer.exceptions import NearerError, NearerWarning
 from nearer.geometry import MLP, embed
 from nearer.training import Checkpoints
 from nearer.training._alternating import AlternatingStep, Plan, alternate
-from nearer.training._neighborhood_angular import BelievedAngular, NeighborhoodAngular
+from nearer.training._neighborhood_angular import NeighborhoodAngular, PseudoLabelAngular
 
 
 def rings(n: int = 240, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -35,8 +35,8 @@ LEARNERS = {
     "literal": lambda d, l, g: NeighborhoodAngular(d, l, k=6, literal=True, metric_steps=2, generator=g),
     "free": lambda d, l, g: NeighborhoodAngular(d, l, k=6, orthogonal=False, generator=g),
     "modes": lambda d, l, g: NeighborhoodAngular(d, l, k=6, modes_only=True, generator=g),
-    "believed": lambda d, l, g: BelievedAngular(d, l, k=6, generator=g),
-    "believed free": lambda d, l, g: BelievedAngular(d, l, k=6, orthogonal=False, generator=g),
+    "pseudo-labels": lambda d, l, g: PseudoLabelAngular(d, l, k=6, generator=g),
+    "pseudo-labels free": lambda d, l, g: PseudoLabelAngular(d, l, k=6, orthogonal=False, generator=g),
 }
 
 
@@ -83,7 +83,7 @@ def test_the_recommended_one_learns_what_the_labels_say() -> None:
     labels = torch.where(torch.arange(240) < 60, truth, -1)
     generator = torch.Generator().manual_seed(0)
     encoder = MLP(12, 8, hidden=(32,), generator=generator)
-    learner = BelievedAngular(8, 4, k=6, generator=generator)
+    learner = PseudoLabelAngular(8, 4, k=6, generator=generator)
     adam = torch.optim.Adam(encoder.parameters(), lr=0.01)
     before = nearest_right(embed(encoder, x), y)
     # First from the labels alone, then with everybody.
@@ -149,12 +149,12 @@ def test_the_best_model_of_the_validation_is_kept() -> None:
     encoder = MLP(12, 8)
     sgd = torch.optim.SGD(encoder.parameters(), lr=0.1)
     plan = Plan(partitions=1, epochs=3, unlabeled=60, batch_size=60)
-    history = alternate(encoder, BelievedAngular(8, 4, k=6), sgd, x, labels, plan=plan, validate=validate)
+    history = alternate(encoder, PseudoLabelAngular(8, 4, k=6), sgd, x, labels, plan=plan, validate=validate)
     assert history.best == 2
     assert all(torch.equal(a, b) for a, b in zip(encoder.parameters(), factors[1], strict=True))
 
 
-@pytest.mark.parametrize("name", ["neighborhood", "believed", "believed free"])
+@pytest.mark.parametrize("name", ["neighborhood", "pseudo-labels", "pseudo-labels free"])
 def test_a_run_that_stops_in_a_partition_goes_on_to_the_same_bits(name: str, tmp_path: Path) -> None:
     plan = Plan(partitions=2, epochs=2, unlabeled=60, batch_size=30)
     whole, whole_learner, _ = run(name, plan)
@@ -171,7 +171,7 @@ def test_a_run_that_stops_in_a_partition_goes_on_to_the_same_bits(name: str, tmp
         run(name, plan, callbacks=[stop], checkpoints=checkpoints)
     resumed, learner, history = run(name, plan, checkpoints=checkpoints)
     assert len(history.epochs) == 4
-    if name == "neighborhood":  # the others draw friends from a generator of their own
+    if name == "neighborhood":  # the others draw positives from a generator of their own
         for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
             assert torch.equal(a, b)
         assert torch.equal(whole_learner.module.factor, learner.module.factor)
@@ -188,7 +188,7 @@ def test_all_the_same_without_any_label_but_with_a_warning() -> None:
 
 def test_bad_input() -> None:
     x, _, labels = rings()
-    encoder, learner = MLP(12, 8), BelievedAngular(8, 4)
+    encoder, learner = MLP(12, 8), PseudoLabelAngular(8, 4)
     sgd = torch.optim.SGD(encoder.parameters(), lr=0.01)
     with pytest.raises(NearerError, match="one entry for each of the 240 rows"):
         alternate(encoder, learner, sgd, x, [0])
@@ -203,8 +203,8 @@ def test_bad_input() -> None:
         Plan(epochs=0)
     with pytest.raises(NearerError, match="`k` must be at least 2"):
         NeighborhoodAngular(8, 4, k=1)
-    with pytest.raises(NearerError, match="`believed` must be at most 1"):
-        BelievedAngular(8, 4, believed=1.5)
+    with pytest.raises(NearerError, match="`pseudo_labeled` must be at most 1"):
+        PseudoLabelAngular(8, 4, pseudo_labeled=1.5)
     with torch.no_grad():
         encoder.layers[-1].weight.fill_(torch.nan)
     with pytest.raises(NearerError, match="must be finite"):

@@ -48,7 +48,7 @@ class FewLabelFeatures(FewLabelImages):
     """Images (m, 3, h, w) of some test rows, where there are photos."""
 
     k = NEIGHBORS
-    believed = 0.9
+    pseudo_labeled = 0.9
     is_images = False
 
     @property

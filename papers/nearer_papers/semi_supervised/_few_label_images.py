@@ -51,8 +51,8 @@ class FewLabelImages:
     """Of Adam."""
 
     @property
-    def believed(self) -> float:
-        """The share of the unlabelled items, the surest first, whose believed label is used."""
+    def pseudo_labeled(self) -> float:
+        """The share of the unlabelled items, the surest first, whose pseudo-label is used."""
         return 0.5 if self.name == "cifar10" else 0.9
 
     @property

@@ -23,7 +23,7 @@ from nearer.losses import AngularLoss, SemiHardTripletLoss
 from nearer.training import ClassSampler, EncoderStep, TensorBatches, UniformSampler, cosine, train
 from nearer.training._alternating import Plan, alternate
 from nearer.training._loop import History
-from nearer.training._neighborhood_angular import BelievedAngular, NeighborhoodAngular
+from nearer.training._neighborhood_angular import NeighborhoodAngular, PseudoLabelAngular
 from nearer_papers.semi_supervised._few_label_images import FewLabelImages
 from nearer_papers.systems._comparators import (
     DeepClusterStep,
@@ -87,11 +87,11 @@ class Parts:
     moved: bool = True
     """Small movements of the images."""
     start: bool = True
-    """From the labelled images alone, before the graph is believed."""
+    """From the labelled images alone, before labels are spread."""
     adam: bool = True
     """Instead of the paper's SGD with its rates."""
-    believed: bool = True
-    """Friends and strangers by what propagation believes of two items, instead of triplets in a neighbourhood."""
+    pseudo_labels: bool = True
+    """Positives and negatives by what propagation says of two items, instead of triplets in a neighbourhood."""
 
 
 OURS = {
@@ -101,7 +101,7 @@ OURS = {
     "ours, no augmentation": Parts(moved=False),
     "ours, no start from labels": Parts(start=False),
     "ours, SGD": Parts(adam=False),
-    "ours, triplets of neighborhoods": Parts(believed=False),
+    "ours, triplets of neighborhoods": Parts(pseudo_labels=False),
 }
 UNSUPERVISED = ("Exemplar", "RotNet", "NCE", "DeepCluster", "Synthetic")
 
@@ -128,7 +128,7 @@ def start_from_labels(
     begin = time.perf_counter()
     torch.manual_seed(seed)
     encoder = data.encoder(seed, batch_norm=parts.batch_norm)
-    learner = BelievedAngular(data.width, data.width // 2, k=data.k, alpha=alpha, believed=1.0)
+    learner = PseudoLabelAngular(data.width, data.width // 2, k=data.k, alpha=alpha, pseudo_labeled=1.0)
     labeled = int((data.labels != -1).sum())
     steps_per_epoch = max(1, labeled // data.batch)
     epochs = max(1, length.start_steps // steps_per_epoch)
@@ -192,9 +192,9 @@ def _in_turn(
     learner: Any
     if method not in OURS:
         learner = BASELINES[method](d)
-    elif parts.believed:
-        settings: dict[str, Any] = {"k": data.k, "alpha": alpha, "believed": data.believed}
-        learner = BelievedAngular(d, d // 2, **settings, orthogonal=parts.orthogonal)
+    elif parts.pseudo_labels:
+        settings: dict[str, Any] = {"k": data.k, "alpha": alpha, "pseudo_labeled": data.pseudo_labeled}
+        learner = PseudoLabelAngular(d, d // 2, **settings, orthogonal=parts.orthogonal)
     else:
         learner = NeighborhoodAngular(d, d // 2, k=data.k, alpha=alpha)
         # Five triplets for every item: a fifth of the items are as many steps as the others take.

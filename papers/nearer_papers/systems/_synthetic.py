@@ -58,7 +58,7 @@ class SyntheticLoss(nn.Module):
         super().__init__()
         d, l = check_int(in_features, "in_features"), check_int(embedding_dim, "embedding_dim")
         self.weight = tangent_weight(angle)
-        # Without the penalty L = 0 would be believed in everything.
+        # Without the penalty L = 0 would fit everything.
         self.penalty = check_number(penalty, "penalty", above=0.0)
         self.belief = check_choice(belief, "belief", ["softmax", "as_printed"])
         self.synthesis = nn.Parameter(torch.randn(2 * d, d, generator=generator) / (2 * d) ** 0.5)

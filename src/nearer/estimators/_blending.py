@@ -148,7 +148,7 @@ def spread_agreement(
     The given labels are spread over the graph of the rows as they are, once; A is the share of rows whose nearest
     neighbor under the mixture has the same spread label. It trusts the features that were given, so it sees harm
     better than gain. S is the same share with labels spread over the graph of the mixture itself, which sees gain
-    and believes anything. The value is `A + S`.
+    and has no guard against harm. The value is `A + S`.
 
     A learner that is trained on spread labels is judged by `hidden`, the codes of labelled rows that it was not
     shown: A is then of labels spread from the hidden ones, and S, with half the weight, the share of hidden labels

@@ -7,7 +7,7 @@ share of every class in where walks end, and the affinity `W = (W* + W*ᵀ)/2` h
     W*_ij = R_ij                                  if it is not.
 
 ν is the weight of other classes. The paper has ν = 1, with which a labelled neighbour of the right class counts
-as a friend only if its class holds more than half of all label mass; 1/(c − 1), the default, balances the classes.
+as a positive only if its class holds more than half of all label mass; 1/(c − 1), the default, balances them.
 
 The pair of two unlabelled items carries no label information in W, whatever the labels are. The two-sided form
 `W = F K Fᵀ`, `K = (1 + ν)I − ν11ᵀ`, does carry it, and needs no R.

@@ -57,11 +57,11 @@ def mine_signed(
     per_anchor: int = 5,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Triplets of a batch from the sign of affinities: friends above `threshold` against the nearest strangers.
+    """Triplets of a batch from the sign of affinities: positives above `threshold`, nearest negatives.
 
-    `distance` and `affinity` (n, n). For every anchor up to `per_anchor` random friends, the farthest first, go
-    with its nearest strangers (affinity below 0), the nearest first: (m, 3). Unlike halves of a neighbourhood, a
-    friend is never taken for a stranger because all neighbours are friends.
+    `distance` and `affinity` (n, n). For every anchor up to `per_anchor` random positives, the farthest first,
+    go with its nearest negatives (affinity below 0), the nearest first: (m, 3). Unlike halves of a neighbourhood, a
+    positive is never taken for a negative because all neighbours are positives.
 
     >>> affinity = torch.tensor([[1.0, 1.0, -1.0], [1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]])
     >>> mine_signed(torch.ones(3, 3), affinity, per_anchor=1).tolist()
@@ -70,22 +70,22 @@ def mine_signed(
     Args:
         distance: between the items, (n, n).
         affinity: of the items, (n, n); its sign is used.
-        threshold: friends have an affinity above it.
+        threshold: positives have an affinity above it.
         per_anchor: at most so many triplets for each anchor.
         generator: where random numbers come from; torch's own if None.
     """
     n = len(distance)
     h = min(check_int(per_anchor, "per_anchor"), n)
     own = torch.eye(n, dtype=torch.bool, device=affinity.device)
-    friend, stranger = (affinity > threshold) & ~own, (affinity < 0) & ~own
+    is_positive, is_negative = (affinity > threshold) & ~own, (affinity < 0) & ~own
     drawn, positive = (
-        torch.rand(n, n, generator=generator).to(affinity.device).masked_fill(~friend, -1.0).topk(h, dim=1)
+        torch.rand(n, n, generator=generator).to(affinity.device).masked_fill(~is_positive, -1.0).topk(h, dim=1)
     )
-    # Absent friends are drawn as -1 and must stay behind those that are there.
+    # Absent positives are drawn as -1 and must stay behind those that are there.
     far = distance.gather(1, positive).masked_fill(drawn < 0, -1.0)
     order = far.argsort(dim=1, descending=True, stable=True)
     positive, valid = positive.gather(1, order), far.gather(1, order) >= 0
-    near, negative = distance.masked_fill(~stranger, torch.inf).topk(h, dim=1, largest=False)
+    near, negative = distance.masked_fill(~is_negative, torch.inf).topk(h, dim=1, largest=False)
     valid &= torch.isfinite(near)
     anchor = torch.arange(n, device=affinity.device)[:, None].expand(n, h)
     return torch.stack([anchor[valid], positive[valid], negative[valid]], dim=1)

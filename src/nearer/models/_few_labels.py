@@ -1,7 +1,7 @@
 """Images of which few have a label: a network and an orthogonal map, learned in turn on labels that spread.
 
-The method of Dutta, Harandi and Sekhar (2021) in the form of `BelievedAngular`: the given labels alone first, then
-partitions of labelled and unlabelled images whose class shares come from the graph of their embeddings.
+The method of Dutta, Harandi and Sekhar (2021) in the form of `PseudoLabelAngular`: the given labels alone first,
+then partitions of labelled and unlabelled images whose class shares come from the graph of their embeddings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nearer.models._learning import Learned, Watch
 from nearer.models._networks import encoder_for
 from nearer.models._problem import Problem
 from nearer.models._settings import FitSettings
-from nearer.training import BelievedAngular, Checkpoints, Plan, alternate, cosine
+from nearer.training import Checkpoints, Plan, PseudoLabelAngular, alternate, cosine
 from nearer.training._shared import jiggled
 
 __all__ = ["train_few_labels"]
@@ -37,7 +37,7 @@ def train_few_labels(problem: Problem, settings: FitSettings, watch: Watch) -> L
     with torch.no_grad():
         width = int(encoder.eval()(items[:2]).shape[1])
     generator = torch.Generator().manual_seed(settings.seed)
-    learner = BelievedAngular(width, max(2, width // 2), generator=generator)
+    learner = PseudoLabelAngular(width, max(2, width // 2), generator=generator)
     moved = partial(jiggled, shift=items.shape[-1] / 14, turn=0.1)
     rate = settings.lr if "lr" in settings.given else RATE
     adam = torch.optim.Adam(encoder.parameters(), lr=rate, weight_decay=DECAY)

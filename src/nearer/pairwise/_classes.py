@@ -30,6 +30,9 @@ BOUNDED = 40.0
 class ClassSimilarity(Protocol):
     """How near items (q, d) are to a stretch of classes, and what a weight on that does to both."""
 
+    width: int
+    """Vectors of each class."""
+
     def tile(self, x: Tensor, vectors: Tensor) -> tuple[Tensor, Any]:
         """Similarities (q, t) to the classes whose vectors are given, and what the gradient needs again."""
 
@@ -113,7 +116,7 @@ def class_softmax(
     vectors: Tensor,
     labels: Tensor,
     *,
-    similarity: Any,
+    similarity: ClassSimilarity,
     scale: float,
     target: Callable[[Tensor], tuple[Tensor, Tensor]],
     included: bool = True,
@@ -137,7 +140,7 @@ def _class_softmax(
     x: Tensor,
     vectors: Tensor,
     labels: Tensor,
-    similarity: Any,
+    similarity: ClassSimilarity,
     scale: float,
     target: Callable[[Tensor], tuple[Tensor, Tensor]],
     *,
@@ -163,7 +166,7 @@ def _class_softmax(
     mass = rows.new_zeros(n)
     own = rows.new_zeros(n)
     owed = rows.new_zeros(())
-    merged = isinstance(similarity, CenterSimilarity) and similarity.merging > 0
+    merged = similarity if isinstance(similarity, CenterSimilarity) and similarity.merging > 0 else None
     # Cosines are at most 1, so the largest exponent is known before any is: no running maximum is needed. With one
     # vector per class scale, shift and the base of the exponential all go into the product.
     bounded = scale <= BOUNDED
@@ -181,8 +184,8 @@ def _class_softmax(
             own[inside] = z[inside, place]
             z = z.sub_(1).mul_(scale * LOG2E) if bounded else z.mul_(scale)
         z[inside, place] = -torch.inf
-        if merged and not gradient:
-            owed += similarity.distances(directions)[0]
+        if merged is not None and not gradient:
+            owed += merged.distances(directions)[0]
         if bounded:
             mass += z.exp2_().sum(1)
             continue
@@ -222,8 +225,8 @@ def _class_softmax(
         g[inside, place] = (at_target * slope * share)[inside]
         by_rows, by_vectors = similarity.gradient(rows, directions, g, saved)
         dx += by_rows
-        if merged:
-            toll, push = similarity.distances(directions)
+        if merged is not None:
+            toll, push = merged.distances(directions)
             owed += toll
             by_vectors += push
         # A vector of any length: what points along it changes nothing.

@@ -128,7 +128,7 @@ def triplets_by_tiles(
 
     total += (per_positive * (margin - torch.where(torch.isinf(near), 0.0, near))).sum()
     violated = float(per_positive.sum(dtype=torch.float64))
-    valid = float((walk.positives.double() * walk.strangers.double()).sum())
+    valid = float((walk.positives.double() * walk.negatives.double()).sum())
     scale = 1 / divisor(reduction, walk.n, violated if reduction == "active" else valid)
     value = (total * scale).to(near.dtype)
     if not gradient:

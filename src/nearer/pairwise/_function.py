@@ -14,10 +14,10 @@ from nearer.exceptions import NotFiniteError, ParameterError
 from nearer.pairwise._precision import without_autocast
 from nearer.pairwise._rule import Gradient
 
-__all__ = ["Program", "attach", "check_untransformed", "differentiate", "normalize_rows", "refuse_second"]
+__all__ = ["Compute", "attach", "check_untransformed", "differentiate", "normalize_rows", "refuse_second"]
 
 # queries, database (None: the queries themselves), anchor values, whether a gradient is wanted
-Program = Callable[[Tensor, Tensor | None, Tensor | None, bool], Gradient]
+Compute = Callable[[Tensor, Tensor | None, Tensor | None, bool], Gradient]
 
 _TRANSFORMED = (
     "A loss must be called on plain tensors, got those of torch.func or torch.vmap: its gradient is written by "
@@ -147,14 +147,14 @@ def _check_squares(rows: Tensor | None) -> None:
 
 
 def differentiate(
-    program: Program,
+    compute: Compute,
     queries: Tensor,
     database: Tensor | None = None,
     anchor_values: Tensor | None = None,
     *,
     normalize: bool,
 ) -> Tensor:
-    """Run a program on (normalised) embeddings so that `backward` reaches them."""
+    """Compute a loss on (normalised) embeddings so that `backward` reaches them."""
     on = torch.is_grad_enabled()
     inputs = (queries, database, anchor_values)
     needed = [on and one is not None and one.requires_grad for one in inputs]
@@ -169,7 +169,7 @@ def differentiate(
         else:
             for rows in (q, d):
                 _check_squares(rows)
-        loss = program(q, d, anchor_values, any(needed))
+        loss = compute(q, d, anchor_values, any(needed))
         if not any(needed):
             return loss.value
         gradients: list[Tensor | None] = [None, None, None]

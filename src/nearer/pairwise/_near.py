@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +41,7 @@ class Near:
         self.distance = distance
         self.blocks = walk.blocks()
         self.count = walk.positives
-        self.strangers = walk.strangers
+        self.negatives = walk.negatives
         self.anchor_values = anchor_values
         self._masks = [block.mask for block in self.blocks]
         self._leaves: list[Tensor] | None = None
@@ -131,8 +132,7 @@ class Near:
 
     def silent(self) -> Near:
         """The same without any positive's part, for what depends on counts only."""
-        other = object.__new__(Near)
-        other.__dict__.update(self.__dict__)
+        other = copy.copy(self)
         other._silent = True
         return other
 

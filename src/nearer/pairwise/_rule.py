@@ -88,8 +88,8 @@ class Pairing:
             or not isinstance(relation, TableRelation)
         ):
             return self
-        everyone = relation.between(relation.database, relation.database)
-        return Pairing(self.database, self.database, everyone, 0, self.unit, self.width)
+        among_database = relation.between(relation.database, relation.database)
+        return Pairing(self.database, self.database, among_database, 0, self.unit, self.width)
 
 
 class Panel:

@@ -48,7 +48,7 @@ def by_statistic(
     if ahead:
         zeros = torch.zeros_like(near.count).requires_grad_()
         with torch.enable_grad():
-            alone = statistic.head(Far(zeros, near.strangers), near.silent()).value.sum()
+            alone = statistic.head(Far(zeros, near.negatives), near.silent()).value.sum()
         (factor,) = torch.autograd.grad(alone, zeros)
         far = negatives.sums(factor * statistic.slope, gradients)
     else:
@@ -93,14 +93,14 @@ class _All:
 
     def __init__(self, statistic: Statistic, walk: Walk, near: Near) -> None:
         self.statistic, self.walk = statistic, walk
-        self.strangers = near.strangers
+        self.negatives = near.negatives
         self.scaled = walk.queries * statistic.scale
 
     def sums(self, factor: Tensor | None, gradients: tuple[Tensor, Tensor] | None) -> Far:
         """Σ e of each anchor; with `factor`, a_i, also the gradient."""
         statistic, walk = self.statistic, self.walk
-        total = torch.zeros_like(self.strangers)
-        count = torch.zeros_like(total) if statistic.counts else self.strangers
+        total = torch.zeros_like(self.negatives)
+        count = torch.zeros_like(total) if statistic.counts else self.negatives
         later = factor is None and gradients is not None
         for tile in walk.tiles():
             evaluated = self._evaluate(tile, keep=later)

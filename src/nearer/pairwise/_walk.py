@@ -128,7 +128,7 @@ class Walk:
         return own if self.offset is None else own - 1
 
     @property
-    def strangers(self) -> Tensor:
+    def negatives(self) -> Tensor:
         """(n,) how many negatives each query has."""
         same: Tensor = self.other_sizes[self.codes].to(self.queries.dtype)
         return self.m - same

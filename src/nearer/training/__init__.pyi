@@ -9,8 +9,8 @@ from ._logs import MLflowLog as MLflowLog
 from ._logs import TensorBoardLog as TensorBoardLog
 from ._logs import WandbLog as WandbLog
 from ._loop import train as train
-from ._neighborhood_angular import BelievedAngular as BelievedAngular
 from ._neighborhood_angular import NeighborhoodAngular as NeighborhoodAngular
+from ._neighborhood_angular import PseudoLabelAngular as PseudoLabelAngular
 from ._parameters import parameter_groups as parameter_groups
 from ._processes import joint_loss as joint_loss
 from ._processes import process_group as process_group
@@ -25,7 +25,6 @@ from ._schedules import linear as linear
 from ._step import EncoderStep as EncoderStep
 
 __all__ = [
-    "BelievedAngular",
     "CSVLog",
     "Checkpoints",
     "ClassSampler",
@@ -36,6 +35,7 @@ __all__ = [
     "NeighborhoodAngular",
     "Plan",
     "ProgressBar",
+    "PseudoLabelAngular",
     "RiemannianAdam",
     "RiemannianSGD",
     "TensorBatches",

@@ -1,7 +1,7 @@
 """The semi-supervised method of the paper: affinities on the graph, triplets in neighbourhoods, an orthogonal L.
 
 `NeighborhoodAngular` is the method as printed (with its proven slips corrected, or `literal=True`).
-`BelievedAngular` is what we recommend: friends and strangers by the two-sided label affinity `F K Fᵀ`.
+`PseudoLabelAngular` is what we recommend: positives and negatives by the two-sided label affinity `F K Fᵀ`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nearer.mining._shared import mine_neighborhood, mine_signed
 from nearer.neighbors import Neighbors
 from nearer.training._riemannian import RiemannianAdam, riemannian_conjugate_gradient
 
-__all__ = ["BelievedAngular", "NeighborhoodAngular"]
+__all__ = ["NeighborhoodAngular", "PseudoLabelAngular"]
 
 
 class NeighborhoodAngular:
@@ -36,7 +36,7 @@ class NeighborhoodAngular:
     300
 
     Reference: Dutta, Harandi, Sekhar (2021). Two unlabelled neighbours are ordered by the graph alone, and all that
-    is compared lies in one neighbourhood: where neighbours are of one class already, friends are pushed apart.
+    is compared lies in one neighbourhood: where neighbours are of one class already, positives are pushed apart.
 
     Args:
         in_features: columns that come in.
@@ -127,16 +127,16 @@ class NeighborhoodAngular:
         self.triplets = state["triplets"]
 
 
-class BelievedAngular:
-    """Friends and strangers by the two-sided affinity `F K Fᵀ`, the same loss and the same orthogonal L.
+class PseudoLabelAngular:
+    """Positives and negatives by the two-sided affinity `F K Fᵀ`, the same loss and the same orthogonal L.
 
     Per partition `F = RŶ` is computed on the graph of the current embeddings, its columns are brought to one sum
     and its rows to shares of the classes; labels that are given count as certain. An epoch goes through the items;
-    in a batch of them the affinity of every pair is known, labelled or not, and its sign says who is a friend.
-    `believed` is the share of the items, the surest first, that takes part. L moves by Riemannian Adam.
+    in a batch of them the affinity of every pair is known, labelled or not, and its sign says if it is a positive.
+    `pseudo_labeled` is the share of the items, the surest first, that takes part. L moves by Riemannian Adam.
     `orthogonal=False` drops the constraint on L (plain Adam on a free factor).
 
-    >>> BelievedAngular(8, 4).count(100)
+    >>> PseudoLabelAngular(8, 4).count(100)
     100
 
     Args:
@@ -145,7 +145,7 @@ class BelievedAngular:
         k: how many neighbors.
         gamma: probability of going on along an edge of the graph.
         alpha: the angle of the loss, in degrees.
-        believed: share of the unlabelled items, the surest first, whose pseudo-label is used.
+        pseudo_labeled: share of the unlabelled items, the surest first, whose pseudo-label is used.
         metric_rate: learning rate of the map.
         orthogonal: keep the columns of the map orthonormal.
         generator: draws the first weights; torch's own if None.
@@ -159,14 +159,14 @@ class BelievedAngular:
         k: int = 10,
         gamma: float = 0.99,
         alpha: float = 40.0,
-        believed: float = 0.9,
+        pseudo_labeled: float = 0.9,
         metric_rate: float = 1e-3,
         orthogonal: bool = True,
         generator: torch.Generator | None = None,
     ) -> None:
         self.k, self.gamma = check_int(k, "k"), gamma
         self.weight = tangent_weight(alpha, "alpha")
-        self.believed = check_number(believed, "believed", above=0.0, maximum=1.0)
+        self.pseudo_labeled = check_number(pseudo_labeled, "pseudo_labeled", above=0.0, maximum=1.0)
         self.orthogonal, self.generator = orthogonal, generator
         start = OrthogonalMap(in_features, embedding_dim, generator=generator)
         self.module: Any = start if orthogonal else Mahalanobis.from_factor(start.factor)
@@ -184,7 +184,7 @@ class BelievedAngular:
         found = class_shares(_graph(embeddings, self.k), labels, gamma=self.gamma)
         self.shares = found.shares.float()
         lead = found.lead.float()
-        self.members = (lead >= lead.quantile(1 - self.believed)).nonzero()[:, 0]
+        self.members = (lead >= lead.quantile(1 - self.pseudo_labeled)).nonzero()[:, 0]
 
     def batch(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
         """The items with these numbers, and their class shares."""

@@ -28,7 +28,7 @@ _SIDE = 384
 # Up to 4,096 rows, 40 MB in float32, the tiles are kept between the passes.
 _HELD_ENTRIES = 1 << 24
 # A sum of e^(−D) below which the −80 of `_nearness` would be felt.
-_LONELY = 1e-25
+_ISOLATED = 1e-25
 _WARM_UP_ABOVE = 5000
 
 
@@ -55,24 +55,24 @@ def nca_loss_and_gradient(
     space = _space(n, dtype) if space is None else space
     # With room for them the tiles are kept for the second pass; else they are formed again.
     kept = len(space) > len(tiles)
-    everyone, friends = np.zeros(n, dtype=dtype), np.zeros(n, dtype=dtype)
+    row_sums, positives = np.zeros(n, dtype=dtype), np.zeros(n, dtype=dtype)
     for place, (rows, columns) in enumerate(tiles):
         near = _nearness(left, keys, rows, columns, space[place if kept else 0])
-        everyone[rows] += near.sum(axis=1)
+        row_sums[rows] += near.sum(axis=1)
         if rows != columns:
-            everyone[columns] += near.sum(axis=0)
+            row_sums[columns] += near.sum(axis=0)
         for some, others, block in _same_class(starts, rows, columns):
-            friends[some] += near[block].sum(axis=1)
+            positives[some] += near[block].sum(axis=1)
             if rows != columns:
-                friends[others] += near[block].sum(axis=0)
+                positives[others] += near[block].sum(axis=0)
     # A row far from all others: what it has near is lost in rounding, and it gets a pass of its own.
-    lonely = np.flatnonzero(everyone < _LONELY)
-    if 2 * len(lonely) > n:
-        lonely, tiles = np.arange(n), []
-    everyone[lonely] = np.inf
-    share = 1 / everyone
-    right = friends * share
-    blame = right * share
+    isolated = np.flatnonzero(row_sums < _ISOLATED)
+    if 2 * len(isolated) > n:
+        isolated, tiles = np.arange(n), []
+    row_sums[isolated] = np.inf
+    share = 1 / row_sums
+    right = positives * share
+    row_weights = right * share
     total = np.zeros_like(with_one)
     for place, (rows, columns) in enumerate(tiles):
         if kept:
@@ -81,15 +81,15 @@ def nca_loss_and_gradient(
             near = _nearness(left, keys, rows, columns, space[0])
         # Minus the weights p_ij ([y_i = y_j] − p_i) of a pair in both orders.
         weights = space[-1][: near.shape[0], : near.shape[1]]
-        np.add(blame[rows, None], blame[None, columns], out=weights)
+        np.add(row_weights[rows, None], row_weights[None, columns], out=weights)
         weights *= near
         for some, others, block in _same_class(starts, rows, columns):
             weights[block] -= near[block] * (share[some, None] + share[None, others])
         total[rows] -= weights @ with_one[columns]
         if rows != columns:
             total[columns] -= weights.T @ with_one[rows]
-    if len(lonely):
-        _add_lonely(lonely, left, keys, with_one, starts, right, total)
+    if len(isolated):
+        _add_isolated(isolated, left, keys, with_one, starts, right, total)
     # Σ_ij W_ij (z_i − z_j)(x_i − x_j)ᵀ, W in both orders: its row sums are the last column.
     inner = total[:, -1:] * Z - total[:, :-1]
     gradient = 2 * (inner.T.astype(np.float64, copy=False) @ X)
@@ -133,7 +133,7 @@ def _same_class(starts: Array, rows: slice, columns: slice) -> Iterator[tuple[sl
             yield some, others, block
 
 
-def _add_lonely(
+def _add_isolated(
     rows: Array, left: Array, keys: Array, with_one: Array, starts: Array, right: Array, total: Array
 ) -> None:
     """p_i and the weights of rows that are far from all others, with exponents shifted by the nearest."""
@@ -143,18 +143,24 @@ def _add_lonely(
     for begin in range(0, len(rows), step):
         some = rows[begin : begin + step]
         own = np.arange(len(some)), some
-        near = left[some] @ keys.T
-        near[own] = -np.inf
-        near -= near.max(axis=1, keepdims=True)
-        np.maximum(near, -80, out=near)
-        np.exp(near, out=near)
-        near[own] = 0
-        near /= near.sum(axis=1, keepdims=True)
+        near = _row_softmax(left[some] @ keys.T, own)
         same = codes[some, None] == codes[None, :]
         right[some] = np.where(same, near, 0).sum(axis=1)
         near *= same - right[some, None]
         total[some] += near @ with_one
         total += near.T @ with_one[some]
+
+
+def _row_softmax(scores: Array, own: tuple[Array, Array]) -> Array:
+    """p_ij over the rows of `scores`, in place; 0 at `own`, a row and itself. Exponents count from the nearest."""
+    scores[own] = -np.inf
+    scores -= scores.max(axis=1, keepdims=True)
+    # Below e⁻⁸⁰ lie the denormal numbers, which slow the products down and change nothing.
+    np.maximum(scores, -80, out=scores)
+    np.exp(scores, out=scores)
+    scores[own] = 0
+    scores /= scores.sum(axis=1, keepdims=True)
+    return scores
 
 
 def _sorted_by_class(codes: Array) -> tuple[Array, Array]:
@@ -174,10 +180,8 @@ def batch_loss(A: Array, X: Array, y: Array) -> tuple[float, Array]:
     squares = np.einsum("ij,ij->i", z, z)
     P = z @ (2 * z.T)
     P -= squares[None, :]
-    np.fill_diagonal(P, -np.inf)
-    P -= P.max(axis=1, keepdims=True)
-    np.exp(P, out=P)
-    P /= P.sum(axis=1, keepdims=True)
+    own = np.arange(len(y))
+    P = _row_softmax(P, (own, own))
     same = y[:, None] == y[None, :]
     right = np.where(same, P, 0).sum(axis=1)
     W = P * (same - right[:, None])

@@ -33,7 +33,7 @@ from nearer.graph._shared import two_sided_affinity
 from nearer.losses._shared import angular_factor_gradient, tangent_weight
 from nearer.mining._shared import mine_neighborhood, mine_signed
 from nearer.neighbors import Neighbors
-from nearer.training import BelievedAngular, NeighborhoodAngular, Plan, alternate
+from nearer.training import NeighborhoodAngular, Plan, PseudoLabelAngular, alternate
 from nearer.training._shared import riemannian_conjugate_gradient
 
 __all__ = ["SemiSupervisedMetric"]
@@ -45,7 +45,7 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
     """An orthogonal projection from few labels: affinities on the graph, triplets, the angular loss; LᵀL = I.
 
     X (n, p) and y (n,) with −1 for unlabelled rows -> (n, d), d = ⌈p/2⌉ by default: with d = p an orthogonal map
-    changes no distance. `triplets` is "signed" (friends and strangers by the two-sided label affinity, our default)
+    changes no distance. `triplets` is "signed" (positives and negatives by the two-sided affinity, our default)
     or "neighborhood" (halves of each neighbourhood by propagated affinity). The latter is the published mining
     with two differences: other classes weigh ν = 1/(c − 1) instead of 1, and rows keep their lengths, because the
     map is for the rows as they are; `nearer.training.NeighborhoodAngular(literal=True)` is the method to the
@@ -215,7 +215,7 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
         columns = embed(self.encoder_, items[:2]).shape[1]
         width = self._width(columns)
         known = bool((labels != -1).any())
-        kind = BelievedAngular if self.triplets == "signed" and known else NeighborhoodAngular
+        kind = PseudoLabelAngular if self.triplets == "signed" and known else NeighborhoodAngular
         learner: Any = kind(
             columns, width, k=self.n_neighbors, gamma=self.gamma, alpha=self.alpha, generator=generator
         )
@@ -224,7 +224,7 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
         plan = Plan(partitions=max(1, max_iter // 10), epochs=min(10, max_iter), seed=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NearerWarning)
-            if kind is BelievedAngular:
+            if kind is PseudoLabelAngular:
                 # The labels alone first: a graph of random embeddings would spread them anywhere.
                 start = Plan(partitions=1, epochs=max_iter, unlabeled=0, seed=seed)
                 if int((labels != -1).sum()) >= 3:

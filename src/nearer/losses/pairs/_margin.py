@@ -117,7 +117,7 @@ class MarginLoss(RowLoss):
             beta = near.anchor_values
             assert beta is not None
             beta = beta.to(far.sum.dtype)
-            m_p, m_n = self._multiples(near.count, near.strangers)
+            m_p, m_n = self._multiples(near.count, near.negatives)
 
             def excess(squared: Tensor, own: Tensor) -> Tensor:
                 return (root(squared) - own + self.alpha).relu()

@@ -124,7 +124,7 @@ class PairLoss(nn.Module, ABC):
         return self._stream(queries, database, relation)
 
     def _stream(self, queries: Tensor, database: Tensor | None, relation: Relation) -> Tensor:
-        def program(
+        def compute(
             q: Tensor, d: Tensor | None, values: Tensor | None, layer: Relation, gradient: bool
         ) -> Gradient:
             pairing = make_pairing(q, d, layer, unit=self.normalize)
@@ -132,7 +132,7 @@ class PairLoss(nn.Module, ABC):
                 return nothing(pairing, values)
             return self.program(pairing, values, gradient)
 
-        return run(self, program, queries, database, relation)
+        return run(self, compute, queries, database, relation)
 
     def dense(
         self,
@@ -280,7 +280,7 @@ class ShardedLoss(nn.Module):
         queries, _, relation = check_call(embeddings, labels, None, None)
         loss = self.loss
 
-        def program(
+        def compute(
             q: Tensor, d: Tensor | None, values: Tensor | None, layer: Relation, gradient: bool
         ) -> Gradient:
             shards = Shards(len(q), q.device, averaged=self.averaged)
@@ -290,24 +290,24 @@ class ShardedLoss(nn.Module):
             values = None if values is None else shards.gather(values)
             return shards.own_part(loss.program(shards.joint(q, layer, unit=loss.normalize), values, gradient))
 
-        return run(loss, program, queries, None, relation)
+        return run(loss, compute, queries, None, relation)
 
 
-# As `Program`, for one layer of a relation.
-LayerProgram = Callable[[Tensor, Tensor | None, Tensor | None, Relation, bool], Gradient]
+# As `Compute`, for one layer of a relation.
+ComputeLayer = Callable[[Tensor, Tensor | None, Tensor | None, Relation, bool], Gradient]
 
 
 def run(
-    loss: PairLoss, program: LayerProgram, queries: Tensor, database: Tensor | None, relation: Relation
+    loss: PairLoss, compute: ComputeLayer, queries: Tensor, database: Tensor | None, relation: Relation
 ) -> Tensor:
-    """Hand a program to autograd, once for each layer of a soft relation, and add what does not come from pairs."""
+    """Hand it to autograd, once for each layer of a soft relation, and add what does not come from pairs."""
     total: Tensor | None = None
     for share, layer in relation.layers():
 
         def of_layer(
             q: Tensor, d: Tensor | None, values: Tensor | None, gradient: bool, layer: Relation = layer
         ) -> Gradient:
-            return program(q, d, values, layer, gradient)
+            return compute(q, d, values, layer, gradient)
 
         value = differentiate(of_layer, queries, database, loss.anchor_values(layer), normalize=loss.normalize)
         value = value if share == 1 else share * value

@@ -56,14 +56,14 @@ class FastAPLoss(RowLoss):
         position = (2 - 2 * s).clamp_(0, 4).mul_(self.bins / 4)
         left = position.floor().clamp_(max=self.bins - 1)
         part, bin_ = position - left, left.to(torch.int64)
-        p, everyone = panel.positive.to(s.dtype), (panel.positive | panel.negative).to(s.dtype)
+        p, valid = panel.positive.to(s.dtype), (panel.positive | panel.negative).to(s.dtype)
 
         def histogram(mask: Tensor) -> Tensor:
             h = s.new_zeros((len(s), self.bins + 1))
             h.scatter_add_(1, bin_, (1 - part) * mask)
             return h.scatter_add_(1, bin_ + 1, part * mask)
 
-        h_p, h = histogram(p), histogram(everyone)
+        h_p, h = histogram(p), histogram(valid)
         run_p, run = h_p.cumsum(1), h.cumsum(1)
         safe = torch.where(run > 0, run, 1.0)
         n_p = p.sum(1)
@@ -75,7 +75,7 @@ class FastAPLoss(RowLoss):
         by_all = -_from_right(run_p * h_p / safe.square()) * unit
         # Moving a pair by dD² moves its mass from the left node to the right one.
         slope_p, slope_all = (torch.diff(by, dim=1).gather(1, bin_) for by in (by_p, by_all))
-        weight = (slope_p * p + slope_all * everyone) * (2 * self.bins / 4)  # −∂FastAP, and ∂D²/∂s = −2
+        weight = (slope_p * p + slope_all * valid) * (2 * self.bins / 4)  # −∂FastAP, and ∂D²/∂s = −2
         inside = (s > -1) & (s < 1)
         return Terms(value, some), weight * inside
 

@@ -151,18 +151,18 @@ class NCALoss(RowLoss):
 def _log_share(x: Tensor, panel: Panel) -> Terms:
     """−log of the positives' share of Σ eˣ."""
     some = panel.positive.any(1)
-    everyone = torch.where(some, masked_logsumexp(x, panel.positive | panel.negative), 0.0)
-    return Terms(everyone - torch.where(some, masked_logsumexp(x, panel.positive), 0.0), some)
+    total = torch.where(some, masked_logsumexp(x, panel.positive | panel.negative), 0.0)
+    return Terms(total - torch.where(some, masked_logsumexp(x, panel.positive), 0.0), some)
 
 
 def _share_weights(values: Tensor, factor: float, panel: Panel, bound: float) -> tuple[Terms, Tensor]:
     """The same with its weights, for x = factor·values, |values| at most `bound`."""
     largest = bound * abs(factor)
-    everyone, soft = soft_rows(values, panel.p + panel.n, factor, largest=largest)
+    total, soft = soft_rows(values, panel.p + panel.n, factor, largest=largest)
     near, soft_p = soft_rows(values, panel.p, factor, largest=largest)
     some = torch.isfinite(near)
     weight = soft.sub_(soft_p).mul_((some.to(soft.dtype) * factor)[:, None])
-    return Terms(torch.where(some, everyone - near, 0.0), some), weight
+    return Terms(torch.where(some, total - near, 0.0), some), weight
 
 
 def _share_statistic(bound: float, factor: float) -> Statistic | None:
@@ -172,7 +172,7 @@ def _share_statistic(bound: float, factor: float) -> Statistic | None:
     def head(far: Far, near: Near) -> Terms:
         some = near.count > 0
         mass = near.sum(lambda s: torch.exp(s * factor))
-        everyone = torch.where(some, mass + far.sum, 1.0)
-        return Terms(everyone.log() - torch.where(some, mass, 1.0).log(), some)
+        total = torch.where(some, mass + far.sum, 1.0)
+        return Terms(total.log() - torch.where(some, mass, 1.0).log(), some)
 
     return exponential(factor, head)

@@ -39,23 +39,23 @@ class SupConLoss(RowLoss):
 
     def value(self, panel: Panel) -> Terms:
         x = panel.similarity / self.temperature
-        everyone = masked_logsumexp(x, panel.positive | panel.negative)
+        total = masked_logsumexp(x, panel.positive | panel.negative)
         n_p = panel.positive.sum(1)
         some = n_p > 0
         mean = (x * panel.positive).sum(1) / n_p.clamp(min=1)
-        return Terms(torch.where(some, torch.where(some, everyone, 0.0) - mean, 0.0), some)
+        return Terms(torch.where(some, torch.where(some, total, 0.0) - mean, 0.0), some)
 
     def weigh(self, panel: Panel) -> tuple[Terms, Tensor | tuple[Tensor, Tensor]]:
         s, p, one = panel.similarity, panel.p, 1 / self.temperature
         if not exponent_is_safe(panel.bound * one):
             return super().weigh(panel)
         e = panel.only_pairs(torch.mul(s, one * LOG2E).exp2_())
-        everyone = e.sum(1, keepdim=True).clamp_(min=torch.finfo(s.dtype).tiny)
+        total = e.sum(1, keepdim=True).clamp_(min=torch.finfo(s.dtype).tiny)
         n_p = p.sum(1, keepdim=True)
         some = n_p.clamp(max=1)
         share = p / n_p.clamp_(min=1)
-        value = everyone.log().mul_(some).sub_((s * share).sum(1, keepdim=True), alpha=one)
-        weight = e.mul_((some * one).div_(everyone)).sub_(share, alpha=one)
+        value = total.log().mul_(some).sub_((s * share).sum(1, keepdim=True), alpha=one)
+        weight = e.mul_((some * one).div_(total)).sub_(share, alpha=one)
         return Terms(value.view(-1), some.view(-1)), weight
 
     def statistic(self, bound: float) -> Statistic | None:
@@ -64,8 +64,8 @@ class SupConLoss(RowLoss):
 
         def head(far: Far, near: Near) -> Terms:
             some = near.count > 0
-            everyone = far.sum + near.sum(lambda s: torch.exp(s / self.temperature))
+            total = far.sum + near.sum(lambda s: torch.exp(s / self.temperature))
             mean = near.sum(lambda s: s / self.temperature) / near.count.clamp(min=1)
-            return Terms(torch.where(some, everyone, 1.0).log() - mean, some)
+            return Terms(torch.where(some, total, 1.0).log() - mean, some)
 
         return exponential(1 / self.temperature, head)
