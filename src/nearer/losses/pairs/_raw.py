@@ -78,3 +78,4 @@ class RAWLoss(RowLoss):
 
 
 MultiSimilarityLoss = RAWLoss
+"""`RAWLoss` under the name of its origin; the defaults are the same."""

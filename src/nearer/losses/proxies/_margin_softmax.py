@@ -86,6 +86,7 @@ class AMSoftmaxLoss(_MarginSoftmax):
 
 
 CosFaceLoss = AMSoftmaxLoss
+"""`AMSoftmaxLoss` under the name of CosFace, the other paper of the same formula."""
 
 
 class NormalizedSoftmaxLoss(_MarginSoftmax):
