@@ -201,9 +201,9 @@ def write_all(index: Index, place: Path) -> str | None:
     """Replace everything in the database of a folder whose lock is held; returns what of an older format it
     replaces.
     """
-    database = Database.write(place)
     replaced = seal_of_older(place)
     about = {**settings_of(index), "replaces": replaced}
+    database = Database.write(place)
     try:
         with database.transaction() as connection:
             if database.is_empty:
