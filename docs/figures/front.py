@@ -18,7 +18,7 @@ from style import palette, plt, save  # noqa: E402
 frame = load_wine(as_frame=True).frame
 fitted = nearer.fit(frame, "target").fitted
 asked = fitted.problem.held_out  # rows that taught it nothing
-raw, learned = fitted.raw(fitted.problem.items[asked]), fitted.model.transform(frame.iloc[asked])
+raw, learned = fitted.raw(fitted.problem.items[asked]), fitted.learned(fitted.problem.items[asked])
 labels = frame["target"].to_numpy()[asked]
 sides = (("raw columns", raw, fitted.comparison.first), ("learned", learned, fitted.comparison.second))
 

@@ -40,10 +40,14 @@ SPARSE = [
     E.LSML(max_iter=20),
 ]
 SPARSE += [E.LMNN(max_iter=20), E.NCA(max_iter=10), E.MLKR(max_iter=10)]
-DENSE: list[Any] = [E.LFDA(), GerrymanderingMetric(max_iter=5)]
+DENSE: list[Any] = [E.LDA(), E.LFDA(), GerrymanderingMetric(max_iter=5)]
 DENSE += [E.RAMLKRR(), E.RAMLSVR()]
-# Their rows have length one: no matrix stands behind the distance.
-NETWORKS = [E.HRAML(epochs=2, networks=1, batch_size=20), E.WithinClass()]
+# No matrix stands behind their distance.
+NETWORKS = [
+    E.HRAML(epochs=2, networks=1, batch_size=20),
+    E.WithinClass(),
+    E.ClassProbabilities(n_trees=10, rounds=3),
+]
 # For these −1 means that a row has no class.
 PARTLY = [
     E.LRML(),

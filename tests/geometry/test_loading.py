@@ -28,6 +28,20 @@ from nearer.geometry._loading import KNOWN, load
 from nearer.geometry._orthogonal import orthonormalize
 from nearer.geometry._plain import SignedRoot
 from nearer.geometry._side_by_side import SideBySide
+from nearer.geometry._trees import ProbabilityMap, Trees
+
+
+def grown(width: int, groups: int = 1) -> Trees:
+    """Three trees of one split each."""
+    trees = Trees(5, nodes=9, leaves=6, trees=3, depth=1, groups=groups, width=width)
+    trees.feature[:3], trees.threshold[:3] = torch.tensor([0, 3, 4]), torch.tensor([0.2, 0.5, 0.8])
+    trees.child[:3], trees.leaf[3:], trees.values[:] = (
+        torch.tensor([3, 5, 7]),
+        torch.arange(6),
+        torch.rand(6, width),
+    )
+    return trees
+
 
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "Mahalanobis": lambda: Mahalanobis.from_factor(torch.randn(5, 3)),
@@ -42,6 +56,10 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
     "KernelMap": lambda: KernelMap.from_parts(torch.randn(6, 5), torch.randn(6, 3), kernel="poly", degree=2),
     "SideBySide": lambda: SideBySide(MLP(5, 3, bounded=True), Chain(MLP(5, 4), Mahalanobis(4, 3))),
     "UnitLength": UnitLength,
+    "Trees": lambda: grown(1),
+    "ProbabilityMap": lambda: ProbabilityMap(
+        Standardize.from_rows(torch.randn(9, 5)), grown(3), grown(1, groups=3), hidden=4, directions=2
+    ),
     "TwoEncoders": lambda: TwoEncoders(MLP(5, 3), Chain(MLP(5, 4), Mahalanobis(4, 3))),
 }
 INPUTS = {"DigitsCNN": (4, 1, 28, 28), "ColorCNN": (4, 3, 32, 32)}
@@ -72,7 +90,7 @@ def test_what_was_saved_comes_back(tmp_path: Path, name: str, dtype: torch.dtype
     # Not to the last bit: the kernel of a product may depend on where its operands lie in memory.
     torch.testing.assert_close(again(*arguments), module.eval()(*arguments))
     assert all(p.requires_grad and p.device.type == "cpu" for p in again.parameters())
-    if name not in ("Standardize", "SignedRoot", "UnitLength"):  # which have nothing to learn
+    if name not in ("Standardize", "SignedRoot", "UnitLength", "Trees", "ProbabilityMap"):  # nothing to learn
         again(*arguments).sum().backward()
 
 

@@ -61,6 +61,9 @@ def test_columns_are_found_by_name(model) -> None:
 
 
 def test_evaluate_leaves_out_what_was_trained_on(model) -> None:
+    with pytest.raises(LabelError, match="trained on all 150"):
+        nearer.evaluate(model, iris(), "species")
+    model = nearer.fit(iris(), "species", ids="flower_id", settings={"refit": False})
     result = nearer.evaluate(model, iris(), "species")
     assert result.first.counts["trained on, left out"] == 120
     assert result.first.counts["queries"] == 30
@@ -137,7 +140,8 @@ def test_any_loss_by_name() -> None:
 def test_the_rule_sees_columns_and_time() -> None:
     from nearer.models._methods import choose_method
 
-    assert choose_method("classes", n=1_000, p=20)[0].name == "nca"
+    assert choose_method("classes", n=1_000, p=20)[0].name == "class-probabilities"
+    assert choose_method("classes", n=3_000, p=20, classes=100)[0].name == "nca"
     assert choose_method("classes", n=15_000, p=50)[0].name == "lmnn"
     assert choose_method("classes", n=6_000, p=784)[0].name == "kissme"
     assert choose_method("classes", n=1_000, p=50, seconds=0.5)[0].name != "nca"

@@ -71,7 +71,12 @@ def test_label_tables(name, kind):
 
 
 def test_the_rule_that_fired_is_named():
-    for n, p, expected in [(100, 10, "nca"), (9_000, 100, "lmnn"), (10**6, 500, "kissme")]:
+    for n, p, expected in [
+        (100, 10, "class-probabilities"),
+        (3_000, 100, "nca"),
+        (9_000, 100, "lmnn"),
+        (10**6, 500, "kissme"),
+    ]:
         method, rule = choose_method("classes", n=n, p=p)
         assert method.name == expected
         assert f": {expected}, about " in rule
@@ -153,11 +158,45 @@ def test_auto_tries_several_and_says_when_nothing_helps():
 def test_held_out_rows_teach_nothing():
     x, y = blobs()
     problem = Problem.from_data(data_of(x, y), held_out=0.2, split="auto", seed=0)
-    first = fit_model(data_of(x, y), FitSettings(method="kissme", pictures=False)).model
-    x[problem.held_out] += 100
-    second = fit_model(data_of(x, y), FitSettings(method="kissme", pictures=False)).model
-    for name, tensor in first.encoder.state_dict().items():
-        assert torch.equal(tensor, second.encoder.state_dict()[name]), name
+    kept = x[problem.train]
+    fits = {True: [], False: []}
+    for shift in (0, 100):
+        x[problem.held_out] += shift
+        for refit, fitted in fits.items():
+            fitted.append(fit_model(data_of(x, y), FitSettings(method="kissme", pictures=False, refit=refit)))
+    for first, second in fits.values():
+        assert np.array_equal(first.learned(kept), second.learned(kept)), "what is scored knows no held-out row"
+    first, second = (fitted.model for fitted in fits[False])
+    assert np.array_equal(first.transform(kept), second.transform(kept))
+    first, second = (fitted.model for fitted in fits[True])
+    assert not np.allclose(first.transform(kept), second.transform(kept)), "what is kept has learned from them"
+    assert first.seen(x[problem.train]).all()
+
+
+def test_a_part_named_test_stays_unseen():
+    x, y = blobs()
+    parts = {"train": Split(x[:80], y[:80]), "test": Split(x[80:], y[80:])}
+    model = fit_model(Dataset(load_wine().source, parts), FitSettings(method="kissme", pictures=False)).model
+    assert model.seen(x[:80]).all()
+    assert not model.seen(x[80:]).any()
+
+
+def test_something_simpler_is_taken_where_it_is_as_good():
+    """Classes far apart in every direction: nothing can be better than the features."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 40)
+    x = (np.array([0.0, 1000.0, 2000.0])[y][:, None] + rng.normal(size=(120, 3))).astype(np.float32)
+    fitted = fit_model(data_of(x, y), FitSettings(pictures=False))
+    assert [trial.method for trial in fitted.trials] == ["euclidean", "lda", "nca", "class-probabilities"]
+    assert fitted.model.method == "euclidean"
+    assert "within a standard error of the best, and simpler" in fitted.rule
+    square = rng.uniform(-1, 1, (400, 6)).astype(np.float32)
+    opposite = (square[:, 0] * square[:, 1] > 0).astype(int)  # no linear map tells these quarters apart
+    fitted = fit_model(data_of(square, opposite), FitSettings(pictures=False))
+    assert fitted.model.method == "class-probabilities"
+    weights = fitted.model.encoder.parts[0].members
+    assert weights.sum().item() == pytest.approx(1)
+    assert fitted.comparison.second["map@r"] > fitted.comparison.first["map@r"] + 0.1
 
 
 def test_splits():

@@ -81,7 +81,7 @@ def _measure_row(name: str, seed: int) -> Measured:
     seconds = time.perf_counter() - begin
     both = {"raw": dict(fitted.comparison.first), "learned": dict(fitted.comparison.second)}
     if not fitted.problem.new_classes:
-        for side, encode in (("raw", fitted.model.raw), ("learned", fitted.model.transform)):
+        for side, encode in (("raw", fitted.raw), ("learned", fitted.learned)):
             near = search(encode(data.test.matrix()), encode(data.train.matrix()), 1).indices[:, 0].numpy()
             both[side]["1-nn"] = float((data.train.y[near] == data.test.y).mean())
     row = {

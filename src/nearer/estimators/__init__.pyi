@@ -1,3 +1,4 @@
+from ._class_probabilities import ClassProbabilities as ClassProbabilities
 from ._learner import MetricLearner as MetricLearner
 from .linear._covariance import Covariance as Covariance
 from .linear._dml_eig import DMLEig as DMLEig
@@ -7,6 +8,7 @@ from .linear._gmml import GMML as GMML
 from .linear._itml import ITML as ITML
 from .linear._kernels import KernelLearner as KernelLearner
 from .linear._kissme import KISSME as KISSME
+from .linear._lda import LDA as LDA
 from .linear._ldml import LDML as LDML
 from .linear._lfda import LFDA as LFDA
 from .linear._lmnn import LMNN as LMNN
@@ -41,6 +43,7 @@ __all__ = [
     "ISDML",
     "ITML",
     "KISSME",
+    "LDA",
     "LDML",
     "LFDA",
     "LMNN",
@@ -55,6 +58,7 @@ __all__ = [
     "RCA",
     "SERAPH",
     "AsymmetricKNN",
+    "ClassProbabilities",
     "Covariance",
     "DMLEig",
     "DoubletSVM",

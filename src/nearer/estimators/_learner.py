@@ -18,7 +18,7 @@ from nearer.estimators._matrices import Array
 from nearer.estimators._thresholds import Strategy, best_threshold
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 
-__all__ = ["MetricLearner", "PairAnswers", "as_similar"]
+__all__ = ["MapLearner", "MetricLearner", "PairAnswers", "as_similar"]
 
 
 def as_similar(similar: Any, m: int) -> Array:
@@ -64,6 +64,22 @@ class PairAnswers:
                 "call `calibrate_threshold(left, right, similar)`."
             )
         return np.where(self.pair_distance(left, right) <= self.threshold_, 1, -1)
+
+
+class MapLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A learner whose map is not linear: the distance is that of `transform`."""
+
+    def pair_distance(self, left: Any, right: Any) -> Array:
+        """The learned distance of row i of `left` to row i of `right`, (m, p) twice -> (m,)."""
+        first, second = self.transform(left), self.transform(right)
+        if first.shape != second.shape:
+            raise ShapeError(f"`left` and `right` must have as many rows, got {len(first)} and {len(second)}.")
+        return np.asarray(np.linalg.norm(first - second, axis=1))
+
+    def get_metric(self) -> Callable[[Any, Any], float]:
+        """The distance of two vectors as a plain function. For k-NN prefer `transform`: it is far faster."""
+        check_is_fitted(self)
+        return lambda a, b: float(self.pair_distance(np.atleast_2d(a), np.atleast_2d(b))[0])
 
 
 class MetricLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -20,6 +20,7 @@ from nearer.geometry._plain import SignedRoot, UnitLength
 from nearer.geometry._saving import FORMAT, VERSION
 from nearer.geometry._side_by_side import SideBySide
 from nearer.geometry._standardize import Standardize
+from nearer.geometry._trees import ProbabilityMap, Trees
 
 __all__ = ["build", "load"]
 
@@ -32,9 +33,11 @@ _KINDS: tuple[type[nn.Module], ...] = (
     MLP,
     Mahalanobis,
     OrthogonalMap,
+    ProbabilityMap,
     SideBySide,
     SignedRoot,
     Standardize,
+    Trees,
     TwoEncoders,
     UnitLength,
 )
@@ -78,8 +81,9 @@ def build(description: dict[str, Any]) -> nn.Module:
     for name, value in settings.items():
         if isinstance(value, list):
             check_limit("NEARER_MAX_FILES", len(value), f"`{name}` of {kind.__name__}")
-    if kind in (Chain, SideBySide):
-        return kind(*(build(part) for part in settings["parts"]))
+    if "parts" in settings:
+        rest = {name: value for name, value in settings.items() if name != "parts"}
+        return kind(*(build(part) for part in settings["parts"]), **rest)
     if kind is TwoEncoders:
         return TwoEncoders(build(settings["query"]), build(settings["database"]))
     return kind(**settings)

@@ -21,6 +21,7 @@ from nearer.geometry._mahalanobis import Mahalanobis
 from nearer.geometry._orthogonal import OrthogonalMap
 from nearer.geometry._saving import save_module
 from nearer.geometry._standardize import Standardize
+from nearer.geometry._trees import ProbabilityMap
 
 __all__ = ["SignedRoot", "UnitLength", "to_sequential"]
 
@@ -112,6 +113,10 @@ def _layers(module: nn.Module) -> list[nn.Module]:
     if isinstance(module, DigitsCNN | ColorCNN):
         copies = [copy.deepcopy(layer) for layer in module.layers]
         return [*copies, UnitLength()] if module.settings["normalized"] else copies
+    if isinstance(module, ProbabilityMap):
+        unchecked = copy.deepcopy(module)
+        unchecked.checked = False
+        return [unchecked]
     raise ParameterError(
         f"`module` must be a geometry or an encoder of nearer with one map, got {type(module).__name__}."
     )

@@ -12,3 +12,5 @@ from ._plain import SignedRoot as SignedRoot
 from ._plain import to_sequential as to_sequential
 from ._saving import description as description
 from ._side_by_side import SideBySide as SideBySide
+from ._trees import ProbabilityMap as ProbabilityMap
+from ._trees import Trees as Trees

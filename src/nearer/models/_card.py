@@ -104,9 +104,7 @@ def _draw(fitted: Fitted, pages: dict[str, bytes]) -> list[tuple[str, str]]:
         shown = np.random.default_rng(0).permutation(problem.held_out)[:MAPPED]
         items = problem.items[shown]
         names = [problem.classes[code] for code in np.unique(problem.labels[shown])] if problem.classes else None
-        figure = embedding_map(
-            fitted.raw(items), fitted.model.transform(items), problem.labels[shown], class_names=names
-        )
+        figure = embedding_map(fitted.raw(items), fitted.learned(items), problem.labels[shown], class_names=names)
         pages["map.png"] = as_png(figure, dpi=100)
         pictures.append(("map.png", "Held-out rows by raw features and by the learned metric"))
     if fitted.history is not None and fitted.history.epochs:

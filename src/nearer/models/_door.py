@@ -142,7 +142,7 @@ def evaluate_dataset(model: Model, given: Dataset) -> Comparison:
         raise LabelError(
             f"The data must hold rows that the model has not learned from, and it was trained on all "
             f"{len(items)}. Its scores on held-out rows are in `model.scores` and on its card, "
-            "README.md; evaluate it on other data."
+            "README.md; evaluate it on other data, or fit with `refit` False."
         )
     if given.pairs is not None:
         listed, near = (table.numpy() for table in given.pairs.listed())

@@ -3,7 +3,9 @@
 For a linear map `z = Wx + b` the parts are exact: with δ = x − y, `‖Wδ‖² = Σⱼ δⱼ (WᵀWδ)ⱼ`, one term per column; a
 term may be negative, where a column makes up for others. For a network the squared distance is followed along the
 straight line from the item to the query, and each column gets its share of the slope (integrated gradients); what
-the sum of the shares misses is stated. By learned direction the parts `(zⱼ − z'ⱼ)²` are always exact.
+the sum of the shares misses is stated. Trees have no slope: the columns of the item become those of the query one
+after the other, in random orders, and each gets what it changes in the mean (Shapley values, sampled), so that
+nothing is missed. By learned direction the parts `(zⱼ − z'ⱼ)²` are always exact.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nearer.exceptions import ParameterError
-from nearer.geometry._shared import to_sequential
+from nearer.geometry._shared import Trees, to_sequential
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,6 +29,8 @@ __all__ = ["Explanation", "explain_pair"]
 
 # Points along the line. Networks have corners, so evenly spaced ones do as well as a rule for smooth functions.
 POINTS = 512
+# Orders of the columns in which trees are asked.
+ORDERS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +90,8 @@ def explain_pair(encoder: nn.Module, query: Any, item: Any, names: tuple[str, ..
     with torch.no_grad():
         target = apply(y)
         directions = (apply(x) - target)[0].square()
+    if any(isinstance(part, Trees) for part in encoder.modules()):
+        return _made(directions, _in_turn(apply, target, x[0], y[0]), labels, exact=False)
     parts = _along(lambda rows: (apply(rows) - target).square().sum(), x, y)
     return _made(directions, parts[0], labels, exact=False)
 
@@ -128,6 +134,23 @@ def _in_double(encoder: nn.Module) -> Callable[[Tensor], Tensor]:
         # Not one of ours: as it is, in its own precision.
         return lambda rows: encoder(rows.to(next(encoder.parameters()).dtype)).double()
     return lambda rows: copied(rows)
+
+
+def _in_turn(apply: Callable[[Tensor], Tensor], target: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """What each column adds to the squared distance when it becomes that of x, in the mean over random orders."""
+    generator = torch.Generator().manual_seed(0)
+    order = torch.randperm(len(x), generator=generator)
+    parts = torch.zeros_like(x)
+    for number in range(ORDERS):
+        # Every order and its reverse: what is early in one is late in the other.
+        order = order.flip(0) if number % 2 else torch.randperm(len(x), generator=generator)
+        steps = y.repeat(len(x) + 1, 1)
+        for column_number, column in enumerate(order.tolist()):
+            steps[column_number + 1 :, column] = x[column]
+        with torch.no_grad():
+            distance = (apply(steps) - target).square().sum(dim=1)
+        parts[order] += distance.diff() / ORDERS
+    return parts
 
 
 def _along(function: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:

@@ -16,11 +16,12 @@ from torch import nn
 from nearer.datasets import Dataset
 from nearer.estimators._shared import Follow, follow_iterations
 from nearer.evaluation import Comparison
-from nearer.exceptions import NearerError, ParameterError, StoppedEarlyWarning
+from nearer.exceptions import LabelError, NearerError, ParameterError, StoppedEarlyWarning
 from nearer.models._baselines import baselines_of
 from nearer.models._learning import Watch
 from nearer.models._methods import (
     METHODS,
+    SHARE,
     Method,
     check_fits,
     choose_method,
@@ -31,7 +32,7 @@ from nearer.models._methods import (
 from nearer.models._model import Model, fingerprints
 from nearer.models._problem import Problem
 from nearer.models._raw import raw_map
-from nearer.models._scoring import Encode, compare_problem, evaluate_problem, main_score
+from nearer.models._scoring import Encode, compare_problem, evaluate_problem, main_score, row_scores
 from nearer.models._settings import FitSettings
 from nearer.training._shared import Callback, History
 
@@ -61,6 +62,8 @@ class Fitted:
     problem: Problem
     raw: Encode
     """The features that the learned metric is compared with."""
+    learned: Encode
+    """The map that was scored; the model itself may have learned from the held-out rows afterwards."""
     history: History | None = None
     trials: Sequence[Trial] = ()
     notes: Sequence[str] = ()
@@ -96,7 +99,7 @@ def fit_model(
     if settings.method not in ("auto", "choose") and method_named(settings.method).supervision == ("numbers",):
         data = as_numbers(data)
     problem = Problem.from_data(data, held_out=settings.held_out, split=settings.split, seed=settings.seed)
-    method, rule, trials = _method(problem, settings, tell)
+    method, rule, trials, problem = _method(problem, settings, tell)
     tell(rule)
     for note in _before(problem, method, settings):
         tell(f"Note: {note}")
@@ -126,8 +129,18 @@ def fit_model(
     comparison = compare_problem(problem, model.raw, model.transform, database=model.database_map)
     comparison = replace(comparison, baselines=baselines_of(problem, model.raw, asymmetric=model.asymmetric))
     model.scores = comparison.to_dict()
+    raw, scored = model.raw, model.transform
+    if settings.refit and not method.network and problem.split != "given":
+        # What was scored is the same learner on fewer rows; a published test part stays unseen.
+        whole = replace(problem, train=np.sort(np.r_[problem.train, problem.held_out]), chosen=learned.chosen)
+        with warnings.catch_warnings(), follow_iterations(follow):
+            warnings.simplefilter("ignore", StoppedEarlyWarning)  # it was told of the first fit
+            encoder = method.learn(whole, settings, Watch()).encoder
+        model = replace(model, encoder=encoder, trained_on=fingerprints(whole.items[whole.train]))
+        notes.append(f"Scored without the {len(problem.held_out):,} held-out rows, then learned again from all.")
+        tell(f"Note: {notes[-1]}")
     seconds = time.perf_counter() - begin
-    fitted = Fitted(model, comparison, rule, seconds, problem, model.raw, learned.history, trials, notes)
+    fitted = Fitted(model, comparison, rule, seconds, problem, raw, scored, learned.history, trials, notes)
     model.summary, model.fitted = summary_of(fitted), fitted
     return fitted
 
@@ -184,7 +197,8 @@ def summary_of(fitted: Fitted) -> str:
     return "\n".join([*lines, fitted.verdict])
 
 
-def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method, str, Sequence[Trial]]:
+def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method, str, Sequence[Trial], Problem]:
+    """The method to learn with, the rule that chose it, what was tried, and the problem with what that chose."""
     # Learners from pairs differ most where pairs are few, and none costs much: they are tried, the features first.
     if settings.method == "choose" and problem.kind != "pairs":
         method, rule = choose_method(
@@ -195,15 +209,18 @@ def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method,
             images=problem.images,
             encoded=problem.inputs.encoder is not None,
             new_classes=problem.new_classes,
+            classes=problem.n_classes,
             seconds=settings.time,
         )
         _check_used(method, settings, problem)
-        return method, f"Rule: {rule}.", ()
+        if method.name == "class-probabilities":
+            return _at_least_raw(problem, settings, method, rule, tell)
+        return method, f"Rule: {rule}.", (), problem
     if settings.method not in ("auto", "choose"):
         method = method_named(settings.method)
         _check_used(method, settings, problem)
         check_fits(method, problem)
-        return method, f"Method {method.name}, as asked.", ()
+        return method, f"Method {method.name}, as asked.", (), problem
     trials = _try_all(problem, settings, tell)
     scored = [trial for trial in trials if trial.score is not None]
     best = max(scored, key=lambda trial: trial.score or 0.0)
@@ -212,7 +229,51 @@ def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method,
     told = f"Tried {len(scored)} methods in {spent:.0f} s; best on {what}: {best.method}."
     if best.method == "euclidean":
         told += " Nothing beats the raw features."
-    return method_named(best.method), told, trials
+    return method_named(best.method), told, trials, problem
+
+
+def _at_least_raw(
+    problem: Problem, settings: FitSettings, method: Method, rule: str, tell: Say
+) -> tuple[Method, str, Sequence[Trial], Problem]:
+    """The method of the rule beside simpler ones, on validation rows; the simplest that is within one standard
+    error of the best is taken.
+    """
+    try:
+        inner = problem.inner(share=0.25, seed=settings.seed + 2)
+    except LabelError:
+        return method, f"Rule: {rule}.", (), problem  # too few rows to hold some out once more
+    p = int(np.prod(problem.inputs.size))
+    simpler = [method_named(name) for name in ("euclidean", "lda", "nca")]
+    allowed = [other for other in simpler if other.seconds(inner.labeled, p) <= SHARE * settings.time]
+    trials, scores, chosen = [], {}, {}
+    for other in [*allowed, method]:
+        begin = time.perf_counter()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", StoppedEarlyWarning)
+                learned = other.learn(inner, settings, Watch())
+            scores[other], chosen[other] = (
+                row_scores(inner, Model(learned.encoder, problem.inputs, "").transform),
+                learned.chosen,
+            )
+            trial = Trial(other.name, float(scores[other].mean()), time.perf_counter() - begin)
+        except NearerError as error:
+            trial = Trial(other.name, None, time.perf_counter() - begin, str(error))
+        trials.append(trial)
+        shown = f"{trial.score:.4f}" if trial.score is not None else trial.reason
+        tell(f"  {other.name}: {shown} ({trial.seconds:.1f} s)")
+    best = max(scores, key=lambda other: scores[other].mean())
+    behind = {other: scores[best] - scores[other] for other in scores}
+    taken = next(
+        other for other, gap in behind.items() if gap.mean() <= gap.std() / np.sqrt(len(gap)) or other is best
+    )
+    told = f"Rule: {rule}."
+    if taken is not method:
+        told = (
+            f"Rule: {rule}. But on {len(inner.held_out):,} validation rows {taken.name} is within a standard error "
+            f"of the best, and simpler."
+        )
+    return taken, told, trials, replace(problem, chosen=chosen[taken])
 
 
 def _before(problem: Problem, method: Method, settings: FitSettings) -> list[str]:

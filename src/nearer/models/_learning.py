@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,8 @@ class Learned(NamedTuple):
     encoder: nn.Module
     history: History | None = None
     notes: Sequence[str] = ()
+    chosen: Mapping[str, Any] = MappingProxyType({})
+    """Settings of the learner that were chosen on the rows; a fit on more of them need not choose again."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,9 @@ def learn_within_class(problem: Problem, settings: FitSettings) -> Learned:
     rows = problem.train[problem.labels[problem.train] >= 0]
     encoded = problem.inputs.encoder is not None
     scale, x = _scaled(problem.items[rows], problem.items[rows], settings.standardize and not encoded)
-    learner = estimators.WithinClass(
-        settings.n_components,
-        unit=True if encoded else None,
-        new_classes=problem.new_classes,
-        random_state=settings.seed,
-    ).fit(x, problem.labels[rows])
+    wanted = {"unit": True if encoded else None, "new_classes": problem.new_classes, **problem.chosen}
+    learner = estimators.WithinClass(settings.n_components, random_state=settings.seed, **wanted)
+    learner.fit(x, problem.labels[rows])
     notes = []
     if learner.scores_:
         what = "classes" if problem.new_classes else "rows"
@@ -61,7 +61,7 @@ def learn_within_class(problem: Problem, settings: FitSettings) -> Learned:
             f"within-class took {learner.form_} among {len(learner.scores_)} maps, by Recall@1 on blocks of the "
             f"training {what}: {learner.scores_[learner.form_]:.4f}, the features as they are {raw:.4f}."
         )
-    return Learned(Chain(*scale, as_module(learner)).eval(), notes=notes)
+    return Learned(Chain(*scale, as_module(learner)).eval(), notes=notes, chosen=asdict(learner.form_))
 
 
 def learn_estimator(problem: Problem, settings: FitSettings, method: Method, inner: str) -> Learned:
@@ -79,13 +79,14 @@ def learn_estimator(problem: Problem, settings: FitSettings, method: Method, inn
         del wanted["batch_size"]
     if inner:
         wanted["learner"] = getattr(estimators, inner)(settings.n_components, random_state=settings.seed)
-    learner = kind(**{name: value for name, value in wanted.items() if name in known})
+    learner = kind(**{name: value for name, value in wanted.items() if name in known} | dict(problem.chosen))
     rows, labels = problem.items[problem.train], problem.labels[problem.train]
+    standardize = settings.standardize and not method.scales_itself
     if problem.kind == "pairs":
         pairs, similar = problem.pairs_of(problem.train)
         chosen, places = np.unique(pairs, return_inverse=True)
         # Scaled by all training rows, as the raw features are: those without a pair say how wide a column is, too.
-        scale, x = _scaled(problem.items[chosen], rows, settings.standardize)
+        scale, x = _scaled(problem.items[chosen], rows, standardize)
         if hasattr(learner, "fit_pairs"):
             learner.fit_pairs(x, places.reshape(pairs.shape), similar)
         else:
@@ -93,14 +94,15 @@ def learn_estimator(problem: Problem, settings: FitSettings, method: Method, inn
     else:
         if problem.kind in CLASSES and "partial" not in method.supervision:
             rows, labels = rows[labels >= 0], labels[labels >= 0]
-        scale, x = _scaled(rows, rows, settings.standardize)
+        scale, x = _scaled(rows, rows, standardize)
         learner.fit(x, labels)
     learned = as_module(learner)
     if isinstance(learned, TwoEncoders):
         # Each side is scaled as the features were.
         sides = (Chain(*scale, side) for side in (learned.query_encoder, learned.database_encoder))
         return Learned(TwoEncoders(*sides).eval())
-    return Learned(Chain(*scale, learned).eval())
+    again = {"weights": learner.weights_.tolist()} if isinstance(learner, estimators.ClassProbabilities) else {}
+    return Learned(Chain(*scale, learned).eval(), chosen=again)
 
 
 def _scaled(rows: Any, by: Any, standardize: bool) -> tuple[list[Standardize], Any]:

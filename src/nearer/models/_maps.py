@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from nearer.estimators import HRAML, AsymmetricKNN, KernelLearner, WithinClass
+from nearer.estimators import HRAML, AsymmetricKNN, ClassProbabilities, KernelLearner, WithinClass
 from nearer.geometry import MLP, Chain, Mahalanobis, Standardize, TwoEncoders, UnitLength
 from nearer.geometry._shared import KernelMap, SideBySide, SignedRoot
 
@@ -28,6 +28,9 @@ def as_module(learner: Any) -> nn.Module:
         factor = learner.map_ @ learner.learner_.components_.T
         settings = {"kernel": learner.kernel, "gamma": float(learner.gamma_), "degree": learner.degree}
         return KernelMap.from_parts(learner.landmarks_, factor, **settings)
+    if isinstance(learner, ClassProbabilities):
+        mapped: nn.Module = learner.map_
+        return mapped
     if isinstance(learner, HRAML):
         return Chain(_scaled(learner.mean_, learner.scale_), SideBySide(*map(_perceptron, learner.encoders_)))
     if isinstance(learner, WithinClass):

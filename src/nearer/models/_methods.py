@@ -52,6 +52,17 @@ def by_batches(n: int, p: int) -> float:
     return steps * (0.006 + 1.35e-11 * (4 * BATCH * p * p + 6 * BATCH * BATCH * p)) + 0.5
 
 
+def by_trees(n: int, p: int, classes: int = 10) -> float:
+    """Seconds of `ClassProbabilities`, tried, fitted and refitted; it boosts as many trees as rounds times classes.
+
+    >>> by_trees(2_000, 20) < 20 < by_trees(6_000, 784)
+    True
+    """
+    trees = 100 if classes == 2 else max(40 * classes, min(100 * classes, 1000))
+    once = trees * (1.5e-3 + 4e-6 * p + 1.5e-8 * n * p) + 5e-6 * n * p + 0.3
+    return (4 if n <= 10_000 else 2) * once
+
+
 def _never(problem: Problem) -> bool:
     return False
 
@@ -170,6 +181,9 @@ METHODS: tuple[Method, ...] = (
         tried=_of_classes,
         scales_itself=True,
     ),
+    _linear(
+        "lda", "LDA", _CLASSES, "n p² + p³", "the directions that tell class means apart", tried=_of_classes
+    ),
     _linear("lfda", "LFDA", _CLASSES, "n² p", "Fisher's discriminant that keeps several clusters per class"),
     _linear(
         "kissme", "KISSME", _OR_PAIRS, "n p² + p³", "closed form from likelihood ratios of differences",
@@ -214,6 +228,12 @@ METHODS: tuple[Method, ...] = (
     _linear(
         "nca", "NCA", _CLASSES, "n² p · steps", "made for k-NN, often the best; in mini-batches of many rows",
         tried=_of_classes, seconds=all_pairs, seconds_in_batches=by_batches,
+    ),
+    _linear(
+        "class-probabilities", "ClassProbabilities", _CLASSES, "trees · n p",
+        "for tables: trees and a network say the classes, the features the order inside them",
+        tried=lambda problem: _of_classes(problem) and not problem.new_classes, seconds=by_trees,
+        scales_itself=True,
     ),
     _linear("kernel-gmml", "KernelLearner", _CLASSES, "n³", "GMML in the space of a kernel", inner="GMML"),
     _linear("kernel-lmnn", "KernelLearner", _CLASSES, "n³", "LMNN in the space of a kernel", inner="LMNN"),
@@ -319,17 +339,18 @@ def choose_method(
     images: bool = False,
     encoded: bool = False,
     new_classes: bool = False,
+    classes: int = 10,
     seconds: float = 60.0,
 ) -> tuple[Method, str]:
     """The method for this kind of labels, number of labelled rows and features, and the rule that chose it.
 
     The most accurate learner that takes no more than a third of `seconds`, so that scoring has time too. `few`
     says of partial labels whether less than half of the rows have one, `encoded` that the features come from a
-    trained encoder, `new_classes` that the classes to come are others.
+    trained encoder, `new_classes` that the classes to come are others, `classes` how many there are.
 
     >>> method, rule = choose_method("classes", n=1000, p=20)
     >>> method.name, rule
-    ('nca', 'class labels, 1,000 rows of 20 features: nca, about 0.2 s')
+    ('class-probabilities', 'class labels, 1,000 rows of 20 features: class-probabilities, about 9 s')
     >>> choose_method("classes", n=6000, p=784)[0].name
     'kissme'
     """
@@ -356,6 +377,10 @@ def choose_method(
             return method_named(name), rule
     head = f"class labels, {n:,} rows of {p:,} features"
     allowed = SHARE * seconds
+    trees = by_trees(n, p, classes)
+    if kind == "classes" and trees <= allowed:
+        about = f"{trees:.1g}" if trees < 10 else f"{trees:.0f}"
+        return method_named("class-probabilities"), f"{head}: class-probabilities, about {about} s"
     nca, lmnn, ldml, kissme = (method_named(name) for name in ("nca", "lmnn", "ldml", "kissme"))
     method = next((method for method in (nca, lmnn) if method.seconds(n, p) <= allowed), None)
     if method is None and nca.batch_size(n, p, seconds) and by_batches(n, p) <= allowed:

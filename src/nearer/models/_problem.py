@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,8 @@ class Problem:
     """Row numbers (m, 2) of the pairs that are known, for the kind "pairs"."""
     similar: NDArray[np.bool_] | None = None
     """For each of them whether the two are near, (m,)."""
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the learner that were chosen before, on other rows of the same data."""
 
     @property
     def images(self) -> bool:

@@ -14,7 +14,7 @@ from nearer.evaluation._paired import bootstrap_intervals, per_query_scores
 from nearer.models._problem import CLASSES, Problem
 from nearer.neighbors import search
 
-__all__ = ["Encode", "compare_problem", "evaluate_problem", "main_score"]
+__all__ = ["Encode", "compare_problem", "evaluate_problem", "main_score", "row_scores"]
 
 Encode = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """Items (n, ...) to the rows (n, d) that are compared."""
@@ -178,6 +178,13 @@ def evaluate_numbers(predicted: NDArray[Any], truth: NDArray[Any]) -> Evaluation
     }
     lower = frozenset(("mean-absolute-error", "root-mean-squared-error"))
     return Evaluation(scores, {"k": NEIGHBORS}, {"rows": len(truth)}, lower)
+
+
+def row_scores(problem: Problem, encode: Encode) -> NDArray[np.float64]:
+    """The mean of 1-NN and MAP@R for every held-out row, searched among the labelled training rows."""
+    scores = per_query_scores(*_searched(problem, encode, encode), sample=_sample(problem))
+    both: NDArray[np.float64] = (scores["recall@1"] + scores["map@r"]) / 2
+    return both
 
 
 def main_score(evaluation: Evaluation) -> float:

@@ -41,6 +41,7 @@ class FitSettings:
     split: Literal["auto", "stratified", "classes"] = _said(
         "auto", "'stratified' holds out rows of every class, 'classes' whole classes"
     )
+    refit: bool = _said(True, "after scoring, learn again from all labelled rows (networks are not)")
     seed: int = _said(0, "chooses the split, the start and the batches")
     time: float = _said(60.0, "seconds that choosing and learning may take; longer methods are not chosen")
     epochs: int = _said(50, "passes over the data (networks)")

@@ -53,10 +53,10 @@ def fit(*words: str) -> dict:
 
 
 def test_from_a_table_to_a_search(here):
-    told = fit("--method", "lmnn", "--out", "m")
+    told = fit("--method", "lmnn", "--out", "m", "--no-refit")
     assert told["method"] == "lmnn"
     assert told["learned"]["scores"].keys() == told["raw"]["scores"].keys()
-    assert told["command"] == "nearer fit wine.csv --label class --out m --method lmnn --no-pictures"
+    assert told["command"] == "nearer fit wine.csv --label class --out m --method lmnn --no-refit --no-pictures"
     model = nearer.load("m")
     assert model.classes == ("kind 0", "kind 1", "kind 2")
     assert json.loads(run("embed", "wine.csv", "-m", "m", "-o", "e.npy", "--json")) == {
@@ -137,7 +137,9 @@ def test_refusals_leave_nothing_behind(here):
 
 
 def test_bad_queries(here):
-    fit("--method", "rca", "--out", "m")
+    fit("--method", "rca", "--out", "all")
+    assert "trained on all 178" in run("evaluate", "wine.csv", "-m", "all", code=1)
+    fit("--method", "rca", "--out", "m", "--no-refit")
     assert "`QUERY` must be" in run("neighbors", "999", "-d", "wine.csv", "-m", "m", code=1)
     assert "QUERY must be a row number" in run("neighbors", "cat.png", "-d", "wine.csv", "-m", "m", code=1)
     assert "'--kind': 'tree' is not one of 'auto', 'exact'" in run(

@@ -72,7 +72,7 @@ def test_no_command_sends_what_came_with_the_data(data: Path, tmp_path: Path) ->
     outputs = {
         "audit": run("audit", data, *about),
         "audit json": run("audit", data, *about, "--json"),
-        "fit": run("fit", data, *about, "--keep", note, "-o", model, "--method", "rca"),
+        "fit": run("fit", data, *about, "--keep", note, "-o", model, "--method", "rca", "--no-refit"),
         "evaluate": run("evaluate", data, "-m", model, "-l", label),
         "neighbors": run("neighbors", 0, "-d", data, "-m", model, "-l", label, "-k", 3),
         "index": run("index", data, "-m", model, "-o", index),

@@ -19,13 +19,12 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearer._checks import check_int, check_number
-from nearer.estimators._learner import PairAnswers
+from nearer.estimators._learner import MapLearner
 from nearer.estimators._matrices import Array
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.geometry import normalize
@@ -70,7 +69,7 @@ class Form:
 CAREFUL = Form(0.3, 0.5, 1.4)
 
 
-class WithinClass(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class WithinClass(MapLearner):
     """Within-class covariance undone and class means raised, in closed form, as much as blocks of the rows ask for.
 
     X (n, p) -> (n, d), rows of length one unless `unit` says otherwise. The default for features of trained
@@ -202,18 +201,6 @@ class WithinClass(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         rows = (_roots(X) if self.form_.root else X) - self.mean_.astype(X.dtype, copy=False)
         mapped = rows @ self.components_.T.astype(X.dtype, copy=False)
         return _unit(mapped) if self.form_.unit else mapped
-
-    def pair_distance(self, left: Any, right: Any) -> Array:
-        """The learned distance of row i of `left` to row i of `right`, (m, p) twice -> (m,)."""
-        first, second = self.transform(left), self.transform(right)
-        if first.shape != second.shape:
-            raise ShapeError(f"`left` and `right` must have as many rows, got {len(first)} and {len(second)}.")
-        return np.asarray(np.linalg.norm(first - second, axis=1))
-
-    def get_metric(self) -> Callable[[Any, Any], float]:
-        """The distance of two vectors as a plain function. For k-NN prefer `transform`: it is far faster."""
-        check_is_fitted(self)
-        return lambda a, b: float(self.pair_distance(np.atleast_2d(a), np.atleast_2d(b))[0])
 
 
 @dataclass(frozen=True, eq=False)
