@@ -1,8 +1,7 @@
-"""Whatever people have, as a `Dataset`: DataFrames, arrays, tensors, sparse matrices, files, folders."""
+"""Tables and matrices with labels of any kind as a `Dataset`; `nearer.models._reading` decides what the data is."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,22 +14,25 @@ from nearer._validation import as_tensor
 from nearer.datasets._cleaning import Cleaning
 from nearer.datasets._csv_files import csv_form, read_columns
 from nearer.datasets._dataset import Array, Dataset, Split
-from nearer.datasets._frame import Column, Frame, frame_from, is_frame, read_cells
-from nearer.datasets._source import Source
-from nearer.datasets._table import LABEL_NAMES, PARQUET, TABLES, encode, label_text
+from nearer.datasets._frame import Column, Frame, frame_from, read_cells
+from nearer.datasets._source import own_source
+from nearer.datasets._table import PARQUET, encode, label_text
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.relations import Kind, Pairs, Relation, kind_of
 from nearer.relations._shared import kind_of_column
 
 __all__ = [
     "Columns",
-    "as_dataset",
     "beside",
     "check_ids",
     "dataset_from_frame",
+    "dataset_from_matrix",
+    "label_codes",
     "label_columns",
-    "label_values",
+    "named_columns",
     "read_frame",
+    "sampled_frame",
+    "table_labels",
     "with_pairs",
 ]
 
@@ -58,52 +60,10 @@ class Columns:
         return (*self.label, *self.keep, *([self.ids] if self.ids else []))
 
 
-def as_dataset(
-    data: Any,
-    y: Any = None,
-    *,
-    columns: Columns | None = None,
-    unlabeled: str | int | None = -1,
-    cleaning: Cleaning | None = None,
-    unreadable: str = "raise",
-) -> Dataset:
-    """Items and labels of any kind as a `Dataset`.
-
-    `data` is a DataFrame (pandas, polars, Arrow, a Hugging Face data set), an array, tensor or sparse matrix,
-    a pair `(X, y)`, the path of a table or of a folder of images, or a `Dataset`, which stays as it is. `y` names
-    the label column (several for label sets and distributions) or holds the labels: classes, −1 or None for none, a
-    0/1 matrix, rows that sum to one, numbers. `cleaning` is that of a model, for data it is to be used on; without
-    it columns are looked at.
-
-    >>> as_dataset([[1.0, 2.0], [3.0, 4.0], [5.0, 5.0]], ["a", "b", None]).all
-    Split(x float32 (3, 2), y int64 (3,))
-    """
-    if isinstance(data, Dataset):
-        if y is not None:
-            raise ParameterError("`y` must be left out for a Dataset, which has its labels.")
-        return data
-    if isinstance(data, tuple) and len(data) == 2 and y is None:
-        data, y = data
-    columns = columns or Columns()
-    if isinstance(data, str | os.PathLike):
-        return _from_path(Path(data).expanduser(), y, columns, unlabeled, cleaning, unreadable)
-    arrow = getattr(data, "with_format", None)
-    if arrow is not None and hasattr(data, "features"):
-        # A Hugging Face data set is an Arrow table with a wrapper.
-        data = arrow("arrow")[:]
-    if is_frame(data):
-        frame = frame_from(data)
-        named = label_columns(frame, y)
-        if named:
-            columns, y = replace(columns, label=named), None
-        return dataset_from_frame(frame, y, columns, unlabeled=unlabeled, cleaning=cleaning, name="table")
-    return _from_matrix(data, y, unlabeled, cleaning)
-
-
 def with_pairs(data: Dataset, pairs: Relation) -> Dataset:
     """The same items with pairs instead of labels.
 
-    >>> with_pairs(as_dataset([[1.0], [1.1], [5.0]]), Pairs(3, positive=[[0, 1]], negative=[[0, 2]])).kind
+    >>> with_pairs(dataset_from_matrix([[1.0], [1.1], [5.0]]), Pairs(3, positive=[[0, 1]], negative=[[0, 2]])).kind
     'pairs'
     """
     rows = len(data.all)
@@ -122,7 +82,14 @@ def with_pairs(data: Dataset, pairs: Relation) -> Dataset:
     return replace(data, parts={"all": part}, class_names=(), pairs=pairs)
 
 
-def _from_matrix(data: Any, y: Any, unlabeled: str | int | None, cleaning: Cleaning | None) -> Dataset:
+def dataset_from_matrix(
+    data: Any, y: Any = None, *, unlabeled: str | int | None = -1, cleaning: Cleaning | None = None
+) -> Dataset:
+    """An array, tensor or sparse matrix (n, p) or images (n, h, w[, c]) and their labels.
+
+    >>> dataset_from_matrix([[1.0, 2.0], [3.0, 4.0], [5.0, 5.0]], ["a", "b", None]).all
+    Split(x float32 (3, 2), y int64 (3,))
+    """
     if hasattr(data, "toarray"):
         x = data.tocsr()
         if x.nnz and not np.isfinite(x.data).all():
@@ -144,7 +111,7 @@ def _from_matrix(data: Any, y: Any, unlabeled: str | int | None, cleaning: Clean
     if x.shape[0] == 0 or 0 in x.shape[1:]:
         raise ShapeError(f"`X` must have at least one row and one column, got {tuple(x.shape)}.")
     codes, names, kind = label_codes(y, x.shape[0], unlabeled)
-    return Dataset(_source("array"), {"all": Split(x, codes, kind=kind)}, names)
+    return Dataset(own_source("array"), {"all": Split(x, codes, kind=kind)}, names)
 
 
 def _matrix_frame(x: Array, names: list[str]) -> Frame:
@@ -179,11 +146,7 @@ def dataset_from_frame(
     frame.require(*aside, *columns.ignore, *columns.features)
     if not len(frame):
         raise ShapeError("The table must hold at least one row, and has none.")
-    labels: Any = y
-    if columns.label:
-        parts = [frame[one] for one in columns.label]
-        labels = label_values(parts[0]) if len(parts) == 1 else np.column_stack([one.values for one in parts])
-    codes, names, kind = label_codes(labels, len(frame), unlabeled)
+    codes, names, kind = table_labels(frame, y, columns.label, unlabeled)
     table = frame.without(aside)
     if cleaning is None:
         ignore = set(columns.ignore)
@@ -194,11 +157,8 @@ def dataset_from_frame(
         leaks = leaking(table.without((*ignore, *columns.features)), y, codes, names)
         cleaning = Cleaning.learn(table, ignore=[one for one in table.names if one in ignore], leaks=leaks)
     x = cleaning.apply(table, known=columns.ignore)
-    if len(columns.label) > 1:
-        names = columns.label
-    extra = beside(frame, columns.keep, columns.ids)
-    parts_ = {"all": Split(x, codes, extra, kind=kind)}
-    return Dataset(_source(name), parts_, names, cleaning.outputs, cleaning=cleaning, columns=columns)
+    part = Split(x, codes, beside(frame, columns.keep, columns.ids), kind=kind)
+    return Dataset(own_source(name), {"all": part}, names, cleaning.outputs, cleaning=cleaning, columns=columns)
 
 
 def label_codes(labels: Any, n: int, unlabeled: str | int | None = -1) -> tuple[Array, tuple[str, ...], Kind]:
@@ -234,6 +194,21 @@ def label_codes(labels: Any, n: int, unlabeled: str | int | None = -1) -> tuple[
     return codes["all"], names, kind_of_column(codes["all"], codes["all"] >= 0, name="y")
 
 
+def table_labels(
+    frame: Frame, y: Any, columns: tuple[str, ...], unlabeled: str | int | None
+) -> tuple[Array, tuple[str, ...], Kind]:
+    """The labels of a table as `label_codes` gives them: of its label columns if there are any, else `y`.
+
+    >>> table_labels(Frame({"a": read_cells(["1", "0"]), "b": read_cells(["1", "1"])}), None, ("a", "b"), None)[1:]
+    (('a', 'b'), 'sets')
+    """
+    if len(columns) > 1:
+        matrix = np.column_stack([frame[name].values for name in columns])
+        codes, _, kind = label_codes(matrix, len(frame), unlabeled)
+        return codes, columns, kind
+    return label_codes(_label_values(frame[columns[0]]) if columns else y, len(frame), unlabeled)
+
+
 def _listed_labels(labels: Any) -> Array:
     """Labels of a list as an array; what numpy would round, or spell as text, stays as it is.
 
@@ -260,6 +235,16 @@ def _listed_labels(labels: Any) -> Array:
     return array
 
 
+def named_columns(y: Any) -> tuple[str, ...]:
+    """The columns that `y` may name: a text, or a list of nothing else.
+
+    >>> named_columns("kind"), named_columns(["a", "b"]), named_columns([0, 1])
+    (('kind',), ('a', 'b'), ())
+    """
+    names = (y,) if isinstance(y, str) else tuple(y) if isinstance(y, list | tuple) else ()
+    return names if all(isinstance(name, str) for name in names) else ()
+
+
 def label_columns(frame: Frame, y: Any) -> tuple[str, ...]:
     """The columns that `y` names; none where it holds labels: one for each row, or no text.
 
@@ -267,16 +252,14 @@ def label_columns(frame: Frame, y: Any) -> tuple[str, ...]:
     >>> label_columns(frame, "kind"), label_columns(frame, ["x", "y", "x"])
     (('kind',), ())
     """
-    named = (y,) if isinstance(y, str) else tuple(y) if isinstance(y, list | tuple) else ()
-    if not all(isinstance(one, str) for one in named):
-        return ()
+    named = named_columns(y)
     if not isinstance(y, str) and len(named) == len(frame) and not set(named) <= set(frame.columns):
         return ()
     frame.require(*named)
     return named
 
 
-def label_values(column: Column) -> Array:
+def _label_values(column: Column) -> Array:
     """A label column as values: words and codes as they are, whole numbers as class names, fractions as numbers."""
     if column.kind == "word":
         return column.values
@@ -309,7 +292,7 @@ def beside(frame: Frame, keep: Iterable[str], ids: str | None) -> dict[str, Arra
 def check_ids(data: Dataset) -> Dataset:
     """The same data, or an error that names the first ids of several rows.
 
-    >>> check_ids(as_dataset([[1.0], [2.0]])).all
+    >>> check_ids(dataset_from_matrix([[1.0], [2.0]])).all
     Split(x float32 (2, 1), y int64 (2,))
     """
     ids = data.all.extra.get("id")
@@ -329,37 +312,7 @@ def check_ids(data: Dataset) -> Dataset:
     return data
 
 
-def _from_path(
-    path: Path, y: Any, columns: Columns, unlabeled: str | int | None, cleaning: Cleaning | None, unreadable: str
-) -> Dataset:
-    if path.is_dir():
-        if y is not None or columns.label:
-            raise ParameterError("A folder of images names its classes by sub-folders; leave the label out.")
-        from nearer.datasets._files import load_image_folder
-
-        return load_image_folder(path, unreadable="skip" if unreadable == "skip" else "raise")
-    named = [y] if isinstance(y, str | int) else list(y or ())
-    if named:
-        columns = replace(columns, label=tuple(map(str, named)))
-    if path.suffix.lower() not in TABLES:
-        label = named if len(named) > 1 else (named[0] if named else None)
-        from nearer.datasets._files import load_files
-
-        return load_files(path, label=label, unlabeled=unlabeled)
-    exact = columns.exact
-    frame, note = (read_frame(path, exact), "") if cleaning is not None else _some_of(path, columns.most, exact)
-    if not columns.label and cleaning is None:
-        suspects = [name for name in frame.names if name.strip().lower() in LABEL_NAMES]
-        if suspects:
-            raise ParameterError(
-                f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. Name it as the "
-                f"label, or ignore it."
-            )
-    made = dataset_from_frame(frame, None, columns, unlabeled=unlabeled, cleaning=cleaning, name=path.name)
-    return replace(made, note=note) if note else made
-
-
-def _some_of(path: Path, most: int | None, exact: Collection[str]) -> tuple[Frame, str]:
+def sampled_frame(path: Path, most: int | None, exact: Collection[str]) -> tuple[Frame, str]:
     """The table, or as many rows of it as are wanted or fit, and a sentence that says so."""
     from nearer.datasets._sampling import rows_that_fit, sample_rows
 
@@ -399,7 +352,3 @@ def read_frame(path: Path, exact: Collection[str] | None = ()) -> Frame:
             for name, cells in read_columns(form, exact).items()
         }
     )
-
-
-def _source(name: str) -> Source:
-    return Source(name, f"your {name}", "-", "your own", "-")

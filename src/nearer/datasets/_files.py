@@ -15,7 +15,7 @@ from nearer.datasets._dataset import Array, Dataset, Split
 from nearer.datasets._image_files import list_images, why_unreadable
 from nearer.datasets._numpy_files import read_npy_table, read_npz_tables
 from nearer.datasets._parquet_files import read_parquet
-from nearer.datasets._source import Source
+from nearer.datasets._source import own_source
 from nearer.datasets._table import PARQUET, TEXT_TABLES, ColumnChoice, Table, encode, finite_features, label_matrix
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 
@@ -90,7 +90,7 @@ def load_files(
     if all(labels.ndim == 1 for labels in codes.values()):
         codes, names = encode(codes, unlabeled)
     parts = {part: Split(finite_features(table, np.dtype(dtype)), codes[part]) for part, table in tables.items()}
-    return Dataset(_source(first), parts, names, next(iter(tables.values())).names)
+    return Dataset(own_source(first.name), parts, names, next(iter(tables.values())).names)
 
 
 def _load_label_columns(
@@ -182,7 +182,7 @@ def load_image_folder(path: PathLike, *, unreadable: Literal["raise", "skip"] = 
             raise ShapeError(f"`path` must hold at least one readable image, got none in {folder}.")
     codes, classes = encode(labels, None)
     splits = {part: Split(np.array(found[part]), codes[part], root=root) for part in parts}
-    return Dataset(_source(root), splits, classes, skipped=tuple(skipped))
+    return Dataset(own_source(root.name), splits, classes, skipped=tuple(skipped))
 
 
 def _readable(folder: Path, unreadable: str) -> tuple[list[str], list[str]]:
@@ -201,7 +201,3 @@ def _readable(folder: Path, unreadable: str) -> tuple[list[str], list[str]]:
             f"{folder / name}: {reason}. Replace them, or pass unreadable='skip' to leave them out."
         )
     return good, list(bad)
-
-
-def _source(path: Path) -> Source:
-    return Source(path.name, f"your files {path.name}", "-", "your own", "-")

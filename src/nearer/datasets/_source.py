@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DataFile", "Download", "Source"]
+__all__ = ["DataFile", "Download", "Source", "own_source"]
 
 
 @dataclass(frozen=True)
@@ -40,3 +40,12 @@ class Source:
     address: str
     files: tuple[DataFile, ...] = ()
     downloads: tuple[Download, ...] = ()
+
+
+def own_source(name: str) -> Source:
+    """The source of the user's own data.
+
+    >>> own_source("pets.csv").title
+    'your pets.csv'
+    """
+    return Source(name, f"your {name}", "-", "your own", "-")

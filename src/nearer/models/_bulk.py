@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from nearer._checks import check_int
 from nearer.datasets import Dataset, Split
-from nearer.datasets._anything import Columns, beside, label_codes, label_columns, label_values
-from nearer.datasets._frame import Frame
+from nearer.datasets._frame import Column, Frame
+from nearer.datasets._source import own_source
 from nearer.datasets._streams import Stream, open_stream
+from nearer.datasets._table import encode
 from nearer.exceptions import NotFiniteError, ParameterError
-from nearer.models._encoded import encode_dataset
 from nearer.models._inputs import item_metadata
 from nearer.models._model import Model
+from nearer.models._reading import encode_dataset
 from nearer.models._sinks import FILES, Journey, Part, sink_for
 from nearer.models._unfinished import without_secret, work_folder
 
@@ -176,22 +177,13 @@ def embed_part(
 
 
 def _read_table(model: Model, frame: Frame, labels: Any) -> Dataset:
-    inputs = model.inputs
-    if inputs.encoder is None or inputs.text is None:
-        return inputs.read(frame, labels)
-    # Texts: their encoder takes them as a list; what stands beside them goes along.
-    texts = [text if text is not None else "" for text in frame[inputs.text].values]
-    data = inputs.read(texts)
-    part = data.all
-    keep = [name for name in inputs.keep if name in frame.columns]
-    extra = beside(frame, keep, inputs.ids if inputs.ids in frame.columns else None)
-    named = label_columns(frame, labels) or tuple(name for name in inputs.labels if name in frame.columns)
-    # Several are sets or distributions, which an index does not keep.
-    values = label_values(frame[named[0]]) if len(named) == 1 else None
-    codes, classes, kind = label_codes(values, len(texts))
-    split = Split(part.x, codes, {**part.extra, **extra}, kind=kind)
-    columns = Columns(label=named, keep=tuple(keep))
-    return Dataset(data.source, {"all": split}, classes, encoder=data.encoder, columns=columns)
+    name = model.inputs.text
+    if name is not None and frame[name].kind == "word":
+        # One row without a text must not end a run over millions: it is embedded as an empty one.
+        texts = frame[name].values.copy()
+        texts[frame[name].missing] = ""
+        frame = replace(frame, columns={**frame.columns, name: Column("word", texts)})
+    return model.inputs.read(frame, labels)
 
 
 def _read_photos(model: Model, files: list[Path], root: Path | None) -> Dataset:
@@ -200,19 +192,11 @@ def _read_photos(model: Model, files: list[Path], root: Path | None) -> Dataset:
     names = [file.relative_to(root) for file in files]
     folders = {entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")}
     depth = 1 if folders == {"train", "test"} else 0
-    found = [name.parts[depth] if len(name.parts) > depth + 1 else None for name in names]
-    classes = tuple(sorted({one for one in found if one is not None}))
-    code = {name: place for place, name in enumerate(classes)}
-    y = np.array([-1 if one is None else code[one] for one in found])
-    split = Split(np.array([name.as_posix() for name in names]), y, root=root)
-    data = Dataset(_source(root), {"all": split}, classes)
+    labels = [name.parts[depth] if len(name.parts) > depth + 1 else "" for name in names]
+    codes, classes = encode({"all": np.array(labels)}, None)
+    split = Split(np.array([name.as_posix() for name in names]), codes["all"], root=root)
+    data = Dataset(own_source(root.name), {"all": split}, classes)
     return data if model.inputs.encoder is None else encode_dataset(data, model.inputs.encoder, progress=False)
-
-
-def _source(root: Path) -> Any:
-    from nearer.datasets._source import Source
-
-    return Source(root.name, f"your {root.name}", "-", "your own", "-")
 
 
 @contextmanager

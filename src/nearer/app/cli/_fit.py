@@ -23,8 +23,8 @@ from nearer.app.cli._tables import comparison_table
 from nearer.datasets import Dataset
 from nearer.exceptions import ParameterError
 from nearer.models._card import save_fitted
-from nearer.models._encoded import NO_PHOTOS_EXTRA
 from nearer.models._fitting import Fitted, fit_model
+from nearer.models._reading import NO_PHOTOS_EXTRA
 from nearer.models._settings import FitSettings
 from nearer.training import ProgressBar, process_group
 from nearer.training._shared import agree, rank

@@ -11,7 +11,7 @@ from nearer.datasets import Dataset
 from nearer.datasets._anything import Columns, check_ids, read_frame, with_pairs
 from nearer.exceptions import NearerError, ParameterError
 from nearer.models import Model
-from nearer.models._encoded import Reading, read_items
+from nearer.models._reading import Reading, read_items
 from nearer.relations import Pairs
 
 __all__ = ["as_asked", "load_data", "load_for", "paired", "reading"]
