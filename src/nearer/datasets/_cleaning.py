@@ -20,7 +20,7 @@ from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 
 __all__ = ["Cleaned", "Cleaning"]
 
-Rule = Literal["number", "flag", "date", "categories", "left out"]
+ColumnRule = Literal["number", "flag", "date", "categories", "left out"]
 # More different words than this share the column "other".
 MOST_CATEGORIES = 20
 DAY = 86_400.0
@@ -34,7 +34,7 @@ class Cleaned:
     """What is done with one column, and why."""
 
     name: str
-    rule: Rule
+    rule: ColumnRule
     why: str = ""
     fill: float = 0.0
     """What stands in an empty cell of a number, a flag or a date."""
@@ -179,7 +179,7 @@ class Cleaning:
         """
         columns = []
         for one in record:
-            if one["rule"] not in get_args(Rule) or not np.isfinite(float(one["fill"])):
+            if one["rule"] not in get_args(ColumnRule) or not np.isfinite(float(one["fill"])):
                 raise ParameterError(f"`cleaning` must hold rules of nearer and finite numbers, got {one!r}.")
             words = tuple(str(word) for word in one["categories"])
             form = None if one.get("form") is None else str(one["form"])

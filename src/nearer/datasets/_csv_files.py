@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from nearer.datasets._dataset import Array
-from nearer.datasets._table import ColumnChoice, Table, check_different, label_text
+from nearer.datasets._table import ColumnChoice, FileTable, check_different, label_text
 from nearer.exceptions import CorruptFileError, NotFiniteError, ParameterError, ShapeError
 
 __all__ = ["CsvForm", "csv_form", "read_columns", "read_csv"]
@@ -86,7 +86,7 @@ def csv_form(path: Path, header: bool | None = None) -> CsvForm:
     return CsvForm(path, delimiter, tuple(names), lines[0] if header else 0, tuple(rows[-1]))
 
 
-def read_csv(path: Path, chosen_columns: ColumnChoice) -> Table:
+def read_csv(path: Path, chosen_columns: ColumnChoice) -> FileTable:
     """Features, labels and column names of a CSV, TSV or semicolon-separated file in UTF-8."""
     form = csv_form(
         path, True if chosen_columns.header is None and chosen_columns.by_name else chosen_columns.header
@@ -112,7 +112,7 @@ def read_csv(path: Path, chosen_columns: ColumnChoice) -> Table:
             f"`{path.name}` must have {len(form.names)} columns as on its first line, got {values.shape[1]}."
         )
     texts = label_text(labels) if label is not None else np.full(len(values), "", dtype=object)
-    return Table(path, values[:, features], texts, tuple(form.names[place] for place in features))
+    return FileTable(path, values[:, features], texts, tuple(form.names[place] for place in features))
 
 
 def read_columns(form: CsvForm, exact: Collection[str] | None = ()) -> dict[str, Array | list[str]]:

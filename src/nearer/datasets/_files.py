@@ -16,7 +16,15 @@ from nearer.datasets._image_files import list_images, why_unreadable
 from nearer.datasets._numpy_files import read_npy_table, read_npz_tables
 from nearer.datasets._parquet_files import read_parquet
 from nearer.datasets._source import own_source
-from nearer.datasets._table import PARQUET, TEXT_TABLES, ColumnChoice, Table, encode, finite_features, label_matrix
+from nearer.datasets._table import (
+    PARQUET,
+    TEXT_TABLES,
+    ColumnChoice,
+    FileTable,
+    encode,
+    finite_features,
+    label_matrix,
+)
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 
 __all__ = ["load_files", "load_image_folder"]
@@ -80,7 +88,7 @@ def load_files(
     if label is not None and not isinstance(label, str | int):
         return _load_label_columns(path, list(label), features, ignore, header, dtype)
     columns = ColumnChoice(label, features, tuple(ignore), header)
-    tables: dict[str, Table] = {}
+    tables: dict[str, FileTable] = {}
     for part, one in paths.items():
         for inner, table in _read(one, columns).items():
             tables[part if inner == "all" else inner] = table
@@ -111,8 +119,8 @@ def _load_label_columns(
     return Dataset(x.source, parts, names, x.feature_names)
 
 
-def _read(path: Path, columns: ColumnChoice) -> dict[str, Table]:
-    readers: dict[str, Callable[[Path, ColumnChoice], Table | dict[str, Table]]] = {
+def _read(path: Path, columns: ColumnChoice) -> dict[str, FileTable]:
+    readers: dict[str, Callable[[Path, ColumnChoice], FileTable | dict[str, FileTable]]] = {
         **dict.fromkeys(TEXT_TABLES, read_csv),
         **dict.fromkeys(PARQUET, read_parquet),
         ".npy": read_npy_table,
@@ -129,7 +137,7 @@ def _read(path: Path, columns: ColumnChoice) -> dict[str, Table]:
     return table if isinstance(table, dict) else {"all": table}
 
 
-def _check_same_features(tables: Mapping[str, Table]) -> None:
+def _check_same_features(tables: Mapping[str, FileTable]) -> None:
     (first, reference), *others = tables.items()
     for part, table in others:
         if table.x.shape[1:] != reference.x.shape[1:] or table.names != reference.names:

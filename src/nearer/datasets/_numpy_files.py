@@ -8,13 +8,13 @@ import numpy as np
 
 from nearer.datasets._dataset import Array
 from nearer.datasets._npy import read_npy, read_npz
-from nearer.datasets._table import ColumnChoice, Table, label_matrix, label_text
+from nearer.datasets._table import ColumnChoice, FileTable, label_matrix, label_text
 from nearer.exceptions import ParameterError, ShapeError
 
 __all__ = ["read_npy_table", "read_npz_tables"]
 
 
-def read_npy_table(path: Path, columns: ColumnChoice) -> Table:
+def read_npy_table(path: Path, columns: ColumnChoice) -> FileTable:
     """Features of an .npy array; the label is one of its columns, or another .npy file beside it."""
     array = _numbers(read_npy(path), path.name)
     if isinstance(columns.label, str):
@@ -33,15 +33,15 @@ def read_npy_table(path: Path, columns: ColumnChoice) -> Table:
             raise ParameterError(
                 f"`label`, `features` and `ignore` name columns, and `{path.name}` has shape {array.shape}."
             )
-        return Table(path, array, _or_none(labels, len(array)), ())
+        return FileTable(path, array, _or_none(labels, len(array)), ())
     names = [f"column_{place}" for place in range(array.shape[1])]
     label, chosen = columns.choose(names, path)
     if label is not None:
         labels = label_text(array[:, label].tolist())
-    return Table(path, array[:, chosen], _or_none(labels, len(array)), tuple(names[place] for place in chosen))
+    return FileTable(path, array[:, chosen], _or_none(labels, len(array)), tuple(names[place] for place in chosen))
 
 
-def read_npz_tables(path: Path, columns: ColumnChoice) -> dict[str, Table]:
+def read_npz_tables(path: Path, columns: ColumnChoice) -> dict[str, FileTable]:
     """Features and labels of an .npz: `x` and `y`, other names if told, or `x_train`, `y_train`, ... as parts."""
     if columns.ignore:
         raise ParameterError("`ignore` names columns of a table; in an .npz name the array with features=.")
@@ -77,11 +77,11 @@ def _only(features: object) -> str | None:
     return features
 
 
-def _table(path: Path, x: Array, y: Array | None) -> Table:
+def _table(path: Path, x: Array, y: Array | None) -> FileTable:
     array = _numbers(x, path.name)
     names = tuple(f"column_{place}" for place in range(array.shape[1])) if array.ndim == 2 else ()
     labels = None if y is None else _labels(y, path.name)
-    return Table(path, array, _or_none(labels, len(array)), names)
+    return FileTable(path, array, _or_none(labels, len(array)), names)
 
 
 def _numbers(array: Array, name: str) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from nearer._limits import check_expansion, check_limit
 from nearer.datasets._dataset import Array
 from nearer.datasets._frame import COLUMN_BYTES, arrow_array, arrow_values
-from nearer.datasets._table import ColumnChoice, Table, label_text
+from nearer.datasets._table import ColumnChoice, FileTable, label_text
 from nearer.exceptions import CorruptFileError, NearerError, NotFiniteError, ParameterError, ShapeError
 
 __all__ = ["batches", "open_parquet", "opened_parquet", "read_parquet"]
@@ -84,7 +84,7 @@ def open_parquet(path: Path) -> Any:
         return _read(file, path, [name for name in map(str, file.schema_arrow.names) if not INDEX.fullmatch(name)])
 
 
-def read_parquet(path: Path, columns: ColumnChoice) -> Table:
+def read_parquet(path: Path, columns: ColumnChoice) -> FileTable:
     """Features, labels and column names of a Parquet file."""
     with opened_parquet(path) as file:
         names = [str(name) for name in file.schema_arrow.names]
@@ -111,7 +111,7 @@ def read_parquet(path: Path, columns: ColumnChoice) -> Table:
     ]
     x = np.concatenate(blocks, axis=1) if blocks else np.zeros((table.num_rows, 0))
     labels = np.full(table.num_rows, "", dtype=object) if label is None else _labels(table.column(names[label]))
-    return Table(path, x, labels, tuple(feature_names))
+    return FileTable(path, x, labels, tuple(feature_names))
 
 
 def _asked(rows: int, path: Path, wanted: set[str]) -> int:

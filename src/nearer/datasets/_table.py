@@ -21,7 +21,7 @@ __all__ = [
     "TABLES",
     "TEXT_TABLES",
     "ColumnChoice",
-    "Table",
+    "FileTable",
     "check_different",
     "encode",
     "finite_features",
@@ -39,7 +39,7 @@ _NOT_WHOLE = "Labels must be names or whole numbers, got {}. For targets of regr
 
 
 @dataclass(frozen=True)
-class Table:
+class FileTable:
     """Features (n, ...), labels as text (n,) with "" for none or a matrix (n, c), and the names of the features."""
 
     path: Path
@@ -199,7 +199,7 @@ def _number(text: str) -> int | float | None:
     return number if np.isfinite(number) else None
 
 
-def finite_features(table: Table, dtype: np.dtype[np.floating]) -> Array:
+def finite_features(table: FileTable, dtype: np.dtype[np.floating]) -> Array:
     """The features in the asked type; an error names the first column and row that is missing or too large."""
     if table.x.dtype == np.uint8 and table.x.ndim > 2:
         return table.x

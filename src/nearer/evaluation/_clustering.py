@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nearer._validation import Array
 from nearer.evaluation._engine._problem import class_codes
 from nearer.exceptions import ShapeError
 
 __all__ = ["ami", "nmi", "pairwise_f1", "purity"]
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from nearer._checks import check_int
-from nearer._validation import as_matrix
+from nearer._validation import Array, as_matrix
 
 __all__ = ["CLUSTERER", "Clustering", "kmeans"]
 
-Array = NDArray[Any]
 
 CLUSTERER = "scikit-learn k-means"
 """What evaluations say their clusters were made by."""

@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearer._checks import check_int
+from nearer._validation import Array
 from nearer.evaluation._engine._problem import prepare
 from nearer.evaluation._retrieval import score_each
 from nearer.evaluation._sampled import draw_queries
 
 __all__ = ["bootstrap_intervals", "per_query_scores"]
 
-Array = NDArray[Any]
 RECALLS = (1, 2, 4, 8)
 LEVEL = 0.95
 

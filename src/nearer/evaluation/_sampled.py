@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._checks import check_int, check_number
-from nearer.evaluation._engine._problem import Problem, Ties
+from nearer.evaluation._engine._problem import Retrieval, Ties
 from nearer.evaluation._retrieval import score_each, score_problem
 from nearer.exceptions import ParameterError
 
@@ -72,13 +72,13 @@ def mean_interval(values: NDArray[Any], total: int) -> Interval:
     return max(0.0, min(mean, middle - half)), min(1.0, max(mean, middle + half))
 
 
-def draw_queries(problem: Problem, seed: int) -> NDArray[Any]:
+def draw_queries(problem: Retrieval, seed: int) -> NDArray[Any]:
     """The queries that have something to find, in the order in which they are asked: its beginning is a sample."""
     return np.random.default_rng(seed).permutation(np.flatnonzero(problem.answerable))
 
 
 def score_sample(
-    problem: Problem, names: Sequence[str], ties: Ties, wanted: int | float, seed: int
+    problem: Retrieval, names: Sequence[str], ties: Ties, wanted: int | float, seed: int
 ) -> tuple[dict[str, float], dict[str, Interval], int]:
     """The scores of a sample of the answerable queries, their intervals, and how many queries were asked."""
     order = draw_queries(problem, seed)

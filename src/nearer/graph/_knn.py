@@ -9,16 +9,16 @@ from nearer._validation import as_matrix
 from nearer.exceptions import NotFiniteError
 from nearer.geometry import normalize
 from nearer.neighbors import Neighbors, search
-from nearer.neighbors._shared import Method, is_index
+from nearer.neighbors._shared import SearchMethod, is_index
 
-__all__ = ["Method", "Neighbors", "nearest_neighbors"]
+__all__ = ["Neighbors", "SearchMethod", "nearest_neighbors"]
 
 
 def nearest_neighbors(
     embeddings: Any,
     *,
     k: int = 10,
-    method: Method = "auto",
+    method: SearchMethod = "auto",
     normalized: bool = True,
     recall: float = 0.95,
     seed: int = 0,

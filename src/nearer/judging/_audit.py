@@ -9,20 +9,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import rankdata
 
 from nearer._checks import check_int, check_number
-from nearer._validation import as_array, as_matrix
+from nearer._validation import Array, as_array, as_matrix
 from nearer.exceptions import LabelError, ShapeError
 from nearer.judging._logistic import cross_fitted
 from nearer.neighbors import search
 
 __all__ = ["Audit", "find_issues", "label_quality"]
 
-Array = NDArray[Any]
 NEIGHBORS = 15
 # How much the probability of the given label counts beside its lead over the best other one. Chosen on other flips
 # than those of docs/audit.md: the probability finds labels that were drawn at random, the lead finds mix-ups.

@@ -8,16 +8,13 @@ with the best likelihood of the labels as they are on one fold that it was not f
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from nearer._validation import Array
 from nearer.estimators._shared import minimize
 
 __all__ = ["cross_fitted"]
 
-Array = NDArray[Any]
 STRENGTHS = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
 FOLDS = 5
 # More rows make the classifier hardly better and the wait longer.

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from nearer._checks import check_int
-from nearer._validation import as_array, as_labels
+from nearer._validation import Array, as_array, as_labels
 from nearer.exceptions import ParameterError
-from nearer.judging._influence import Array, embedded, graph_of, pick, spread, walk
+from nearer.judging._influence import embedded, graph_of, pick, spread, walk
 
 __all__ = ["suggest_items"]
 

@@ -9,10 +9,10 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from nearer._checks import check_int
-from nearer._validation import as_labels
+from nearer._validation import Array, as_labels
 from nearer.exceptions import ShapeError
 from nearer.graph._shared import ClassShares
-from nearer.judging._influence import Array, embedded, graph_of, mass_of, pick, spread, walk
+from nearer.judging._influence import embedded, graph_of, mass_of, pick, spread, walk
 from nearer.relations import Pairs
 
 __all__ = ["groups_of", "suggest_pairs"]

@@ -24,7 +24,7 @@ from nearer.exceptions import NotFiniteError, ParameterError
 from nearer.models._inputs import item_metadata
 from nearer.models._model import Model
 from nearer.models._reading import encode_dataset
-from nearer.models._sinks import FILES, Journey, Part, sink_for
+from nearer.models._sinks import FILES, Chunk, Journey, sink_for
 from nearer.models._unfinished import without_secret, work_folder
 
 __all__ = ["Embedded", "embed_stream"]
@@ -147,7 +147,7 @@ def dimension_of(model: Model) -> int:
     return width
 
 
-def _parts(model: Model, stream: Stream, start: int, size: int, labels: Any, side: Side) -> Iterator[Part]:
+def _parts(model: Model, stream: Stream, start: int, size: int, labels: Any, side: Side) -> Iterator[Chunk]:
     for rows in stream.parts(start, size):
         try:
             part = embed_part(model, rows, start, root=stream.root, labels=labels, side=side)
@@ -159,21 +159,21 @@ def _parts(model: Model, stream: Stream, start: int, size: int, labels: Any, sid
 
 def embed_part(
     model: Model, rows: Any, start: int, *, root: Path | None = None, labels: Any = None, side: Side = "queries"
-) -> Part:
+) -> Chunk:
     """The embeddings of one part of a stream, with ids and metadata where the data has them."""
     inputs = model.inputs
     if isinstance(rows, np.ndarray):
         if rows.dtype.kind == "f" and not np.isfinite(rows).all():
             if inputs.cleaning is None:
                 raise NotFiniteError("Rows must be finite, got NaN or infinity. Impute or drop them.")
-            return Part(start, model.embed(inputs.read(rows), side=side), None, None)
-        return Part(start, model.transform(rows.astype(np.float32), side=side), None, None)
+            return Chunk(start, model.embed(inputs.read(rows), side=side), None, None)
+        return Chunk(start, model.transform(rows.astype(np.float32), side=side), None, None)
     if isinstance(rows, Frame):
         data = _read_table(model, rows, labels)
     else:
         data = _read_photos(model, rows, root)
     ids = data.all.extra.get("id")
-    return Part(start, model.embed(data, side=side), None if ids is None else ids.tolist(), item_metadata(data))
+    return Chunk(start, model.embed(data, side=side), None if ids is None else ids.tolist(), item_metadata(data))
 
 
 def _read_table(model: Model, frame: Frame, labels: Any) -> Dataset:

@@ -35,7 +35,7 @@ from nearer.datasets._image_files import IMAGES, load_image
 from nearer.datasets._source import own_source
 from nearer.datasets._table import LABEL_NAMES, TABLES
 from nearer.exceptions import LabelError, MissingDataError, NearerError, ParameterError, ShapeError
-from nearer.models._encoders import PACKAGED, FrozenEncoder, Kind, frozen, installed
+from nearer.models._encoders import PACKAGED, FrozenEncoder, ItemKind, frozen, installed
 from nearer.relations import Relation
 
 __all__ = ["NO_PHOTOS_EXTRA", "Reading", "as_frame", "encode_dataset", "is_photo", "is_table", "read_items"]
@@ -69,7 +69,7 @@ class Reading:
         """Whether an encoder was asked for."""
         return self.encoder is not None and not self.off
 
-    def resolve(self, kind: Kind) -> FrozenEncoder | None:
+    def resolve(self, kind: ItemKind) -> FrozenEncoder | None:
         """The encoder for photos or texts; None where photos have to do without."""
         if self.encodes:
             return frozen(self.encoder, kind, self.settings)

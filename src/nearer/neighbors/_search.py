@@ -17,9 +17,9 @@ from nearer.neighbors._cells import cell_neighbors
 from nearer.neighbors._exact import Similarity, exact_neighbors
 from nearer.neighbors._through_index import check_alike, is_index, through_index
 
-__all__ = ["Method", "Neighbors", "search"]
+__all__ = ["Neighbors", "SearchMethod", "search"]
 
-Method = Literal["auto", "exact", "approximate"]
+SearchMethod = Literal["auto", "exact", "approximate"]
 
 # Up to here comparing a table with itself takes a minute at most; above, cells are searched.
 EXACT_UP_TO = 60_000
@@ -59,7 +59,7 @@ def search(
     *,
     own: Any = None,
     similarity: Similarity = "euclidean",
-    method: Method = "exact",
+    method: SearchMethod = "exact",
     recall: float = 0.95,
     seed: int = 0,
 ) -> Neighbors:
@@ -85,7 +85,7 @@ def search(
     [[0, 1, 2]]
     """
     check_choice(similarity, "similarity", get_args(Similarity))
-    check_choice(method, "method", get_args(Method))
+    check_choice(method, "method", get_args(SearchMethod))
     wanted = check_int(k, "k")
     if is_index(queries) or is_index(database):
         index = queries if database is None else database

@@ -7,26 +7,25 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nearer._validation import Array
 from nearer.exceptions import ShapeError
 
-__all__ = ["Items"]
+__all__ = ["ShownItems"]
 
-Array = NDArray[Any]
 # What a browser draws well; of more items a random part is shown, and the page says so.
 MOST_SHOWN = 200_000
 HELD_OUT = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
+class ShownItems:
     """Rows that are looked at and corrected.
 
     `raw` (n, p) are the features, `learned` (n, d) the embeddings of the model it begins with, by default the
     features. `labels` (n,) are codes of `classes`, −1 for none. Items of `held_out` (n,) are never learned from.
 
-    >>> items = Items(np.eye(4, dtype=np.float32), labels=np.array([0, 0, 1, -1]), classes=("cat", "dog"))
+    >>> items = ShownItems(np.eye(4, dtype=np.float32), labels=np.array([0, 0, 1, -1]), classes=("cat", "dog"))
     >>> items.n, items.name(3)
     (4, 'item 3')
 
@@ -92,7 +91,7 @@ class Items:
         """What a person calls the item."""
         return f"item {item}" if self.ids is None else str(self.ids[item])
 
-    def shown(self, most: int = MOST_SHOWN) -> Items:
+    def shown(self, most: int = MOST_SHOWN) -> ShownItems:
         """At most so many items, drawn at random, with a note where some were left out."""
         if self.n <= most:
             return self

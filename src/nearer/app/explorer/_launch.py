@@ -18,10 +18,10 @@ from nearer.app.explorer._address import keep_address, last_address
 from nearer.app.explorer._session import Session
 from nearer.exceptions import MissingDataError, ParameterError
 
-__all__ = ["Served", "check_installed", "serve"]
+__all__ = ["ServedSession", "check_installed", "serve"]
 
 
-class Served:
+class ServedSession:
     """A page that is being served; `close()` or the end of a `with` stops it."""
 
     def __init__(self, session: Session, *, port: int = 0) -> None:
@@ -59,7 +59,7 @@ class Served:
             self._at_the_end.close()
             self.session.close()
 
-    def start(self) -> Served:
+    def start(self) -> ServedSession:
         """Serve in a thread of its own; returns when the page can be opened."""
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self._thread.start()
@@ -85,7 +85,7 @@ class Served:
         self._at_the_end.close()
         self.session.close()
 
-    def __enter__(self) -> Served:
+    def __enter__(self) -> ServedSession:
         return self
 
     def __exit__(
@@ -131,7 +131,7 @@ def serve(
     plain: bool = False,
 ) -> None:
     """Serve a session until Ctrl-C; `say` gets what people are told, or with `plain` the address alone."""
-    served = Served(session, port=port)
+    served = ServedSession(session, port=port)
     if plain:
         say(served.url)
     else:

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nearer._validation import Array
 from nearer.evaluation._paired import bootstrap_intervals
 
 __all__ = ["score_table", "scored_items"]
 
-Array = NDArray[Any]
 SHOWN = ("recall@1", "map@r")
 MOST_SCORED = 1_500
 LEAST_SCORED = 10

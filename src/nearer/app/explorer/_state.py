@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nearer._validation import Array
 from nearer.app.explorer._metric import Metric
 from nearer.neighbors import search, vote
 
 __all__ = ["State", "nearest_to", "predicted", "usual_distance"]
 
-Array = NDArray[Any]
 VOTERS, NEIGHBORS = 4_000, 10
 
 

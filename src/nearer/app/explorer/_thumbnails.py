@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nearer.app.explorer._items import Items
+from nearer._validation import Array
+from nearer.app.explorer._items import ShownItems
 
 __all__ = ["COLUMNS", "PER_SPRITE", "SIDE", "sprite"]
 
-Array = NDArray[Any]
 SIDE, COLUMNS, PER_SPRITE = 48, 8, 64
 
 
-def sprite(items: Items, page: int) -> bytes:
+def sprite(items: ShownItems, page: int) -> bytes:
     """The pictures of items 64·page … as one PNG, 8 in a row of 48 pixels; what cannot be read is crossed out."""
     from PIL import Image
 
@@ -38,7 +36,7 @@ def sprite(items: Items, page: int) -> bytes:
     return buffer.getvalue()
 
 
-def pictures(items: Items, rows: Array) -> list[Array]:
+def pictures(items: ShownItems, rows: Array) -> list[Array]:
     """The pictures of some items; one that cannot be read is a crossed box."""
     assert items.images is not None
     try:

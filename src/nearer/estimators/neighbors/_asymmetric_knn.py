@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from nearer._checks import check_number
 from nearer.estimators._matrices import Array
-from nearer.estimators._starts import start_components
+from nearer.estimators._starts import Init, start_components
 from nearer.estimators.neighbors._near import nearest_rows
 from nearer.estimators.neighbors._neighborhood_fitting import check_settings, fit_maps, scale_to_margin
 from nearer.estimators.neighbors._neighborhood_training import learn_maps
@@ -21,8 +21,6 @@ from nearer.losses._shared import Inference, RegularizerName
 from nearer.neighbors import vote
 
 __all__ = ["AsymmetricKNN"]
-
-Init = Literal["auto", "identity", "pca", "lda", "random"]
 
 
 class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

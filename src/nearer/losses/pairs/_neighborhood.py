@@ -24,7 +24,7 @@ from nearer.pairwise._shared import full_precision
 __all__ = ["NeighborhoodLoss", "neighborhood", "neighborhood_of_distances", "set_weights"]
 
 Inference = Literal["exact", "greedy"]
-Reduction = Literal["mean", "sum", "active"]
+NeighborhoodReduction = Literal["mean", "sum", "active"]
 
 # Entries of a tile of distances: 32 MB in single precision.
 _TILE = 1 << 23
@@ -92,7 +92,7 @@ class NeighborhoodLoss(nn.Module):
         k: int = 3,
         task_loss: Any = 1.0,
         inference: Inference = "exact",
-        reduction: Reduction = "mean",
+        reduction: NeighborhoodReduction = "mean",
     ) -> None:
         super().__init__()
         self.k = check_int(k, "k")
@@ -262,7 +262,7 @@ def neighborhood(
     k: int = 3,
     task_loss: Any = 1.0,
     inference: Inference = "exact",
-    reduction: Reduction = "mean",
+    reduction: NeighborhoodReduction = "mean",
 ) -> Tensor:
     """`NeighborhoodLoss` as a function.
 
@@ -283,7 +283,7 @@ def neighborhood_of_distances(
     k: int = 3,
     task_loss: Any = 1.0,
     inference: Inference = "exact",
-    reduction: Reduction = "mean",
+    reduction: NeighborhoodReduction = "mean",
 ) -> Tensor:
     """`NeighborhoodLoss` for any distances (q, n), whatever made them; `own` is the column of the query itself.
 
