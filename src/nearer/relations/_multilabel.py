@@ -12,7 +12,7 @@ from nearer._checks import check_number
 from nearer._validation import as_tensor
 from nearer.exceptions import LabelError, ShapeError
 from nearer.relations._difference import Difference, find_difference
-from nearer.relations._relation import ALL, GradedRelation, all_known, set_difference, set_table, threshold
+from nearer.relations._relation import GradedRelation, set_difference, set_table
 
 __all__ = ["MultiLabels"]
 
@@ -64,10 +64,3 @@ class MultiLabels(GradedRelation):
 
     def between(self, queries: Tensor, database: Tensor) -> MultiLabels:
         return MultiLabels(queries, database, positive_from=self.positive_from, function=self.difference)
-
-    def degrees(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
-        degree = self.difference.degree(self.queries[queries], self.database[database])
-        return degree, all_known(degree)
-
-    def masks(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
-        return threshold(*self.degrees(queries, database), self.positive_from)

@@ -11,7 +11,7 @@ from nearer._checks import check_number
 from nearer._validation import as_tensor, check_finite
 from nearer.exceptions import ShapeError
 from nearer.relations._difference import Difference, l1
-from nearer.relations._relation import ALL, GradedRelation, all_known, set_difference, set_table, threshold
+from nearer.relations._relation import GradedRelation, set_difference, set_table
 
 __all__ = ["Numbers"]
 
@@ -55,10 +55,3 @@ class Numbers(GradedRelation):
 
     def between(self, queries: Tensor, database: Tensor) -> Numbers:
         return Numbers(queries, database, span=self.largest, positive_from=self.positive_from)
-
-    def degrees(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
-        degree = self.difference.degree(self.queries[queries], self.database[database])
-        return degree, all_known(degree)
-
-    def masks(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
-        return threshold(*self.degrees(queries, database), self.positive_from)
