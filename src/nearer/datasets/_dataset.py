@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,7 +26,7 @@ from nearer.datasets._source import Source
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.relations import Kind, kind_of
 
-__all__ = ["Array", "Dataset", "Split", "train_test"]
+__all__ = ["Array", "Dataset", "Split"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 _TO_BE_FOUND: Any = None
@@ -278,16 +278,3 @@ def _plain_arrays(x: Any) -> dict[str, Array]:
         return {"x": x}
     # scipy chooses the width of the indices by the size of the matrix and its version; the data is the same.
     return {"data": x.data, "indices": x.indices.astype(np.int64), "indptr": x.indptr.astype(np.int64)}
-
-
-def train_test(
-    source: Source,
-    train: tuple[Array, Array],
-    test: tuple[Array, Array],
-    class_names: Sequence[Any] = (),
-    *,
-    feature_names: Sequence[Any] = (),
-) -> Dataset:
-    """A data set with a published train and test part and one class code for each item."""
-    parts = {"train": Split(train[0], train[1].astype(np.int64)), "test": Split(test[0], test[1].astype(np.int64))}
-    return Dataset(source, parts, tuple(map(str, class_names)), tuple(map(str, feature_names)))
