@@ -328,7 +328,7 @@ def test_a_step_brings_a_batch_at_a_time_and_moves_the_network() -> None:
         with pretend() as device:
             found = trained(there, there, chunk=chunk, max_norm=None)
             # Row numbers come from a sampler, on the host.
-            assert unexpected(device.moves, ["training/_batches.py", "encoder.to(DEVICE)"]) == []
+            assert unexpected(device.moves, ["training/_step.py", "encoder.to(DEVICE)"]) == []
             device.moves.clear()
             from_host = trained(there, lambda one: one, chunk=chunk)
             meant = ["training/_step.py", "relations/_relation.py", "encoder.to(DEVICE)"]

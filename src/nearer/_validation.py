@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from nearer._checks import check_rectangle
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 
 __all__ = [
-    "Array",
     "as_array",
     "as_labels",
     "as_matrix",
@@ -26,9 +24,6 @@ __all__ = [
     "check_finite",
     "encode_labels",
 ]
-
-# Any array of NumPy, whose shape and type the docstrings say.
-Array = NDArray[Any]
 
 
 def as_tensor(value: Any, name: str) -> Tensor:

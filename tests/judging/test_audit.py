@@ -118,7 +118,7 @@ def test_a_model_audits_its_data(tmp_path: Path) -> None:
 
 def _sets() -> nearer.datasets.Dataset:
     from nearer.datasets import Dataset, Split
-    from nearer.datasets._source import Source
+    from nearer.datasets._dataset import Source
 
     y = np.array([[1, 1, 0]] * 5 + [[0, 1, 0]] * 5, dtype=np.uint8)
     return Dataset(Source("s", "", "", "", ""), {"all": Split(np.eye(10, dtype=np.float32), y)})

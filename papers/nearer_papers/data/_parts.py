@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nearer.datasets._dataset import Array, Dataset, Split
-from nearer.datasets._source import Source
+from nearer.datasets._dataset import Array, Dataset, Source, Split
 
 __all__ = ["train_test"]
 

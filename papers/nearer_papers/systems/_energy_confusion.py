@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from nearer._checks import check_int, check_number
 from nearer._validation import as_labels
+from nearer.losses.pairs._distances import sum_weighted_squares
 from nearer.losses.pairs._pair_loss import check_embeddings
-from nearer.losses.pairs._weighted_squares import sum_weighted_squares
 from nearer.pairwise._rule import inner_settings
 from nearer_papers.systems._layer_input import LayerInput
 

@@ -13,9 +13,8 @@ from nearer._plain import is_nothing
 from nearer._validation import as_tensor
 from nearer.datasets._cleaning import Cleaning
 from nearer.datasets._csv_files import csv_form, read_columns
-from nearer.datasets._dataset import Array, Dataset, Split
+from nearer.datasets._dataset import Array, Dataset, Split, own_source
 from nearer.datasets._frame import Column, Frame, frame_from, read_cells
-from nearer.datasets._source import own_source
 from nearer.datasets._table import PARQUET, encode, label_text
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.relations import Kind, Pairs, Relation, kind_of

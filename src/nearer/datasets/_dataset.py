@@ -22,11 +22,10 @@ import numpy as np
 
 from nearer._checks import check_rectangle
 from nearer.datasets._image_files import crop_image, load_image
-from nearer.datasets._source import Source
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.relations import Kind, kind_of
 
-__all__ = ["Array", "Dataset", "Split"]
+__all__ = ["Array", "DataFile", "Dataset", "Download", "Source", "Split", "own_source"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 _TO_BE_FOUND: Any = None
@@ -278,3 +277,47 @@ def _plain_arrays(x: Any) -> dict[str, Array]:
         return {"x": x}
     # scipy chooses the width of the indices by the size of the matrix and its version; the data is the same.
     return {"data": x.data, "indices": x.indices.astype(np.int64), "indptr": x.indptr.astype(np.int64)}
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A prepared file of the data folder and the SHA-256 that it must have."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Download:
+    """An original file: where it is kept below the data folder, its address and SHA-256."""
+
+    name: str
+    address: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a data set comes from: what to cite, under which licence, the address of the original, the files.
+
+    >>> from nearer.datasets import load
+    >>> load("digits").source.name
+    'digits'
+    """
+
+    name: str
+    title: str
+    citation: str
+    license: str
+    address: str
+    files: tuple[DataFile, ...] = ()
+    downloads: tuple[Download, ...] = ()
+
+
+def own_source(name: str) -> Source:
+    """The source of the user's own data.
+
+    >>> own_source("pets.csv").title
+    'your pets.csv'
+    """
+    return Source(name, f"your {name}", "-", "your own", "-")

@@ -11,11 +11,10 @@ import numpy as np
 
 from nearer._checks import check_choice
 from nearer.datasets._csv_files import read_csv
-from nearer.datasets._dataset import Array, Dataset, Split
+from nearer.datasets._dataset import Array, Dataset, Split, own_source
 from nearer.datasets._image_files import list_images, why_unreadable
 from nearer.datasets._numpy_files import read_npy_table, read_npz_tables
 from nearer.datasets._parquet_files import read_parquet
-from nearer.datasets._source import own_source
 from nearer.datasets._table import (
     PARQUET,
     TEXT_TABLES,

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from nearer._checks import check_number
-from nearer._validation import Array, as_matrix
+from nearer._plain import Array
+from nearer._validation import as_matrix
 from nearer.exceptions import LabelError, NotFiniteError, ShapeError
 
 __all__ = ["canberra", "chebyshev", "clark", "cosine", "intersection", "kullback_leibler"]

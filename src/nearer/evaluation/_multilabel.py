@@ -20,7 +20,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from nearer._checks import check_choice
-from nearer._validation import Array, as_matrix, as_tensor
+from nearer._plain import Array
+from nearer._validation import as_matrix, as_tensor
 from nearer.exceptions import LabelError, ShapeError
 
 __all__ = ["TieRule", "average_precision", "coverage", "hamming_loss", "one_error", "ranked", "ranking_loss"]

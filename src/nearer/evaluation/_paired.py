@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nearer._checks import check_int
-from nearer._validation import Array
+from nearer._plain import Array
 from nearer.evaluation._engine._problem import prepare
 from nearer.evaluation._retrieval import score_each
 from nearer.evaluation._sampled import draw_queries

@@ -14,7 +14,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import rankdata
 
 from nearer._checks import check_int, check_number
-from nearer._validation import Array, as_array, as_matrix
+from nearer._plain import Array
+from nearer._validation import as_array, as_matrix
 from nearer.exceptions import LabelError, ShapeError
 from nearer.judging._logistic import cross_fitted
 from nearer.neighbors import search

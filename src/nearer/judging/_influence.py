@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from nearer._validation import Array, as_matrix
+from nearer._plain import Array
+from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError
 from nearer.graph import class_shares
 from nearer.graph._shared import ClassShares

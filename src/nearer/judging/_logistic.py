@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearer._validation import Array
+from nearer._plain import Array
 from nearer.estimators._shared import minimize
 
 __all__ = ["cross_fitted"]

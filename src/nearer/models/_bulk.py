@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 
 from nearer._checks import check_int
 from nearer.datasets import Dataset, Split
+from nearer.datasets._dataset import own_source
 from nearer.datasets._frame import Column, Frame
-from nearer.datasets._source import own_source
 from nearer.datasets._streams import Stream, open_stream
 from nearer.datasets._table import encode
 from nearer.exceptions import NotFiniteError, ParameterError
 from nearer.models._inputs import item_metadata
 from nearer.models._model import Model
 from nearer.models._reading import encode_dataset
-from nearer.models._sinks import FILES, Chunk, Journey, sink_for
-from nearer.models._unfinished import without_secret, work_folder
+from nearer.models._sinks import FILES, Chunk, Journey, sink_for, without_secret, work_folder
 
 __all__ = ["Embedded", "embed_stream"]
 

@@ -29,10 +29,10 @@ from nearer.datasets._anything import (
     with_pairs,
 )
 from nearer.datasets._cleaning import Cleaning
+from nearer.datasets._dataset import own_source
 from nearer.datasets._files import load_files, load_image_folder
 from nearer.datasets._frame import Frame, frame_from, is_frame
 from nearer.datasets._image_files import IMAGES, load_image
-from nearer.datasets._source import own_source
 from nearer.datasets._table import LABEL_NAMES, TABLES
 from nearer.exceptions import LabelError, MissingDataError, NearerError, ParameterError, ShapeError
 from nearer.models._encoders import PACKAGED, FrozenEncoder, ItemKind, frozen, installed

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nearer._checks import check_choice, check_int, check_number
 from nearer._validation import as_matrix
-from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
+from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry import normalize
 from nearer.neighbors._cells import cell_neighbors
 from nearer.neighbors._exact import Similarity, exact_neighbors
@@ -159,7 +159,7 @@ def unit_rows(rows: Any, name: str) -> Any:
     else:
         lengths = np.abs(rows).max(axis=1)
     if (lengths == 0).any():
-        raise NotFiniteError(
+        raise ParameterError(
             f"`{name}` must have a direction in every row, got {int((lengths == 0).sum())} rows of zeros, the "
             f"first at {int(np.flatnonzero(lengths == 0)[0])}. Drop them, or compare by the Euclidean distance."
         )

@@ -117,6 +117,7 @@ def embedding_map(
 def draw_map(
     axis: Axes, points: NDArray[np.float64], numbers: NDArray[np.int64], names: list[str], title: str
 ) -> None:
+    """One map: points (n, 2) in the colours of their classes, those with a negative number in grey."""
     colors = class_colors(len(names))
     size = float(np.clip(14_000 / max(1, len(points)), 5, 45))
     unlabeled = numbers < 0

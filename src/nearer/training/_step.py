@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Literal, Protocol
@@ -13,12 +13,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from nearer._checks import check_choice, check_int, check_number
-from nearer.exceptions import NearerWarning, NotFiniteError
+from nearer._validation import as_labels, as_tensor
+from nearer.exceptions import NearerWarning, NotFiniteError, ParameterError, ShapeError
 from nearer.training._caching import backward_in_chunks
 from nearer.training._processes import EarlyAverage, joint_loss, same_start, share
 from nearer.training._schedules import Schedule, constant
 
-__all__ = ["Batches", "EncoderStep", "Step"]
+__all__ = ["Batches", "EncoderStep", "Step", "TensorBatches", "parameter_groups", "row_numbers"]
 
 Precision = Literal["float32", "bfloat16", "float16"]
 _HALVES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -61,7 +62,7 @@ class EncoderStep:
 
     >>> from nearer.geometry import MLP
     >>> from nearer.losses import ContrastiveLoss
-    >>> from nearer.training._batches import TensorBatches
+    >>> from nearer.training._step import TensorBatches
     >>> encoder = MLP(4, 2)
     >>> data = TensorBatches(torch.eye(4), [0, 0, 1, 1])
     >>> step = EncoderStep(encoder, ContrastiveLoss(), torch.optim.Adam(encoder.parameters()), data)
@@ -198,3 +199,99 @@ def _train_mode(encoder: nn.Module) -> None:
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
             own = list(layer.parameters())
             layer.train(not own or any(one.requires_grad for one in own))
+
+
+def parameter_groups(
+    modules: Mapping[str, nn.Module], rates: Mapping[str, float], *, weight_decay: float = 0.0
+) -> list[dict[str, Any]]:
+    """Groups for any torch optimiser, one learning rate for each named module: encoder, metric, proxies, ...
+
+    A parameter that two modules share belongs to the first. Modules without parameters are left out; frozen
+    parameters stay in, so that they can be thawed later. Weight decay is not put on vectors (biases, the scales of
+    normalisation), which it would only bend.
+
+    >>> groups = parameter_groups({"encoder": nn.Linear(3, 2), "metric": nn.Linear(2, 1)},
+    ...                           {"encoder": 1e-4, "metric": 1e-2})
+    >>> [(group["name"], group["lr"], len(group["params"])) for group in groups]
+    [('encoder', 0.0001, 2), ('metric', 0.01, 2)]
+
+    Args:
+        modules: modules by name.
+        rates: their learning rates by name.
+        weight_decay: of matrices.
+    """
+    unknown = set(rates) ^ set(modules)
+    if unknown:
+        raise ParameterError(
+            f"`rates` must name the same modules as `modules` ({', '.join(modules)}), and they differ in "
+            f"{', '.join(sorted(unknown))}."
+        )
+    check_number(weight_decay, "weight_decay", minimum=0.0)
+    seen: set[int] = set()
+    groups: list[dict[str, Any]] = []
+    for name, module in modules.items():
+        rate = check_number(rates[name], f"rates[{name!r}]", minimum=0.0)
+        fresh = [one for one in module.parameters() if id(one) not in seen]
+        seen.update(map(id, fresh))
+        decayed = [one for one in fresh if weight_decay and one.ndim > 1]
+        plain = [one for one in fresh if not (weight_decay and one.ndim > 1)]
+        groups += [
+            {"name": name, "params": params, "lr": rate, "weight_decay": decay}
+            for params, decay in ((decayed, weight_decay), (plain, 0.0))
+            if params
+        ]
+    if not groups:
+        raise ParameterError("`modules` must have at least one parameter to learn, got none.")
+    return groups
+
+
+Transform = Callable[[Tensor], Tensor]
+
+
+class TensorBatches:
+    """Items and labels that lie in memory; `transform` changes the items of a batch, such as by augmentation.
+
+    A transform that draws random numbers takes them from torch's own generator, so that a resumed run repeats it.
+    Labels are class labels (n,), or rows (n, c) of multi-labels or distributions.
+
+    >>> TensorBatches(torch.tensor([[1.0], [2.0], [3.0]]), [0, 1, 1]).items(torch.tensor([2, 0]))
+    tensor([[3.],
+            [1.]])
+
+    Args:
+        items: array or tensor, (n, ...).
+        labels: classes (n,) or rows (n, c).
+        transform: changes the items of a batch.
+    """
+
+    def __init__(self, items: Any, labels: Any, *, transform: Transform | None = None) -> None:
+        self._items = as_tensor(items, "items")
+        self._labels = as_tensor(labels, "labels")
+        for name, given in (("items", self._items), ("labels", self._labels)):
+            if given.ndim == 0:
+                raise ShapeError(f"`{name}` must have one entry for each item, got a single number.")
+        if len(self._items) != len(self._labels):
+            raise ShapeError(
+                f"`labels` must have one entry for each of the {len(self._items)} items, got {len(self._labels)}."
+            )
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def items(self, rows: Tensor) -> Tensor:
+        """The items of these rows, changed by the transform."""
+        batch = self._items[row_numbers(rows, len(self)).to(self._items.device)]
+        return batch if self.transform is None else self.transform(batch)
+
+    def labels(self, rows: Tensor) -> Tensor:
+        """The labels of these rows."""
+        return self._labels[row_numbers(rows, len(self)).to(self._labels.device)]
+
+
+def row_numbers(rows: Any, n: int) -> Tensor:
+    """Whole numbers that point into n items."""
+    numbers = as_labels(rows, "rows")
+    if len(numbers) and (int(numbers.min()) < 0 or int(numbers.max()) >= n):
+        raise ShapeError(f"`rows` must lie in 0..{n - 1}, got {int(numbers.min())} to {int(numbers.max())}.")
+    return numbers

@@ -20,9 +20,8 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra `explore`")
 pytest.importorskip("uvicorn", reason="needs the extra `explore`")
 
-from nearer.app.explorer._address import keep_address, last_address
 from nearer.app.explorer._items import ShownItems
-from nearer.app.explorer._launch import ServedSession
+from nearer.app.explorer._launch import ServedSession, keep_address, last_address
 from nearer.app.explorer._session import Session
 from nearer.exceptions import CorruptFileError, ParameterError
 

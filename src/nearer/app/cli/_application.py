@@ -13,7 +13,7 @@ import typer.core
 
 from nearer import __version__
 from nearer.app.cli import _commands_about, _commands_learn, _commands_look, _commands_search
-from nearer.app.cli._options import Json
+from nearer.app.cli._command import Json
 from nearer.app.cli._output import plain, print_json, say
 
 __all__ = ["app", "main"]

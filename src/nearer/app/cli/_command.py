@@ -7,14 +7,28 @@ import inspect
 import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, get_args
+from pathlib import Path
+from typing import Annotated, Any, get_args
 
+import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from nearer.app.cli._output import failures_reported
 from nearer.exceptions import NearerError
 
-__all__ = ["command", "in_options"]
+__all__ = [
+    "BatchRows",
+    "Data",
+    "Json",
+    "K",
+    "Label",
+    "ModelFolder",
+    "PairsFile",
+    "Quiet",
+    "Report",
+    "command",
+    "in_options",
+]
 
 # What the options are called where Python has another word for the same thing.
 NAMES = {"X": "data", "y": "label", "ids": "id", "metric": "method", "target": "out"}
@@ -63,3 +77,20 @@ def _typed(parameter: inspect.Parameter) -> str:
         if isinstance(about, OptionInfo) and isinstance(about.default, str):
             return about.default
     return "--" + parameter.name.replace("_", "-")
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Data = Annotated[Path, typer.Argument(help="A table (.csv .tsv .parquet .npz .npy), or a folder of images.")]
+ModelFolder = Annotated[Path, typer.Option("--model", "-m", help="A model folder that `nearer fit` wrote.")]
+Label = Annotated[
+    list[str] | None,
+    typer.Option("--label", "-l", help="The label column; several for label sets or distributions."),
+]
+PairsFile = Annotated[
+    Path | None,
+    typer.Option("--pairs", help="A table of two rows each (numbers or ids) and whether they are near: 1 or 0."),
+]
+Report = Annotated[Path | None, typer.Option("--report", help="Write one HTML page to look at too.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
+BatchRows = Annotated[int | None, typer.Option("--batch-size", min=1, help="Rows in a part. [16384; 256 photos]")]
+K = Annotated[int, typer.Option("-k", min=1, help="How many neighbours.")]

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nearer.app.cli._command import command
-from nearer.app.cli._options import Json
+from nearer.app.cli._command import Json, command
 
 __all__ = ["COMMANDS"]
 

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nearer.app.cli._command import command
-from nearer.app.cli._options import Data, Json, Label, Report
+from nearer.app.cli._command import Data, Json, Label, Report, command
 
 __all__ = ["COMMANDS"]
 

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nearer.app.cli._command import command
-from nearer.app.cli._options import BatchRows, Data, Json, K, Label, ModelFolder, PairsFile, Quiet, Report
+from nearer.app.cli._command import BatchRows, Data, Json, K, Label, ModelFolder, PairsFile, Quiet, Report, command
 
 __all__ = ["COMMANDS"]
 

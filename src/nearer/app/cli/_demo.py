@@ -22,8 +22,7 @@ from torch import Tensor
 
 from nearer.app.cli._output import check_writable, print_json, say
 from nearer.app.cli._pages import evaluation_page
-from nearer.app.cli._screen import screen
-from nearer.app.cli._tables import comparison_table
+from nearer.app.cli._screen import comparison_table, screen
 from nearer.datasets import Split, few_labels, load, stratified_split
 from nearer.evaluation import Comparison, compare, evaluate
 from nearer.geometry import MLP, embed, normalize

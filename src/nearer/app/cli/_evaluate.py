@@ -8,8 +8,7 @@ from pathlib import Path
 from nearer.app.cli._loading import load_for, paired
 from nearer.app.cli._output import check_new, print_json, say
 from nearer.app.cli._pages import evaluation_page
-from nearer.app.cli._screen import screen
-from nearer.app.cli._tables import comparison_table
+from nearer.app.cli._screen import comparison_table, screen
 from nearer.models._door import evaluate_dataset
 from nearer.models._model import load
 

@@ -14,7 +14,7 @@ from nearer.app.cli._loading import load_for
 from nearer.app.cli._output import check_new, print_json, say
 from nearer.exceptions import NearerWarning, ParameterError
 from nearer.models._model import load
-from nearer.reports._errors import error_curves
+from nearer.reports._curves import error_curves
 from nearer.reports._page import Code, Picture, Section, html_report
 
 __all__ = ["run_calibrate", "run_same"]

@@ -26,7 +26,7 @@ from nearer.index._open import check_fits, model_of
 from nearer.models import Model
 from nearer.models._inputs import item_metadata
 from nearer.models._model import load
-from nearer.models._unfinished import stopped_before, work_folder
+from nearer.models._sinks import stopped_before, work_folder
 
 __all__ = ["run_embed", "run_export", "run_index", "run_neighbors", "run_search"]
 

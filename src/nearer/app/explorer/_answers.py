@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from nearer._checks import check_choice, check_int
-from nearer._validation import Array
+from nearer._plain import Array
+from nearer.app.explorer._items import COLUMNS, PER_SPRITE, SIDE
 from nearer.app.explorer._playground import MINERS
 from nearer.app.explorer._session import Session
-from nearer.app.explorer._thumbnails import COLUMNS, PER_SPRITE, SIDE
 from nearer.exceptions import ParameterError
 from nearer.reports._style import DARK, UNKNOWN, class_colors
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nearer._checks import check_choice
-from nearer._validation import Array
+from nearer._plain import Array
 from nearer.exceptions import ParameterError
 from nearer.relations import Pairs
 

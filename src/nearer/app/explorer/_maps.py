@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from nearer._validation import Array
+from nearer._plain import Array
 from nearer.neighbors import search
 
 __all__ = ["flat_map", "place", "principal_axes", "principal_map", "tsne_maps", "turn_towards"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearer._validation import Array
+from nearer._plain import Array
 from nearer.estimators import WithinClass
 from nearer.evaluation._paired import per_query_scores
 from nearer.exceptions import LabelError

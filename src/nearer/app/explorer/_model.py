@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearer._validation import Array
+from nearer._plain import Array
 from nearer.app.explorer._gestures import supervision
 from nearer.app.explorer._items import ShownItems
 from nearer.app.explorer._launch import ServedSession

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from nearer._checks import check_choice, check_number
-from nearer._validation import Array
+from nearer._plain import Array
 from nearer.losses import RAWLoss
 from nearer.mining import VTHM, HardestFraction, SemiHard
 from nearer.pairwise import Miner

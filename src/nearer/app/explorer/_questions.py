@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nearer._validation import Array
+from nearer._plain import Array
 from nearer.judging._influence import graph_of, pick, spread, walk
 
 __all__ = ["ask"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nearer._validation import Array
+from nearer._plain import Array
 from nearer.evaluation._paired import bootstrap_intervals
 
 __all__ = ["score_table", "scored_items"]

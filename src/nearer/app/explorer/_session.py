@@ -16,7 +16,7 @@ import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from nearer._checks import check_choice, check_int
-from nearer._validation import Array
+from nearer._plain import Array
 from nearer.app.explorer._gestures import Gesture, Supervision, supervision
 from nearer.app.explorer._items import ShownItems
 from nearer.app.explorer._maps import flat_map, principal_axes, principal_map, tsne_maps, turn_towards

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nearer._validation import Array
+from nearer._plain import Array
 from nearer.app.explorer._metric import Metric
 from nearer.neighbors import search, vote
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from nearer._plain import Array
 from nearer._storage import write_file
-from nearer._validation import Array
 from nearer.app.explorer import _answers
+from nearer.app.explorer._items import PER_SPRITE, sprite
 from nearer.app.explorer._server import _asset
 from nearer.app.explorer._session import Session
-from nearer.app.explorer._thumbnails import PER_SPRITE, sprite
 from nearer.neighbors import search
 
 __all__ = ["static_html", "static_page"]

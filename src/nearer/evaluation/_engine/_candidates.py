@@ -14,7 +14,7 @@ import threading
 
 import numpy as np
 
-from nearer._validation import Array
+from nearer._plain import Array
 
 __all__ = ["BestCandidates"]
 

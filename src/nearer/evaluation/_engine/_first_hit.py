@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearer._validation import Array
+from nearer._plain import Array
 from nearer.evaluation._engine._problem import Retrieval, Ties
 from nearer.evaluation._engine._sweep import fill
 from nearer.evaluation._engine._tiles import Products, run

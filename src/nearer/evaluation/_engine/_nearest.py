@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nearer._validation import Array
+from nearer._plain import Array
 from nearer.evaluation._engine._candidates import BestCandidates
 from nearer.evaluation._engine._problem import Retrieval, Ties
 from nearer.evaluation._engine._sweep import fill

@@ -15,7 +15,8 @@ import numpy as np
 from torch import Tensor
 
 from nearer._checks import check_choice
-from nearer._validation import Array, as_array, as_labels, as_matrix, encode_labels
+from nearer._plain import Array
+from nearer._validation import as_array, as_labels, as_matrix, encode_labels
 from nearer.exceptions import LabelError, NotFiniteError, ShapeError
 from nearer.neighbors._shared import Similarity
 

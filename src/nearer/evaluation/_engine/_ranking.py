@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearer._validation import Array
+from nearer._plain import Array
 from nearer.evaluation._engine._first_hit import FirstHit
 from nearer.evaluation._engine._nearest import FirstPlaces, Profile, expected_candidates
 from nearer.evaluation._engine._problem import Retrieval, Ties

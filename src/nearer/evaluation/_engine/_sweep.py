@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from nearer._validation import Array
+from nearer._plain import Array
 from nearer.evaluation._engine._problem import Retrieval
 from nearer.evaluation._engine._tiles import Products, run
 

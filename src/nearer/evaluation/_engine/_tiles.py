@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearer._validation import Array
+from nearer._plain import Array
 
 __all__ = ["Products", "block_size", "is_uniform", "one_thread", "run"]
 

@@ -15,10 +15,14 @@ from torch import Tensor, nn
 from nearer._checks import check_choice, check_int, check_number
 from nearer._validation import as_labels, as_tensor, check_finite
 from nearer.exceptions import LabelError, ParameterError, ShapeError
-from nearer.losses.pairs._neighborhood_greedy import choose_sets_greedily
-from nearer.losses.pairs._neighborhood_inference import NeighborSets, choose_sets, nearest_by_class
+from nearer.losses.pairs._distances import sum_weighted_squares
+from nearer.losses.pairs._neighborhood_inference import (
+    NeighborSets,
+    choose_sets,
+    choose_sets_greedily,
+    nearest_by_class,
+)
 from nearer.losses.pairs._pair_loss import check_embeddings
-from nearer.losses.pairs._weighted_squares import sum_weighted_squares
 from nearer.pairwise._shared import full_precision
 
 __all__ = ["NeighborhoodLoss", "neighborhood", "neighborhood_of_distances", "set_weights"]
