@@ -16,8 +16,7 @@ import nearer
 from nearer.datasets import load
 from nearer.exceptions import LabelError, ShapeError
 from nearer.judging import find_issues
-from nearer.judging._audit import label_quality, neighbor_votes
-from nearer.judging._logistic import _scaled, fit_logistic, probabilities
+from nearer.judging._audit import _scaled, fit_logistic, label_quality, neighbor_votes, probabilities
 from nearer.models._auditing import audit_dataset, audit_page
 
 

@@ -1,4 +1,14 @@
-"""Images on disk: find them, check them, and read one when it is asked for."""
+"""Images on disk: find them, check them, and read one when it is asked for.
+
+A picture is seen upright, on white, with 8 bits for each color, whatever the file holds.
+
+- The orientation that a camera wrote (EXIF) is applied.
+- 16 bits are scaled by their whole range, 65,535 to 255, so that pictures of one camera stay comparable.
+- 32 bits and floating point have no range of their own: values within 0..1 are taken as 0 to 255, values within
+  0..255 as they are, others from their least to their largest finite value. NaN is black.
+- Transparent pixels are seen on white. CMYK and palettes become red, green and blue. Of an animation the
+  first frame is taken.
+"""
 
 from __future__ import annotations
 

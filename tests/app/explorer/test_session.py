@@ -17,8 +17,8 @@ from nearer.app.explorer._items import ShownItems, sprite
 from nearer.app.explorer._maps import place, principal_axes, principal_map, tsne_maps, turn_towards
 from nearer.app.explorer._metric import fit_metric
 from nearer.app.explorer._questions import ask
-from nearer.app.explorer._scores import score_table
 from nearer.app.explorer._session import Session
+from nearer.app.explorer._state import score_table
 from nearer.exceptions import CorruptFileError, LabelError, ParameterError, ShapeError
 
 NONE = np.zeros((0, 2), dtype=np.int64)

@@ -12,7 +12,7 @@ import typer
 import typer.core
 
 from nearer import __version__
-from nearer.app.cli import _commands_about, _commands_learn, _commands_look, _commands_search
+from nearer.app.cli import _commands_learn, _commands_look, _commands_search
 from nearer.app.cli._command import Json
 from nearer.app.cli._output import plain, print_json, say
 
@@ -85,7 +85,7 @@ def nearer(
         raise typer.Exit(2)
 
 
-for module in (_commands_learn, _commands_search, _commands_look, _commands_about):
+for module in (_commands_learn, _commands_search, _commands_look):
     for command in module.COMMANDS:
         app.command()(command)
 

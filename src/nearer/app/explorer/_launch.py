@@ -1,4 +1,9 @@
-"""Serve a session on this machine until it is stopped, and open the page."""
+"""Serve a session on this machine until it is stopped, and open the page.
+
+A tab that is still open finds a session that was started again: its port and word are kept in the state folder of
+the user, by the path of the project. They are not beside the data: whoever gives away a data set could give the
+word along, and would know it.
+"""
 
 from __future__ import annotations
 

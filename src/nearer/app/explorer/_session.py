@@ -24,8 +24,7 @@ from nearer.app.explorer._metric import Metric, Progress, fit_metric
 from nearer.app.explorer._playground import weigh
 from nearer.app.explorer._project import Project
 from nearer.app.explorer._questions import ask
-from nearer.app.explorer._scores import score_table, scored_items
-from nearer.app.explorer._state import State, nearest_to, predicted, usual_distance
+from nearer.app.explorer._state import State, nearest_to, predicted, score_table, scored_items, usual_distance
 from nearer.evaluation._paired import per_query_scores
 from nearer.exceptions import NearerError, ParameterError
 from nearer.geometry import Chain, Mahalanobis, Standardize, UnitLength

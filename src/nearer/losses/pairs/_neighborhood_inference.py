@@ -4,6 +4,13 @@ A set h of k database items votes by counts; the classes with most votes are its
 of each class can ever be in an optimal set, so everything here starts from those, (q, c, k). For a class r with n
 votes, every other class may have at most n votes (where a tie is allowed) or n − 1 (where it is not), and the
 nearest items under these caps are optimal, because the caps are a partition matroid. Trying every n is exact.
+
+The one-pass greedy inference of the reference work: cheap to state, and not exact from three classes on.
+
+Take the smallest number of the target's nearest items that can win at all, then add again and again the nearest
+item whose class is the target's or may still have one more vote. A fourth item of the target would sometimes allow
+two much nearer items of another class, and the greedy pass never looks there. Use the exact inference; this one is
+kept to compare with what was published.
 """
 
 from __future__ import annotations
