@@ -226,11 +226,12 @@ def _columns_of(name: str, series: Any) -> dict[str, Column]:
         try:
             block = _list_block(series)
         except (ValueError, TypeError) as error:
+            lengths = sorted({0 if cell is None else len(cell) for cell in series.to_list()})
             raise ShapeError(
-                f"The lists of the column {name!r} must hold numbers and have one length: {error}."
+                f"The lists of the column {name!r} must be numbers of one length, got {lengths[:5]}: {error}."
             ) from error
         if block.ndim != 2:
-            raise ShapeError(f"The lists of the column {name!r} must have one length, got several.")
+            raise ShapeError(f"The lists of the column {name!r} must hold numbers, got lists in lists.")
         check_limit("NEARER_MAX_BYTES", COLUMN_BYTES * block.shape[1], f"The lists of the column {name!r}")
         return {f"{name}[{place}]": Column("number", block[:, place]) for place in range(block.shape[1])}
     cells, places = _objects(series)

@@ -11,7 +11,7 @@ import numpy as np
 
 from nearer._checks import check_int
 from nearer.app.cli._loading import load_for
-from nearer.app.cli._output import check_new, print_json, say
+from nearer.app.cli._output import answer, check_new, print_json, say
 from nearer.exceptions import NearerWarning, ParameterError
 from nearer.models._model import load
 from nearer.reports._curves import error_curves
@@ -72,13 +72,11 @@ def run_same(first: str, second: str, *, model: Path, data: Path | None, as_json
             f"The model must be calibrated first: nearer calibrate DATA --model {model} --label COLUMN, with items "
             f"of classes that it did not learn from."
         )
-    rows = [_embedded(one, machine, data) for one in (first, second)]
+    rows = [_embedded(word, machine, data) for word in (first, second)]
     distance = float(np.linalg.norm(rows[0].astype(np.float64) - rows[1]))
-    answer = str(machine.calibration.answers([distance])[0])
-    if as_json:
-        print_json({"answer": answer, "distance": distance, "error": machine.calibration.error})
-    else:
-        say(f"{answer} (distance {distance:.4g})")
+    verdict = str(machine.calibration.answers([distance])[0])
+    record = {"answer": verdict, "distance": distance, "error": machine.calibration.error}
+    answer(as_json, record, f"{verdict} (distance {distance:.4g})")
 
 
 def _embedded(word: str, machine: Any, data: Path | None) -> Any:

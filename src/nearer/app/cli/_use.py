@@ -16,7 +16,7 @@ from rich.table import Table
 from nearer._checks import check_int
 from nearer._storage import write_file
 from nearer.app.cli._loading import as_asked, load_for, reading
-from nearer.app.cli._output import check_new, print_json, say
+from nearer.app.cli._output import answer, check_new, print_json, say
 from nearer.app.cli._screen import screen
 from nearer.app.cli._where import as_where
 from nearer.datasets._image_files import IMAGES, load_image
@@ -68,11 +68,12 @@ def run_embed(
             check_new(out=Path(out))
         with reading():
             done = embed_stream(load(model), data, out, batch_size=batch_size, progress=_shown(quiet, as_json))
-    if as_json:
-        print_json({"rows": done.rows, "dimensions": done.dimensions, "out": done.out, "earlier": done.earlier})
-    else:
-        told = f" ({done.earlier:,} of them by an earlier run)" if done.earlier else ""
-        say(f"{done.rows:,} embeddings of {done.dimensions} dimensions{told}: {done.out}")
+    told = f" ({done.earlier:,} of them by an earlier run)" if done.earlier else ""
+    answer(
+        as_json,
+        {"rows": done.rows, "dimensions": done.dimensions, "out": done.out, "earlier": done.earlier},
+        f"{done.rows:,} embeddings of {done.dimensions} dimensions{told}: {done.out}",
+    )
 
 
 def _shown(quiet: bool, as_json: bool) -> bool:
@@ -148,11 +149,12 @@ def run_index(
     index = open_index(out, fingerprint=machine.fingerprint, read_only="://" not in out)
     items, recall = index.count(), getattr(index, "recall", None)
     index.close()
-    if as_json:
-        print_json({"items": items, "kind": kind, "out": out, "recall": None if recall is None else recall.value})
-    else:
-        told = "" if recall is None else f"; measured recall {recall.value:.3f}"
-        say(f"{items:,} items in {out} ({kind}{told}). Search it: nearer search {out} QUERIES")
+    told = "" if recall is None else f"; measured recall {recall.value:.3f}"
+    answer(
+        as_json,
+        {"items": items, "kind": kind, "out": out, "recall": None if recall is None else recall.value},
+        f"{items:,} items in {out} ({kind}{told}). Search it: nearer search {out} QUERIES",
+    )
 
 
 def _copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
@@ -167,10 +169,7 @@ def _copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
 
     say_unfinished(source)
     items = copy_index(source, out, kind=KINDS[kind])
-    if as_json:
-        print_json({"items": items, "out": out})
-    else:
-        say(f"{items:,} items in {out}.")
+    answer(as_json, {"items": items, "out": out}, f"{items:,} items in {out}.")
 
 
 def say_unfinished(index: str) -> None:
@@ -251,10 +250,7 @@ def run_export(model: Path, *, out: Path, as_json: bool) -> None:
         raise ParameterError(f"`--out` must end in {' or '.join(EXPORTED)}, got {out.name!r}.")
     check_new(out=out)
     place = load(model).export(out)
-    if as_json:
-        print_json({"out": str(place), "bytes": place.stat().st_size})
-    else:
-        say(f"{place} ({place.stat().st_size:,} bytes)")
+    answer(as_json, {"out": str(place), "bytes": place.stat().st_size}, f"{place} ({place.stat().st_size:,} bytes)")
 
 
 def _image(path: Path, machine: Model) -> Any:
