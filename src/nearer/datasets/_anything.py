@@ -99,7 +99,7 @@ def dataset_from_matrix(
             raise ShapeError(f"`X` must have shape (n, p), got {x.shape}. Pass one row per item.")
         if x.ndim == 2:
             if cleaning is None and x.dtype.kind == "f" and np.isnan(x).any():
-                frame = _matrix_frame(x, [f"column_{place}" for place in range(x.shape[1])])
+                frame = _matrix_frame(x, [f"column_{number}" for number in range(x.shape[1])])
                 return dataset_from_frame(frame, y, Columns(), unlabeled=unlabeled, cleaning=None, name="array")
             if cleaning is not None:
                 return _clean_matrix(x, y, unlabeled, cleaning)
@@ -114,7 +114,7 @@ def dataset_from_matrix(
 
 
 def _matrix_frame(x: Array, names: list[str]) -> Frame:
-    return Frame({name: Column("number", x[:, place].astype(np.float64)) for place, name in enumerate(names)})
+    return Frame({name: Column("number", x[:, number].astype(np.float64)) for number, name in enumerate(names)})
 
 
 def _clean_matrix(x: Array, y: Any, unlabeled: str | int | None, cleaning: Cleaning) -> Dataset:
@@ -140,7 +140,7 @@ def dataset_from_frame(
     name: str,
 ) -> Dataset:
     """Clean the features of a table and take its labels, ids and kept columns."""
-    kept = [one for one in columns.keep if one not in columns.features]
+    kept = [column for column in columns.keep if column not in columns.features]
     aside = [*columns.label, *kept, *([columns.ids] if columns.ids else [])]
     frame.require(*aside, *columns.ignore, *columns.features)
     if not len(frame):
@@ -150,11 +150,11 @@ def dataset_from_frame(
     if cleaning is None:
         ignore = set(columns.ignore)
         if columns.features:
-            ignore |= {one for one in table.names if one not in columns.features}
+            ignore |= {column for column in table.names if column not in columns.features}
         from nearer.datasets._leaks import leaking
 
         leaks = leaking(table.without((*ignore, *columns.features)), y, codes, names)
-        cleaning = Cleaning.learn(table, ignore=[one for one in table.names if one in ignore], leaks=leaks)
+        cleaning = Cleaning.learn(table, ignore=[column for column in table.names if column in ignore], leaks=leaks)
     x = cleaning.apply(table, known=columns.ignore)
     part = Split(x, codes, beside(frame, columns.keep, columns.ids), kind=kind)
     return Dataset(own_source(name), {"all": part}, names, cleaning.outputs, cleaning=cleaning, columns=columns)
@@ -218,19 +218,19 @@ def _listed_labels(labels: Any) -> Array:
         if not isinstance(labels, list | tuple):
             return np.asarray(labels)
         listed = list(labels)
-        if any(hasattr(one, "__len__") and not isinstance(one, str | bytes) for one in listed):
+        if any(hasattr(label, "__len__") and not isinstance(label, str | bytes) for label in listed):
             return np.asarray(listed)  # several labels a row
     except (ValueError, TypeError) as error:
         raise LabelError(f"`y` must be rectangular: {error}.") from error
-    known = [one for one in listed if not is_nothing(one)]
-    if known and all(isinstance(one, float) for one in known):
-        return np.array([np.nan if is_nothing(one) else one for one in listed], dtype=np.float64)
+    known = [label for label in listed if not is_nothing(label)]
+    if known and all(isinstance(label, float) for label in known):
+        return np.array([np.nan if is_nothing(label) else label for label in listed], dtype=np.float64)
     if len(known) == len(listed) and len(set(map(type, known))) == 1:
         array = np.asarray(listed)
         if not isinstance(known[0], int) or array.dtype.kind in "ib":
             return array
     array = np.empty(len(listed), dtype=object)
-    array[:] = [None if is_nothing(one) else one for one in listed]
+    array[:] = [None if is_nothing(label) else label for label in listed]
     return array
 
 
@@ -279,7 +279,9 @@ def beside(frame: Frame, keep: Iterable[str], ids: str | None) -> dict[str, Arra
     extra = {name: frame[name].kept() for name in keep}
     if ids:
         names = frame[ids].names()
-        empty = [row for row, one in enumerate(names.tolist()) if one is None] if names.dtype == object else []
+        empty = (
+            [row for row, row_id in enumerate(names.tolist()) if row_id is None] if names.dtype == object else []
+        )
         if empty:
             raise ParameterError(
                 f"The column {ids!r} must have an id in every row, got none in row {empty[0]} (counted from 0)."
@@ -298,11 +300,13 @@ def check_ids(data: Dataset) -> Dataset:
     if ids is None or data.columns is None or data.columns.ids is None:
         return data
     rows: dict[Any, list[int]] = {}
-    for row, one in enumerate(ids.tolist()):
-        rows.setdefault(one, []).append(row)
+    for row, row_id in enumerate(ids.tolist()):
+        rows.setdefault(row_id, []).append(row)
     if len(rows) < len(ids):
-        twice = [(one, where) for one, where in rows.items() if len(where) > 1]
-        named = ", ".join(f"{one!r} (rows {where[0]} and {where[1]}, counted from 0)" for one, where in twice[:3])
+        twice = [(row_id, where) for row_id, where in rows.items() if len(where) > 1]
+        named = ", ".join(
+            f"{row_id!r} (rows {where[0]} and {where[1]}, counted from 0)" for row_id, where in twice[:3]
+        )
         more = f" and {len(twice) - 3:,} more" if len(twice) > 3 else ""
         raise ParameterError(
             f"The column {data.columns.ids!r} must have another id in every row, got again {named}{more}. Drop the "

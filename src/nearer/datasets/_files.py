@@ -78,7 +78,7 @@ def load_files(
     if isinstance(path, Mapping):
         if not path:
             raise ParameterError("`path` must name at least one part, got an empty mapping.")
-        paths = {str(part): Path(one).expanduser() for part, one in path.items()}
+        paths = {str(part): Path(file).expanduser() for part, file in path.items()}
     else:
         paths = {"all": Path(path).expanduser()}
     first = next(iter(paths.values()))
@@ -88,8 +88,8 @@ def load_files(
         return _load_label_columns(path, list(label), features, ignore, header, dtype)
     columns = ColumnChoice(label, features, tuple(ignore), header)
     tables: dict[str, FileTable] = {}
-    for part, one in paths.items():
-        for inner, table in _read(one, columns).items():
+    for part, file in paths.items():
+        for inner, table in _read(file, columns).items():
             tables[part if inner == "all" else inner] = table
     _check_same_features(tables)
     codes = {part: table.labels for part, table in tables.items()}
@@ -177,18 +177,18 @@ def load_image_folder(path: PathLike, *, unreadable: Literal["raise", "skip"] = 
         raise MissingDataError(f"`path` must be a folder of images, and there is none at {root}.")
     folders = {entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")}
     parts = {"train": root / "train", "test": root / "test"} if folders == {"train", "test"} else {"all": root}
-    found: dict[str, list[str]] = {}
+    images: dict[str, list[str]] = {}
     labels: dict[str, Array] = {}
     skipped: list[str] = []
     for part, folder in parts.items():
         names, bad = _readable(folder, unreadable)
         skipped += [(folder.relative_to(root) / name).as_posix() for name in bad]
-        found[part] = [(folder.relative_to(root) / name).as_posix() for name in names]
+        images[part] = [(folder.relative_to(root) / name).as_posix() for name in names]
         labels[part] = np.array([name.split("/")[0] if "/" in name else "" for name in names], dtype=np.str_)
         if not names:
             raise ShapeError(f"`path` must hold at least one readable image, got none in {folder}.")
     codes, classes = encode(labels, None)
-    splits = {part: Split(np.array(found[part]), codes[part], root=root) for part in parts}
+    splits = {part: Split(np.array(images[part]), codes[part], root=root) for part in parts}
     return Dataset(own_source(root.name), splits, classes, skipped=tuple(skipped))
 
 

@@ -41,11 +41,13 @@ def read_npy_table(path: Path, columns: ColumnChoice) -> FileTable:
                 f"`label`, `features` and `ignore` name columns, and `{path.name}` has shape {array.shape}."
             )
         return FileTable(path, array, _or_none(labels, len(array)), ())
-    names = [f"column_{place}" for place in range(array.shape[1])]
+    names = [f"column_{position}" for position in range(array.shape[1])]
     label, chosen = columns.choose(names, path)
     if label is not None:
         labels = label_text(array[:, label].tolist())
-    return FileTable(path, array[:, chosen], _or_none(labels, len(array)), tuple(names[place] for place in chosen))
+    return FileTable(
+        path, array[:, chosen], _or_none(labels, len(array)), tuple(names[position] for position in chosen)
+    )
 
 
 def read_npz_tables(path: Path, columns: ColumnChoice) -> dict[str, FileTable]:
@@ -86,7 +88,7 @@ def _only(features: object) -> str | None:
 
 def _table(path: Path, x: Array, y: Array | None) -> FileTable:
     array = _numbers(x, path.name)
-    names = tuple(f"column_{place}" for place in range(array.shape[1])) if array.ndim == 2 else ()
+    names = tuple(f"column_{number}" for number in range(array.shape[1])) if array.ndim == 2 else ()
     labels = None if y is None else _labels(y, path.name)
     return FileTable(path, array, _or_none(labels, len(array)), names)
 

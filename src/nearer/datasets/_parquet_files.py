@@ -70,7 +70,8 @@ def _read(file: Any, path: Path, names: list[str]) -> Any:
     for batch in batches(file, path, columns=names):
         # Lists become float64 of their own; dictionaries are shared by the batches of a row group.
         total += sum(
-            one.indices.nbytes if isinstance(one, pa.DictionaryArray) else one.nbytes for one in batch.columns
+            column.indices.nbytes if isinstance(column, pa.DictionaryArray) else column.nbytes
+            for column in batch.columns
         )
         check_expansion(total, stored, what)
         taken.append(batch)

@@ -8,13 +8,14 @@ import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from nearer.app.cli._output import failures_reported
 from nearer.exceptions import NearerError
+from nearer.models._settings import FitSettings
 
 __all__ = [
     "BatchRows",
@@ -28,6 +29,7 @@ __all__ = [
     "Report",
     "command",
     "in_options",
+    "with_settings",
 ]
 
 # What the options are called where Python has another word for the same thing.
@@ -77,6 +79,55 @@ def _typed(parameter: inspect.Parameter) -> str:
         if isinstance(about, OptionInfo) and isinstance(about.default, str):
             return about.default
     return "--" + parameter.name.replace("_", "-")
+
+
+def with_settings(face: Callable[..., None]) -> Callable[..., None]:
+    """A command with an option for every setting, in front of `--config`.
+
+    What is not given is None: only then does the value of the config file, or the default, count.
+    """
+    signature = inspect.signature(face, eval_str=True)
+    declared = list(signature.parameters.values())
+    position = list(signature.parameters).index("config")
+    kinds = get_type_hints(FitSettings)
+    settings = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=None,
+            annotation=_option(name, kinds[name], default, about),
+        )
+        for name, (default, about) in FitSettings.described().items()
+    ]
+    face.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*declared[:position], *settings, *declared[position:]]
+    )
+    return face
+
+
+def _option(name: str, kind: Any, default: Any, about: str) -> Any:
+    """The annotation of one option, from the type, the default and the meaning of a setting."""
+    names = []
+    if isinstance(default, dict):
+        names, kind, about = ["--set"], list[str], f"{about.partition(',')[0]}, NAME=VALUE; repeat it"
+    elif get_origin(kind) is tuple:
+        kind, about = list[get_args(kind)[0]], f"{about}; repeat it"  # type: ignore[misc]
+    text = f"{about[:1].upper()}{about[1:]}. {_shown(default)}".rstrip()
+    return Annotated[kind | None, typer.Option(*names, help=text)]
+
+
+def _shown(default: Any) -> str:
+    """A default as the help shows it: [60], [yes], nothing for none.
+
+    >>> _shown(60.0), _shown(True), _shown((512, 64)), _shown(None)
+    ('[60]', '[yes]', '[512 64]', '')
+    """
+    if default is None or default == {}:
+        return ""
+    if isinstance(default, bool):
+        return "[yes]" if default else "[no]"
+    values = default if isinstance(default, tuple) else (default,)
+    return f"[{' '.join(f'{value:g}' if isinstance(value, float) else str(value) for value in values)}]"
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nearer.app.cli._command import Json, Label, PairsFile, Quiet, Report, command
-from nearer.app.cli._config import with_settings
+from nearer.app.cli._command import Json, Label, PairsFile, Quiet, Report, command, with_settings
 
 __all__ = ["COMMANDS"]
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
-
-import typer
+from typing import Any
 
 from nearer._limits import check_limit, parse_json
 from nearer.app.cli._output import answer, check_new
 from nearer.exceptions import MissingDataError, NearerError, ParameterError
 from nearer.models._settings import FitSettings, check_keys
 
-__all__ = ["DATA_KEYS", "commented_config", "parse_yaml", "read_config", "with_settings"]
+__all__ = ["DATA_KEYS", "commented_config", "parse_yaml", "read_config"]
 
 DATA_KEYS: dict[str, tuple[Any, str]] = {
     "data": (None, "the file (CSV, Parquet, NPZ, NPY) or the folder of images"),
@@ -108,52 +105,3 @@ def commented_config() -> str:
             value = json.dumps(list(default) if isinstance(default, tuple) else default)
             lines.append(f"{f'{name}: {value}':<23} # {about}")
     return "\n".join(lines) + "\n"
-
-
-def with_settings(face: Callable[..., None]) -> Callable[..., None]:
-    """A command with an option for every setting, in front of `--config`.
-
-    What is not given is None: only then does the value of the config file, or the default, count.
-    """
-    signature = inspect.signature(face, eval_str=True)
-    declared = list(signature.parameters.values())
-    place = list(signature.parameters).index("config")
-    kinds = get_type_hints(FitSettings)
-    settings = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=None,
-            annotation=_option(name, kinds[name], default, about),
-        )
-        for name, (default, about) in FitSettings.described().items()
-    ]
-    face.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*declared[:place], *settings, *declared[place:]]
-    )
-    return face
-
-
-def _option(name: str, kind: Any, default: Any, about: str) -> Any:
-    """The annotation of one option, from the type, the default and the meaning of a setting."""
-    names = []
-    if isinstance(default, dict):
-        names, kind, about = ["--set"], list[str], f"{about.partition(',')[0]}, NAME=VALUE; repeat it"
-    elif get_origin(kind) is tuple:
-        kind, about = list[get_args(kind)[0]], f"{about}; repeat it"  # type: ignore[misc]
-    text = f"{about[:1].upper()}{about[1:]}. {_shown(default)}".rstrip()
-    return Annotated[kind | None, typer.Option(*names, help=text)]
-
-
-def _shown(default: Any) -> str:
-    """A default as the help shows it: [60], [yes], nothing for none.
-
-    >>> _shown(60.0), _shown(True), _shown((512, 64)), _shown(None)
-    ('[60]', '[yes]', '[512 64]', '')
-    """
-    if default is None or default == {}:
-        return ""
-    if isinstance(default, bool):
-        return "[yes]" if default else "[no]"
-    values = default if isinstance(default, tuple) else (default,)
-    return f"[{' '.join(f'{value:g}' if isinstance(value, float) else str(value) for value in values)}]"

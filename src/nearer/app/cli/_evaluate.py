@@ -30,16 +30,16 @@ def run_evaluate(
     given = load_for(machine, data, label=label)
     if pairs is not None:
         given = paired(given, pairs)
-    found = evaluate_dataset(machine, given)
-    rows = found.first.counts.get("queries", found.first.counts.get("rows", len(given.all)))
-    left_out = found.first.counts.get("trained on, left out", 0)
+    comparison = evaluate_dataset(machine, given)
+    rows = comparison.first.counts.get("queries", comparison.first.counts.get("rows", len(given.all)))
+    left_out = comparison.first.counts.get("trained on, left out", 0)
     notes = [f"{left_out:,} rows were left out: the model was trained on them."] if left_out else []
     if report is not None:
-        evaluation_page(found, report, data=data.name, rows=rows, notes=notes)
+        evaluation_page(comparison, report, data=data.name, rows=rows, notes=notes)
     if as_json:
-        print_json({"rows": rows, **found.to_dict()})
+        print_json({"rows": rows, **comparison.to_dict()})
         return
-    screen().print(comparison_table(found, title=f"{rows:,} rows of {data.name}"))
+    screen().print(comparison_table(comparison, title=f"{rows:,} rows of {data.name}"))
     for note in notes:
         say(note)
-    say(found.verdict)
+    say(comparison.verdict)

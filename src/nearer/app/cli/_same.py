@@ -39,24 +39,24 @@ def run_calibrate(
     given = load_for(machine, data, label=label)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", NearerWarning)
-        found = machine.calibrate(given, error=error, miss=miss, guarantee=guarantee)  # type: ignore[arg-type]
-    notes = [str(one.message) for one in raised]
+        calibration = machine.calibrate(given, error=error, miss=miss, guarantee=guarantee)  # type: ignore[arg-type]
+    notes = [str(warning.message) for warning in raised]
     # The pages stay as they are; the card gets, or changes, its part about same or not.
     pages = {file.name: file.read_bytes() for file in model.iterdir() if _is_page(file)}
     card = pages.get("README.md", b"").decode("utf-8").split(f"\n{HEADING}")[0].rstrip()
-    told = "\n".join([str(found), *(f"Note: {note}" for note in notes)])
-    pages["README.md"] = f"{card}\n\n{HEADING}\n\n```\n{told}\n```\n".encode()
+    text = "\n".join([str(calibration), *(f"Note: {note}" for note in notes)])
+    pages["README.md"] = f"{card}\n\n{HEADING}\n\n```\n{text}\n```\n".encode()
     machine.save(model, pages=pages)
     if report is not None:
         picture = Picture(
-            error_curves(found), "False matches and misses over the distance, and one against the other"
+            error_curves(calibration), "False matches and misses over the distance, and one against the other"
         )
-        html_report("Same or not", [Section("Thresholds", [Code(told), picture])], report)
+        html_report("Same or not", [Section("Thresholds", [Code(text), picture])], report)
     if as_json:
-        record = {key: value for key, value in found.to_dict().items() if key not in ("curve_", "likeness_")}
+        record = {key: value for key, value in calibration.to_dict().items() if key not in ("curve_", "likeness_")}
         print_json({**record, "notes": notes, "model": str(model)})
     else:
-        say(told)
+        say(text)
         say(f"Kept in {model}. Ask: nearer same 0 1 --data {data} --model {model}")
 
 
