@@ -1,4 +1,4 @@
-"""How a training went: every recorded number over the epochs, beside what it has to beat."""
+"""Curves: every recorded number of a training over its epochs, and the errors of a decision over the distance."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.judging import SamePair
 from nearer.reports._style import ACCENT, MUTED, PAPER, RIGHT, TEN, WRONG, house_style, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from nearer.judging import SamePair
 
 __all__ = ["error_curves", "training_curve"]
 
@@ -159,8 +160,7 @@ def error_curves(decision: SamePair, *, title: str = "Same or not") -> Figure:
 
     The rates are those of the calibration classes; what the thresholds promise for new ones is in their margin.
 
-    >>> from nearer.judging import SamePair
-    >>> X, y = [[10.0 * (i % 30) + 0.1 * (i // 30)] for i in range(120)], [i % 30 for i in range(120)]
+    >>>     >>> X, y = [[10.0 * (i % 30) + 0.1 * (i // 30)] for i in range(120)], [i % 30 for i in range(120)]
     >>> len(error_curves(SamePair(error=0.1).calibrate(X, y)).axes)
     2
 
