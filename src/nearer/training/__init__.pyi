@@ -1,6 +1,5 @@
 from ._alternating import Plan as Plan
 from ._alternating import alternate as alternate
-from ._caching import backward_in_chunks as backward_in_chunks
 from ._checkpoints import Checkpoints as Checkpoints
 from ._logs import CSVLog as CSVLog
 from ._logs import JSONLinesLog as JSONLinesLog
@@ -22,6 +21,7 @@ from ._schedules import cosine as cosine
 from ._schedules import linear as linear
 from ._step import EncoderStep as EncoderStep
 from ._step import TensorBatches as TensorBatches
+from ._step import backward_in_chunks as backward_in_chunks
 from ._step import parameter_groups as parameter_groups
 
 __all__ = [

@@ -37,7 +37,7 @@ def embed(
     """
 
 
-@command("_evaluate.run_evaluate")
+@command("_judge.run_evaluate")
 def evaluate(
     data: Data,
     model: ModelFolder,
@@ -138,7 +138,7 @@ def search(
     """
 
 
-@command("_same.run_calibrate")
+@command("_judge.run_calibrate")
 def calibrate(
     data: Data,
     model: ModelFolder,
@@ -241,7 +241,7 @@ def dedupe(
     """
 
 
-@command("_same.run_same")
+@command("_judge.run_same")
 def same(
     first: Annotated[str, typer.Argument(help="A row number of --data, a photo, or a text.")],
     second: Annotated[str, typer.Argument(help="The other one.")],

@@ -15,10 +15,9 @@ from rich.table import Table
 
 from nearer._checks import check_int
 from nearer._storage import write_file
-from nearer.app.cli._loading import as_asked, load_for, reading
+from nearer.app.cli._loading import as_asked, as_where, load_for, reading
 from nearer.app.cli._output import answer, check_new, print_json, say
 from nearer.app.cli._screen import screen
-from nearer.app.cli._where import as_where
 from nearer.datasets._image_files import IMAGES, load_image
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
