@@ -115,11 +115,11 @@ class Split:
         part = self if rows is None else self.take(rows)
         x = part.x
         if x.dtype.kind == "U":
-            places = [(part.root or Path()) / str(name) for name in x]
+            paths = [(part.root or Path()) / str(name) for name in x]
             if crop and size is not None:
-                files = [crop_image(load_image(place, enough=size), size) for place in places]
+                files = [crop_image(load_image(path, enough=size), size) for path in paths]
             else:
-                files = [load_image(place, size) for place in places]
+                files = [load_image(path, size) for path in paths]
             shapes = {file.shape for file in files}
             if len(shapes) > 1:
                 raise ShapeError(

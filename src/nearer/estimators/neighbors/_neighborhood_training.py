@@ -89,10 +89,6 @@ class CandidateLists(NamedTuple):
     classes: Tensor
 
 
-def _spare(k: int) -> int:
-    return max(2 * k, k + 5)
-
-
 def find_candidates(left: Tensor, right: Tensor, codes: Tensor, k: int) -> CandidateLists:
     """Lists for mapped queries (n, d) against the mapped database (n, d) of the same items, sorted by class.
 
@@ -102,7 +98,7 @@ def find_candidates(left: Tensor, right: Tensor, codes: Tensor, k: int) -> Candi
     """
     n, n_classes = len(codes), int(codes[-1]) + 1
     kept = min(n_classes, _CLASSES)
-    depth = min(_spare(k), n)
+    depth = min(max(2 * k, k + 5), n)
     items = torch.empty((n, kept, depth), dtype=torch.int32)
     classes = torch.empty((n, kept), dtype=torch.int64)
     squares = right.square().sum(dim=1)
