@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from nearer.datasets import load_files
-from nearer.datasets._anything import as_dataset, read_frame
+from nearer.datasets._anything import read_frame
 from nearer.datasets._image_files import load_image, why_unreadable
 from nearer.datasets._streams import open_stream
+from nearer.models._reading import read_items
 from random_cases import OUTCOMES, outcome
 
 PIECES = [
@@ -138,11 +139,11 @@ def read_table(path: Path) -> None:
 
 TABLE = [
     lambda path: load_files(path, label="class"),
-    lambda path: as_dataset(path, "class"),
+    lambda path: read_items(path, "class"),
     read_table,
     read_stream,
 ]
-NUMBERS = [lambda path: load_files(path), lambda path: as_dataset(path)]
+NUMBERS = [lambda path: load_files(path), lambda path: read_items(path)]
 PICTURE = [
     load_image,
     why_unreadable,

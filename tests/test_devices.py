@@ -48,8 +48,9 @@ from nearer.training import (
     alternate,
     backward_in_chunks,
 )
-from nearer.training._views import exemplar_views, jiggled
+from nearer.training._views import jiggled
 from nearer_papers.systems import BoostedHeads, ClassTree, DeepAPIT, DeepLRML
+from nearer_papers.systems._views import exemplar_views
 from pretend_device import DEVICE, Remote, here, pretend, there
 
 # Every operation that ran on the device, for the last test of this file.
@@ -327,7 +328,7 @@ def test_a_step_brings_a_batch_at_a_time_and_moves_the_network() -> None:
         with pretend() as device:
             found = trained(there, there, chunk=chunk, max_norm=None)
             # Row numbers come from a sampler, on the host.
-            assert unexpected(device.moves, ["training/_batches.py", "encoder.to(DEVICE)"]) == []
+            assert unexpected(device.moves, ["training/_step.py", "encoder.to(DEVICE)"]) == []
             device.moves.clear()
             from_host = trained(there, lambda one: one, chunk=chunk)
             meant = ["training/_step.py", "relations/_relation.py", "encoder.to(DEVICE)"]
@@ -375,7 +376,12 @@ def test_the_loop_in_turns_learns_where_the_encoder_is(name: str, monkeypatch: p
 
 @pytest.mark.parametrize("view", [jiggled, exemplar_views])
 def test_views_of_images_stay_on_their_device(view: Callable[..., Tensor]) -> None:
-    on_both(drawn, lambda generator, x: view(x, generator=generator), COLORS, meant=["training/_views.py"])
+    on_both(
+        drawn,
+        lambda generator, x: view(x, generator=generator),
+        COLORS,
+        meant=["training/_views.py", "systems/_views.py"],
+    )
 
 
 def test_chunks_of_a_batch() -> None:

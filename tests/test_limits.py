@@ -28,13 +28,13 @@ from nearer._limits import LIMITS, limit, parse_json
 from nearer._storage import read_folder, write_folder
 from nearer.app.cli._config import read_config
 from nearer.datasets import load_files, load_image_folder
-from nearer.datasets._anything import as_dataset
 from nearer.datasets._image_files import load_image
 from nearer.exceptions import CorruptFileError, LimitError, NearerError, NotFiniteError, ParameterError, ShapeError
 from nearer.geometry import Mahalanobis
 from nearer.index import Index
 from nearer.models import Model
 from nearer.models._inputs import Inputs
+from nearer.models._reading import read_items
 from nearer.training import Checkpoints
 from nearer_papers.data._cifar10 import read_cifar10_archive
 from nearer_papers.data._download import download_file
@@ -120,7 +120,7 @@ BOMBS: dict[str, Callable[[Path], object]] = {
     "npy": lambda p: load_files(sparse(p / "a.npy")),
     "parquet": lambda p: load_files(parquet(p / "a.parquet"), label="class"),
     "lists": lambda p: load_files(long_list(p / "a.parquet"), label="class"),
-    "lists of a frame": lambda p: as_dataset(long_list(p / "a.parquet"), "class"),
+    "lists of a frame": lambda p: read_items(long_list(p / "a.parquet"), "class"),
     "mat": lambda p: read_mat(mat(p / "a.mat"), ["x"]),
     "idx": lambda p: read_idx(
         packed(p / "a.gz", gzip.compress, b"\0\0\x08\x01" + struct.pack(">I", 64 * MEGABYTE))
@@ -149,7 +149,7 @@ def test_it_is_refused_before_it_is_allocated(tmp_path: Path, kind: str) -> None
     assert peak < 4 * MEGABYTE
 
 
-@pytest.mark.parametrize("read", [load_files, as_dataset])
+@pytest.mark.parametrize("read", [load_files, read_items])
 def test_one_long_cell_takes_the_room_of_one(tmp_path: Path, read: Callable[..., Any]) -> None:
     path = wide_label(tmp_path / "a.csv")
     read(path, **({"label": "class"} if read is load_files else {"y": "class"}))
@@ -161,7 +161,7 @@ def test_one_long_cell_takes_the_room_of_one(tmp_path: Path, read: Callable[...,
     assert peak < 32 * MEGABYTE, "50,000 rows of 100,000 letters each would be 20 GB"
 
 
-@pytest.mark.parametrize("read", [load_files, as_dataset])
+@pytest.mark.parametrize("read", [load_files, read_items])
 def test_a_long_text_that_comes_often_is_one_text(tmp_path: Path, read: Callable[..., Any]) -> None:
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet as pq
@@ -180,7 +180,7 @@ def test_a_long_text_that_comes_often_is_one_text(tmp_path: Path, read: Callable
 def test_infinity_is_named_with_its_column(tmp_path: Path, cell: str) -> None:
     (tmp_path / "a.csv").write_text(f"a,size,class\n1,2,x\n3,{cell},y\n5,6,x\n")
     with pytest.raises(NotFiniteError, match=r"The column 'size' must hold finite numbers, got -?inf in row 1 "):
-        as_dataset(tmp_path / "a.csv", "class")
+        read_items(tmp_path / "a.csv", "class")
     with pytest.raises(NotFiniteError, match=r"the first in row 2 of column 'size'"):
         load_files(tmp_path / "a.csv", label="class")
 

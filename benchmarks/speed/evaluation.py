@@ -29,7 +29,6 @@ import torch
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from nearer.datasets._classics import load_digits
 from nearer.evaluation import evaluate, kmeans, nmi
 from nearer.evaluation._engine._problem import unit_rows
 from nearer.exceptions import MissingDataError
@@ -191,7 +190,7 @@ def real_data() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
         return principal(points, 50), labels
 
     loaders: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
-        "digits, pixels, unit length": lambda: unit(load_digits().all),
+        "digits, pixels, unit length": lambda: unit(load("digits").all),
         "letter": lambda: (lambda s: (np.asarray(s.x, dtype=np.float32), np.asarray(s.y)))(load_letter().all),
         "MNIST test, pixels": lambda: mnist("test"),
         "MNIST train, 50 principal components": train,

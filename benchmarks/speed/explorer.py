@@ -19,8 +19,8 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "tests")]
 from browser import Tab, chromium, missing  # noqa: E402  tests/browser.py
-from nearer.app.explorer._items import Items  # noqa: E402
-from nearer.app.explorer._launch import Served, check_installed  # noqa: E402
+from nearer.app.explorer._items import ShownItems  # noqa: E402
+from nearer.app.explorer._launch import ServedSession, check_installed  # noqa: E402
 from nearer.app.explorer._session import Session  # noqa: E402
 from nearer.datasets import load  # noqa: E402
 from record import save  # noqa: E402
@@ -32,7 +32,7 @@ COUNT = """() => {
 }"""
 
 
-def items(n: int) -> Items:
+def items(n: int) -> ShownItems:
     """MNIST as it is, or beyond it with copies that differ by a little noise."""
     data = load("mnist").train
     x, y, raw = data.x, data.y, data.matrix()
@@ -44,7 +44,7 @@ def items(n: int) -> Items:
             np.concatenate([y, y[:more]]),
             np.concatenate([x, x[:more]]),
         )
-    return Items(raw[:n], labels=y[:n], classes=tuple(map(str, range(10))), images=lambda rows: 255 - x[rows])
+    return ShownItems(raw[:n], labels=y[:n], classes=tuple(map(str, range(10))), images=lambda rows: 255 - x[rows])
 
 
 def serve(n: int, link: Any) -> None:
@@ -52,7 +52,7 @@ def serve(n: int, link: Any) -> None:
     check_installed()
     data = items(n)
     begin = time.time()
-    served = Served(Session(data, project=Path(tempfile.mkdtemp()) / "bench.explore")).start()
+    served = ServedSession(Session(data, project=Path(tempfile.mkdtemp()) / "bench.explore")).start()
     link.send((begin, time.time(), served.url))
     link.recv()
     served.close()

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nearer.app.cli._options import Json, Quiet
+from nearer.app.cli._command import Json, Quiet
 from nearer.app.cli._output import failures_reported
 
 __all__ = ["reproduce"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nearer.datasets import Dataset, Split
-from nearer.datasets._classics import DIGITS
+from nearer.datasets._catalog import DIGITS
 from nearer.exceptions import ParameterError
 from nearer_papers._catalog import recipe_named
 from nearer_papers._recipe import Request

@@ -14,22 +14,13 @@ import json
 import os
 import re
 import sys
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from nearer.exceptions import LimitError, ParameterError
 
-__all__ = [
-    "LIMITS",
-    "check_expansion",
-    "check_json",
-    "check_limit",
-    "limit",
-    "parse_json",
-    "read_bounded",
-    "size_on_disk",
-]
+__all__ = ["LIMITS", "check_expansion", "check_json", "check_limit", "limit", "parse_json", "size_on_disk"]
 
 # Name -> (default, what it bounds). docs/guarantees.md shows this table, and a test compares the two.
 LIMITS: dict[str, tuple[int, str]] = {
@@ -91,19 +82,6 @@ def size_on_disk(status: os.stat_result) -> int:
     """The bytes that a file takes on the disk: a file with holes claims more than it has."""
     blocks = getattr(status, "st_blocks", None)
     return status.st_size if blocks is None else min(status.st_size, 512 * blocks)
-
-
-def read_bounded(file: IO[bytes], stored: int, what: str) -> bytes:
-    """All bytes of a stream that unpacks a file of `stored` bytes; a stream that does not end is cut off.
-
-    >>> import io
-    >>> read_bounded(io.BytesIO(b"abc"), 3, "`a`")
-    b'abc'
-    """
-    largest = max(limit("NEARER_MAX_BYTES"), EXPANSION * stored)
-    data = file.read(largest + 1)
-    check_expansion(len(data), stored, what)
-    return data
 
 
 def check_json(data: bytes, what: str) -> None:

@@ -7,10 +7,14 @@ from datetime import date, datetime, time
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearer.exceptions import ParameterError
 
-__all__ = ["as_plain", "is_nothing", "table_rows"]
+__all__ = ["Array", "as_plain", "is_nothing", "table_rows"]
+
+# Any array of NumPy, whose shape and type the docstrings say.
+Array = NDArray[Any]
 
 
 def is_nothing(value: Any) -> bool:

@@ -16,10 +16,11 @@ from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
-from nearer.datasets._anything import Columns, as_dataset, label_codes, read_frame
+from nearer.datasets._anything import Columns, label_codes, read_frame
 from nearer.datasets._cleaning import Cleaning
 from nearer.datasets._frame import frame_from, read_cells
 from nearer.exceptions import LabelError, NearerError, ParameterError, ShapeError
+from nearer.models._reading import Reading, read_items
 
 PEOPLE = pd.DataFrame(
     {
@@ -45,8 +46,8 @@ def as_arrow(frame: pd.DataFrame) -> pa.Table:
 
 @pytest.mark.parametrize("convert", [lambda one: one, as_arrow, as_polars], ids=["pandas", "arrow", "polars"])
 def test_a_frame_of_any_library_gives_the_same_features(convert) -> None:
-    data = as_dataset(convert(PEOPLE), "kind")
-    expected = as_dataset(PEOPLE, "kind")
+    data = read_items(convert(PEOPLE), "kind")
+    expected = read_items(PEOPLE, "kind")
     assert data.feature_names == ("age", "town=Bonn", "town=Köln", "town=Ulm", "member", "since")
     np.testing.assert_array_equal(data.all.x, expected.all.x)
     assert data.class_names == ("a", "b")
@@ -66,7 +67,7 @@ def test_the_cleaning_is_that_of_scikit_learn() -> None:
     expected = make_column_transformer(
         (SimpleImputer(strategy="median"), ["a", "b"]), (OneHotEncoder(sparse_output=False), ["w"])
     ).fit_transform(frame)
-    np.testing.assert_allclose(as_dataset(frame).all.x, expected, rtol=1e-6)
+    np.testing.assert_allclose(read_items(frame).all.x, expected, rtol=1e-6)
 
 
 def test_rare_words_share_a_column_and_new_ones_go_there() -> None:
@@ -80,18 +81,18 @@ def test_rare_words_share_a_column_and_new_ones_go_there() -> None:
 
 
 def test_order_does_not_matter_and_other_columns_are_errors() -> None:
-    plan = as_dataset(PEOPLE, "kind").cleaning
+    plan = read_items(PEOPLE, "kind").cleaning
     shuffled = PEOPLE[["since", "kind", "town", "member", "age", "country", "customer_id"]]
-    again = as_dataset(shuffled, cleaning=plan, columns=Columns(label=("kind",)))
-    np.testing.assert_array_equal(again.all.x, as_dataset(PEOPLE, "kind").all.x)
+    again = read_items(shuffled, reading=Reading(cleaning=plan), columns=Columns(label=("kind",)))
+    np.testing.assert_array_equal(again.all.x, read_items(PEOPLE, "kind").all.x)
     with pytest.raises(ShapeError, match="'age' is missing"):
-        as_dataset(PEOPLE.drop(columns="age"), cleaning=plan, columns=Columns(label=("kind",)))
+        read_items(PEOPLE.drop(columns="age"), reading=Reading(cleaning=plan), columns=Columns(label=("kind",)))
     with pytest.raises(ShapeError, match="got 'wealth' besides"):
-        as_dataset(PEOPLE.assign(wealth=1), cleaning=plan, columns=Columns(label=("kind",)))
+        read_items(PEOPLE.assign(wealth=1), reading=Reading(cleaning=plan), columns=Columns(label=("kind",)))
     with pytest.raises(ParameterError, match="must hold numbers as the model learned it, got 'old'"):
-        as_dataset(PEOPLE.assign(age="old"), cleaning=plan, columns=Columns(label=("kind",)))
+        read_items(PEOPLE.assign(age="old"), reading=Reading(cleaning=plan), columns=Columns(label=("kind",)))
     with pytest.raises(ShapeError, match="has no column names"):
-        as_dataset(np.ones((2, 6)), cleaning=plan)
+        read_items(np.ones((2, 6)), reading=Reading(cleaning=plan))
 
 
 REAL = """customer;price;size;sold;happy;town;note
@@ -108,7 +109,7 @@ def test_a_european_file(tmp_path: Path) -> None:
     assert frame["price"].values.tolist() == [1234.5, 99.0, 0.5]
     assert frame["size"].values.tolist()[::2] == [3.5, 2.0]
     assert [frame[name].kind for name in ("sold", "happy", "town")] == ["date", "flag", "word"]
-    data = as_dataset(file, "town", columns=Columns(ids="customer", keep=("note",)))
+    data = read_items(file, "town", columns=Columns(ids="customer", keep=("note",)))
     assert data.feature_names == ("price", "size", "sold", "happy")
     assert data.all.extra["id"].tolist() == [7, 8, 9]
     assert data.all.extra["note"].tolist()[2] == "n/a", "text stays as it was written"
@@ -117,12 +118,12 @@ def test_a_european_file(tmp_path: Path) -> None:
 def test_a_file_in_english_and_a_broken_one(tmp_path: Path) -> None:
     file = tmp_path / "plain.csv"
     file.write_text('id,income,born,class\n1,"1,200.50",1980-05-01,a\n2,"30,000",1979-01-01,b\n')
-    assert as_dataset(file, "class").all.x[:, 0].tolist() == [1200.5, 30000.0]
+    assert read_items(file, "class").all.x[:, 0].tolist() == [1200.5, 30000.0]
     with pytest.raises(ParameterError, match="has a column 'class'"):
-        as_dataset(file)
+        read_items(file)
     file.write_text("a,b\n1,2\n3\n,\n")
     with pytest.raises(NearerError, match="must have 2 columns as on its first line, got 1 on line 3"):
-        as_dataset(file)
+        read_items(file)
 
 
 def test_many_columns(tmp_path: Path) -> None:
@@ -130,29 +131,29 @@ def test_many_columns(tmp_path: Path) -> None:
     names = ",".join(f"c{number}" for number in range(30_000))
     rows = "\n".join(",".join(str(float(row + column % 7)) for column in range(30_000)) for row in range(3))
     file.write_text(f"{names}\n{rows}\n")
-    assert as_dataset(file).all.x.shape == (3, 30_000)
+    assert read_items(file).all.x.shape == (3, 30_000)
 
 
 def test_arrays_tensors_sparse_matrices_and_pairs_of_them() -> None:
     X, y = np.arange(12.0).reshape(4, 3), np.array([5, 5, 9, -1])
     for given in (X, torch.tensor(X), X.tolist(), X.astype(np.int32)):
-        data = as_dataset(given, y)
+        data = read_items(given, y)
         np.testing.assert_array_equal(data.all.x, X)
         assert data.all.y.tolist() == [0, 0, 1, -1]
-    assert as_dataset((X, y)).class_names == ("5", "9")
-    assert as_dataset(sparse.csr_matrix(X), y).all.matrix().shape == (4, 3)
+    assert read_items((X, y)).class_names == ("5", "9")
+    assert read_items(sparse.csr_matrix(X), y).all.matrix().shape == (4, 3)
     holes = X.copy()
     holes[0, 0] = np.nan
-    assert as_dataset(holes, y).all.x[0, 0] == 6.0
-    assert as_dataset(as_dataset(X, y)).all.x.shape == (4, 3)
+    assert read_items(holes, y).all.x[0, 0] == 6.0
+    assert read_items(read_items(X, y)).all.x.shape == (4, 3)
     with pytest.raises(ShapeError, match=r"shape \(n, p\)"):
-        as_dataset(X[0], y)
+        read_items(X[0], y)
     with pytest.raises(ShapeError, match="one entry for each of the 4 rows"):
-        as_dataset(X, y[:2])
+        read_items(X, y[:2])
     with pytest.raises(NearerError, match="must be finite"):
-        as_dataset(np.array([[np.inf, 1.0], [1.0, 2.0]]), [0, 1])
+        read_items(np.array([[np.inf, 1.0], [1.0, 2.0]]), [0, 1])
     with pytest.raises(ShapeError, match="at least one row"):
-        as_dataset(np.zeros((0, 3)), [])
+        read_items(np.zeros((0, 3)), [])
 
 
 @pytest.mark.parametrize(

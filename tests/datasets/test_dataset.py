@@ -9,8 +9,8 @@ import pytest
 from scipy import sparse
 
 from nearer.datasets import Dataset, Split
-from nearer.datasets._classics import load_digits, load_iris
-from nearer.datasets._source import Source
+from nearer.datasets._catalog import load
+from nearer.datasets._dataset import Source
 from nearer.exceptions import ParameterError, ShapeError
 from nearer_papers.data._news20 import tfidf
 
@@ -68,7 +68,7 @@ def test_an_unknown_part() -> None:
     with pytest.raises(ParameterError, match="must be one of 'train', 'test', 'all', got 'val'"):
         toy()["val"]
     with pytest.raises(ParameterError, match="iris has no published train part"):
-        load_iris().train  # noqa: B018
+        load("iris").train  # noqa: B018
 
 
 def test_matrix_is_new_float32_and_bytes_are_scaled() -> None:
@@ -137,7 +137,7 @@ def test_shipped_digits_are_those_of_scikit_learn() -> None:
     from sklearn.datasets import load_digits as original
 
     x, y = original(return_X_y=True)
-    data = load_digits()
+    data = load("digits")
     assert np.array_equal(data.all.matrix() * 16, x)
     assert np.array_equal(data.all.y, y)
     assert (data.all.x.min(), data.all.x.max()) == (0, 1)

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 import nearer
 from nearer.app.cli._loading import paired
-from nearer.datasets._anything import Columns, as_dataset
+from nearer.datasets._anything import Columns
 from nearer.datasets._cleaning import Cleaning
 from nearer.datasets._frame import CellForm, frame_from, read_cells
 from nearer.datasets._sampling import sample_rows
@@ -23,6 +23,7 @@ from nearer.exceptions import ParameterError
 from nearer.index import open_index
 from nearer.models import embed_stream
 from nearer.models._inputs import Inputs, item_metadata
+from nearer.models._reading import read_items
 
 EAN = 4006381333931
 LONG = 123456789012345678
@@ -79,7 +80,7 @@ SOURCES = {
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_source_keeps_ids_labels_and_types(tmp_path: Path, source: str) -> None:
-    data = as_dataset(SOURCES[source](tmp_path), "kind", columns=Columns(ids="ean", keep=KEEP))
+    data = read_items(SOURCES[source](tmp_path), "kind", columns=Columns(ids="ean", keep=KEEP))
     assert data.all.extra["id"].tolist() == list(range(EAN, EAN + N))
     assert data.class_names == (str(LONG), str(LONG + 1))
     assert data.all.y.tolist() == [row % 2 for row in range(N)]
@@ -173,7 +174,7 @@ def test_dates_that_python_cannot_say_are_named() -> None:
 
 def test_numbers_beyond_float32_are_named() -> None:
     with pytest.raises(ParameterError, match=r"'a' must hold finite numbers within float32, got 1e\+300 in row 2"):
-        as_dataset(pd.DataFrame({"a": [1.0, 1e300, 2.0]}))
+        read_items(pd.DataFrame({"a": [1.0, 1e300, 2.0]}))
 
 
 def test_codes_are_found_again_in_a_file_that_has_only_digits(tmp_path: Path) -> None:
@@ -191,7 +192,7 @@ def test_fractions_are_numbers_to_learn_and_no_classes(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": np.arange(12) % 5, "price": prices})
     frame.to_csv(tmp_path / "a.csv", index=False)
     for data in (frame, tmp_path / "a.csv"):
-        made = as_dataset(data, "price")
+        made = read_items(data, "price")
         assert made.kind == "numbers"
         assert made.all.y.tolist() == [row + 0.5 for row in range(12)]
 
@@ -199,19 +200,19 @@ def test_fractions_are_numbers_to_learn_and_no_classes(tmp_path: Path) -> None:
 def test_a_row_without_an_id_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,x\n1,2\n,3\n")
     with pytest.raises(ParameterError, match=r"'id' must have an id in every row, got none in row 1 "):
-        as_dataset(tmp_path / "a.csv", columns=Columns(ids="id"))
+        read_items(tmp_path / "a.csv", columns=Columns(ids="id"))
 
 
 def test_pairs_are_found_by_long_ids(tmp_path: Path) -> None:
     (tmp_path / "pairs.csv").write_text(f"a,b,same\n{EAN},{EAN + 1},1\n{EAN},{EAN + 2},0\n")
-    data = paired(as_dataset(goods(), columns=Columns(ids="ean")), tmp_path / "pairs.csv")
+    data = paired(read_items(goods(), columns=Columns(ids="ean")), tmp_path / "pairs.csv")
     assert [one.tolist() for one in data.pairs.listed()[:2]] == [[[0, 1], [0, 2]], [True, False]]
 
 
 def test_the_fingerprint_is_of_what_objects_say() -> None:
     columns = Columns(ids="ean", keep=KEEP)
-    one, two = (as_dataset(goods(), "kind", columns=columns) for _ in range(2))
-    other = as_dataset(goods().assign(zip="00001"), "kind", columns=columns)
+    one, two = (read_items(goods(), "kind", columns=columns) for _ in range(2))
+    other = read_items(goods().assign(zip="00001"), "kind", columns=columns)
     assert one.fingerprint() == two.fingerprint() != other.fingerprint()
 
 
@@ -229,7 +230,7 @@ def test_the_fingerprint_is_of_what_objects_say() -> None:
     ids=["none", "nan", "object", "string", "category", "polars", "array"],
 )
 def test_a_label_that_is_missing_is_no_class(labels: Any) -> None:
-    data = as_dataset(np.zeros((3, 1)), labels)
+    data = read_items(np.zeros((3, 1)), labels)
     assert data.class_names == ("cat", "dog")
     assert data.all.y.tolist() == [0, -1, 1]
 
@@ -244,7 +245,7 @@ def test_a_label_that_is_missing_is_no_class(labels: Any) -> None:
     ],
 )
 def test_long_labels_beside_a_missing_one_stay_apart(labels: Any) -> None:
-    data = as_dataset(np.zeros((3, 1)), labels)
+    data = read_items(np.zeros((3, 1)), labels)
     first, _, second = map(str, labels)
     assert set(data.class_names) == {first, second}
     assert data.all.y[1] == -1
@@ -256,7 +257,7 @@ def test_dates_and_commas_mean_what_they_meant_in_training(tmp_path: Path) -> No
     days = [f"{day:02d}/{1 + day % 12:02d}/2024" for day in range(1, 29)] * 2
     prices = [f"{price:.2f}".replace(".", ",") for price in rng.uniform(1, 20, len(days))]
     table = pd.DataFrame({"day": days, "price": prices, "kind": ["a", "b"] * (len(days) // 2)})
-    plan = as_dataset(table, "kind").cleaning
+    plan = read_items(table, "kind").cleaning
     assert plan is not None
     assert "the day first" in str(plan)
     first = frame_from(pd.DataFrame({"day": ["01/02/2024"], "price": ["1,200"]}))
@@ -267,21 +268,21 @@ def test_dates_and_commas_mean_what_they_meant_in_training(tmp_path: Path) -> No
         plan.apply(frame_from(pd.DataFrame({"day": ["02/28/2024"], "price": ["1,5"]})))
     assert Cleaning.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
     table.to_csv(tmp_path / "a.csv", index=False, sep=";")
-    from_file = as_dataset(tmp_path / "a.csv", "kind")
-    np.testing.assert_array_equal(from_file.all.x, as_dataset(table, "kind").all.x)
+    from_file = read_items(tmp_path / "a.csv", "kind")
+    np.testing.assert_array_equal(from_file.all.x, read_items(table, "kind").all.x)
 
 
 def test_kept_dates_can_be_compared(tmp_path: Path) -> None:
     rows = [f"{number * 7 % 5},{day}.11.2021,{'ab'[number % 2]}" for number, day in enumerate(range(1, 13))]
     (tmp_path / "a.csv").write_text("x,day,kind\n" + "\n".join(rows))
-    data = as_dataset(tmp_path / "a.csv", "kind", columns=Columns(keep=("day",)))
+    data = read_items(tmp_path / "a.csv", "kind", columns=Columns(keep=("day",)))
     assert data.all.extra["day"][:2].tolist() == ["2021-11-01", "2021-11-02"]
 
 
 def test_a_kept_column_is_learned_from_where_it_is_named_as_a_feature() -> None:
     table = pd.DataFrame({"x": [1.5, 2, 3, 4], "price": [4.5, 3, 2, 1], "kind": ["a", "b"] * 2})
-    assert as_dataset(table, "kind", columns=Columns(keep=("price",))).all.x.shape == (4, 1)
-    both = as_dataset(table, "kind", columns=Columns(keep=("price",), features=("x", "price")))
+    assert read_items(table, "kind", columns=Columns(keep=("price",))).all.x.shape == (4, 1)
+    both = read_items(table, "kind", columns=Columns(keep=("price",), features=("x", "price")))
     assert both.all.x.shape == (4, 2)
     assert both.all.extra["price"].tolist() == [4.5, 3, 2, 1]
     inputs = Inputs("features", size=(2,), cleaning=both.cleaning, labels=("kind",), keep=("price",))

@@ -10,8 +10,9 @@ import pytest
 from sklearn.datasets import load_iris
 
 import nearer
-from nearer.datasets._anything import Columns, as_dataset
+from nearer.datasets._anything import Columns
 from nearer.datasets._leaks import COPY, RUNNING
+from nearer.models._reading import read_items
 
 
 def noise(n: int = 60, /, **more: object) -> pd.DataFrame:
@@ -31,7 +32,7 @@ def test_a_running_number_is_left_out_and_said(tmp_path: Path, name: str, start:
     frame = noise(**{name: np.arange(60) + start})
     frame.to_csv(tmp_path / "a.csv", index=False)
     for data in (frame, tmp_path / "a.csv"):
-        assert left_out(as_dataset(data, "kind")) == {name: RUNNING}
+        assert left_out(read_items(data, "kind")) == {name: RUNNING}
     model = nearer.fit(frame, "kind", metric="lfda")
     assert model.inputs.names == ("a", "b")
     assert RUNNING in str(model)
@@ -48,7 +49,7 @@ def test_the_proof_is_true_again() -> None:
 
 def test_a_sample_of_a_file_still_knows_its_row_numbers(tmp_path: Path) -> None:
     noise(600, n=np.arange(600) + 5, half=np.arange(600) * 2).to_csv(tmp_path / "a.csv", index=False)
-    data = as_dataset(tmp_path / "a.csv", "kind", columns=Columns(most=100))
+    data = read_items(tmp_path / "a.csv", "kind", columns=Columns(most=100))
     assert len(data.all) == 100
     assert left_out(data) == {"n": RUNNING}
 
@@ -69,7 +70,7 @@ def test_a_few_lines_too_many_or_too_few_hide_no_running_number(
     frame = noise(rownames=values)
     frame.to_csv(tmp_path / "a.csv", index=False)
     for data in (frame, tmp_path / "a.csv"):
-        assert left_out(as_dataset(data, "kind")) == {"rownames": f"{RUNNING} (but for {places})"}
+        assert left_out(read_items(data, "kind")) == {"rownames": f"{RUNNING} (but for {places})"}
     model = nearer.fit(frame, "kind", metric="lfda")
     assert model.inputs.names == ("a", "b")
     assert f"{RUNNING} (but for {places})" in str(model)
@@ -78,9 +79,9 @@ def test_a_few_lines_too_many_or_too_few_hide_no_running_number(
 def test_the_places_where_a_number_may_jump_are_few() -> None:
     steps = np.ones(600)
     steps[::50] = 2
-    assert left_out(as_dataset(noise(600, n=np.cumsum(steps)), "kind")) == {"n": f"{RUNNING} (but for 11 places)"}
+    assert left_out(read_items(noise(600, n=np.cumsum(steps)), "kind")) == {"n": f"{RUNNING} (but for 11 places)"}
     steps[::40] = 2
-    assert left_out(as_dataset(noise(600, n=np.cumsum(steps)), "kind")) == {}
+    assert left_out(read_items(noise(600, n=np.cumsum(steps)), "kind")) == {}
 
 
 def test_a_running_number_with_infinities_makes_no_warning() -> None:
@@ -93,7 +94,7 @@ def test_a_running_number_with_infinities_makes_no_warning() -> None:
 
 def test_row_names_in_another_order_are_ids() -> None:
     frame = noise(rownames=np.arange(60)).sample(frac=1, random_state=0)
-    assert "looks like an id" in left_out(as_dataset(frame, "kind"))["rownames"]
+    assert "looks like an id" in left_out(read_items(frame, "kind"))["rownames"]
 
 
 @pytest.mark.parametrize(
@@ -110,13 +111,13 @@ def test_row_names_in_another_order_are_ids() -> None:
     ],
 )
 def test_other_whole_numbers_are_features(values: np.ndarray) -> None:
-    assert left_out(as_dataset(noise(count=values), "kind")) == {}
+    assert left_out(read_items(noise(count=values), "kind")) == {}
 
 
 def test_few_rows_count_by_chance_and_named_features_stay() -> None:
-    assert left_out(as_dataset(noise(9, year=range(9)), "kind")) == {}
+    assert left_out(read_items(noise(9, year=range(9)), "kind")) == {}
     asked = Columns(label=("kind",), features=("a", "year"))
-    assert as_dataset(noise(year=range(60)), columns=asked).feature_names == ("a", "year")
+    assert read_items(noise(year=range(60)), columns=asked).feature_names == ("a", "year")
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -124,7 +125,7 @@ def test_the_label_given_beside_its_table_is_no_feature(library: str) -> None:
     frame = noise()
     if library == "polars":
         frame = pytest.importorskip("polars").from_pandas(frame)
-    data = as_dataset(frame, frame["kind"])
+    data = read_items(frame, frame["kind"])
     assert left_out(data) == {"kind": COPY}
     assert data.feature_names == ("a", "b")
     model = nearer.fit(frame, frame["kind"], metric="lfda")
@@ -134,37 +135,37 @@ def test_the_label_given_beside_its_table_is_no_feature(library: str) -> None:
 
 def test_copies_of_the_label_are_found_by_their_values() -> None:
     frame = noise(again=np.repeat(["x", "y", "z"], 20), other=np.repeat(["y", "x", "z"], 20))
-    assert left_out(as_dataset(frame, "kind")) == {"again": COPY}
+    assert left_out(read_items(frame, "kind")) == {"again": COPY}
     codes = np.repeat([0, 1, 2], 20)
-    assert left_out(as_dataset(noise(code=codes), codes)) == {"code": COPY}
-    assert left_out(as_dataset(noise(code=codes.astype(float)), codes)) == {"code": COPY}
+    assert left_out(read_items(noise(code=codes), codes)) == {"code": COPY}
+    assert left_out(read_items(noise(code=codes.astype(float)), codes)) == {"code": COPY}
     holes = codes.copy()
     holes[::7] = -1
-    assert left_out(as_dataset(noise(code=codes), holes)) == {"code": COPY}
+    assert left_out(read_items(noise(code=codes), holes)) == {"code": COPY}
     almost = codes.copy()
     almost[59] = 0
-    assert left_out(as_dataset(noise(code=almost), codes)) == {}
+    assert left_out(read_items(noise(code=almost), codes)) == {}
 
 
 def test_a_label_in_other_words_is_found_by_its_name() -> None:
     frame = noise()
-    data = as_dataset(frame, frame["kind"].map({"x": 0, "y": 1, "z": 2}))
+    data = read_items(frame, frame["kind"].map({"x": 0, "y": 1, "z": 2}))
     assert left_out(data) == {"kind": f"{COPY}, in other words"}
-    assert left_out(as_dataset(frame, frame["kind"].map({"x": 0, "y": 1, "z": 1}))) == {}
+    assert left_out(read_items(frame, frame["kind"].map({"x": 0, "y": 1, "z": 1}))) == {}
 
 
 def test_numbers_and_label_sets_are_found_too() -> None:
     frame = noise(price=np.random.default_rng(3).normal(size=60))
-    assert left_out(as_dataset(frame, frame["price"]))["price"] == COPY
+    assert left_out(read_items(frame, frame["price"]))["price"] == COPY
     sets = pd.DataFrame(np.random.default_rng(4).integers(0, 2, (60, 3)), columns=["p", "q", "r"])
-    data = as_dataset(pd.concat([frame, sets], axis=1), sets)
+    data = read_items(pd.concat([frame, sets], axis=1), sets)
     assert left_out(data) == {"p": COPY, "q": COPY, "r": COPY}
 
 
 def test_iris_as_r_writes_it() -> None:
     frame = load_iris(as_frame=True).frame
     frame.insert(0, "rownames", range(1, 151))
-    data = as_dataset(frame, frame["target"])
+    data = read_items(frame, frame["target"])
     assert left_out(data) == {"rownames": RUNNING, "target": COPY}
     assert data.all.x.shape == (150, 4)
 
@@ -173,8 +174,8 @@ def test_a_few_rows_of_ages_are_no_row_numbers() -> None:
     """Short columns that run with jumps are left out only where they begin as row numbers do."""
     kinds = ["a", "b"] * 6
     ages = [20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 35]
-    kept = as_dataset(pd.DataFrame({"age": ages, "x": np.arange(12) * 7 % 5, "kind": kinds}), "kind")
+    kept = read_items(pd.DataFrame({"age": ages, "x": np.arange(12) * 7 % 5, "kind": kinds}), "kind")
     assert "age" in kept.feature_names
     numbers = [1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13]
-    left = as_dataset(pd.DataFrame({"nr": numbers, "x": np.arange(12) * 7 % 5, "kind": kinds}), "kind")
+    left = read_items(pd.DataFrame({"nr": numbers, "x": np.arange(12) * 7 % 5, "kind": kinds}), "kind")
     assert "nr" not in left.feature_names

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearer.datasets import _npy as local
+from nearer.datasets import _numpy_files as local
 from nearer.exceptions import CorruptFileError, MissingDataError
 
 

@@ -10,8 +10,7 @@ import pytest
 from PIL import Image
 
 from nearer.datasets import load_image_folder
-from nearer.datasets._image_files import load_image
-from nearer.datasets._pixels import LARGE, UPRIGHT
+from nearer.datasets._image_files import LARGE, UPRIGHT, load_image
 from nearer.exceptions import LimitError
 
 RAMP = np.linspace(0, 65_535, 64 * 64).astype(np.uint16).reshape(64, 64)

@@ -15,8 +15,8 @@ from nearer.estimators import LMNN, AsymmetricKNN, KernelAsymmetricKNN, MetricKN
 from nearer.estimators.linear._kernels import KernelLearner
 from nearer.estimators.neighbors._neighborhood_fitting import hold_out, scale_to_margin
 from nearer.estimators.neighbors._neighborhood_training import (
-    Rows,
-    Schedule,
+    BothSides,
+    VotePlan,
     _Adam,
     batch_loss,
     find_candidates,
@@ -100,10 +100,10 @@ def test_batches_on_candidate_lists_have_the_exact_loss() -> None:
         x = torch.tensor(rng.randn(n, 5))
         g = torch.Generator().manual_seed(1)
         U, V = (torch.randn(5, 3, generator=g, dtype=torch.float64).requires_grad_() for _ in range(2))
-        rows = Rows(x, x, codes)
+        rows = BothSides(x, x, codes)
         lists = find_candidates((x @ U).detach(), (x @ V).detach(), codes, 3)
         batch = torch.randperm(n, generator=g)[:40]
-        found = batch_loss(U, V, rows, lists, batch, Schedule(3, 1, 0.1, 0.0))
+        found = batch_loss(U, V, rows, lists, batch, VotePlan(3, 1, 0.1, 0.0))
         loss = NeighborhoodLoss(k=3)
         ids = {"ids": batch, "database_ids": range(n)}
         expected = loss(x[batch] @ U, codes[batch], database=x @ V, database_labels=codes, **ids)
@@ -132,10 +132,10 @@ def test_held_out_rows_are_judged_by_the_vote_and_by_the_loss() -> None:
     order = np.argsort(y, kind="stable")
     x, codes = torch.tensor(X[order]), torch.tensor(y[order])
     inside = torch.arange(150) % 3 > 0
-    rows = Rows(x, x, codes)
-    queries, database = Rows(*(one[~inside] for one in rows)), Rows(*(one[inside] for one in rows))
+    rows = BothSides(x, x, codes)
+    queries, database = BothSides(*(one[~inside] for one in rows)), BothSides(*(one[inside] for one in rows))
     eye = torch.eye(12, dtype=torch.float64)
-    error, value = held_out_loss(eye, eye, queries, database, Schedule(3, 1, 0.1, 0.0))
+    error, value = held_out_loss(eye, eye, queries, database, VotePlan(3, 1, 0.1, 0.0))
     expected = NeighborhoodLoss(k=3)(
         queries.queries, queries.codes, database=database.database, database_labels=database.codes
     )
@@ -152,9 +152,9 @@ def test_the_matrix_form_keeps_w_positive_and_lowers_the_loss() -> None:
     X, y = noisy(200)
     order = np.argsort(y, kind="stable")
     x = torch.tensor(X[order])
-    rows = Rows(x, x, torch.tensor(y[order]))
+    rows = BothSides(x, x, torch.tensor(y[order]))
     history = list(
-        learn_matrix(torch.eye(12, dtype=torch.float64), None, rows, Schedule(3, 12, 0.01, 1e-4), torch.Generator())
+        learn_matrix(torch.eye(12, dtype=torch.float64), None, rows, VotePlan(3, 12, 0.01, 1e-4), torch.Generator())
     )
     assert history[-1][2] < 0.5 * history[0][2]
     assert float(torch.linalg.eigvalsh(history[-1][0] @ history[-1][0].T)[0]) > -1e-9
@@ -299,14 +299,16 @@ def test_a_batch_with_a_task_loss_is_the_plain_loss(inference: str) -> None:
     X = torch.from_numpy(rng.standard_normal((60, 3)).astype(np.float32))
     table = rng.uniform(0.5, 3.0, (4, 4))
     np.fill_diagonal(table, 0)
-    schedule = Schedule(3, 1, 0.1, 0.0, task_loss=torch.from_numpy(table), inference=inference)  # type: ignore[arg-type]
+    schedule = VotePlan(3, 1, 0.1, 0.0, task_loss=torch.from_numpy(table), inference=inference)  # type: ignore[arg-type]
     eye = torch.eye(3)
-    rows = Rows(X, X, codes)
+    rows = BothSides(X, X, codes)
     found = batch_loss(eye, eye, rows, find_candidates(X, X, codes, 3), torch.arange(60), schedule)
     plain = NeighborhoodLoss(k=3, task_loss=table, inference=inference)(X, codes)  # type: ignore[arg-type]
     assert float(found) == pytest.approx(float(plain), rel=1e-4)
     assert float(plain) != pytest.approx(float(NeighborhoodLoss(k=3)(X, codes)), rel=0.1)
-    held = held_out_loss(eye, eye, Rows(X[::2], X[::2], codes[::2]), Rows(X[1::2], X[1::2], codes[1::2]), schedule)
+    held = held_out_loss(
+        eye, eye, BothSides(X[::2], X[::2], codes[::2]), BothSides(X[1::2], X[1::2], codes[1::2]), schedule
+    )
     apart = NeighborhoodLoss(
         k=3, task_loss=table, inference=inference
     )(  # type: ignore[arg-type]

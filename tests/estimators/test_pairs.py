@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from nearer import estimators as E
-from nearer.estimators._learner import as_similar
+from nearer.estimators._learner import as_similar, best_threshold
 from nearer.estimators._supervision import reduce_components
-from nearer.estimators._thresholds import best_threshold
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 
 pytestmark = pytest.mark.filterwarnings("ignore::nearer.exceptions.NearerWarning")

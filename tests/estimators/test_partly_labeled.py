@@ -18,7 +18,7 @@ from nearer.estimators.partial._apllr import affinity_edges, near_prior
 from nearer.estimators.partial._isdml import density_edges, geodesic_descent
 from nearer.estimators.partial._lrml import lrml_matrix, unit_determinant_minimizer
 from nearer.estimators.partial._partly_labeled import (
-    Edges,
+    EdgeList,
     edge_scatter,
     labeled_scatters,
     neighbor_edges,
@@ -323,4 +323,4 @@ def test_bad_settings(learner: Any, message: str) -> None:
 
 
 def test_edges_are_a_plain_tuple() -> None:
-    assert Edges(np.array([0]), np.array([1]), np.array([1.0])).weight[0] == 1
+    assert EdgeList(np.array([0]), np.array([1]), np.array([1.0])).weight[0] == 1

@@ -15,7 +15,7 @@ from sklearn.svm import SVR, NuSVR
 from nearer.estimators import AAKNN, MLKNN, RAMLKRR, RAMLSVR, MetricKNN
 from nearer.estimators._matrices import project_psd
 from nearer.estimators.relation import _raml_pairs
-from nearer.estimators.relation._raml_blend import choose_graded_blend
+from nearer.estimators.relation._raml import choose_graded_blend
 from nearer.estimators.relation._raml_krr import constrained_krr, krr_by_gradients, krr_by_kernel, krr_objective
 from nearer.estimators.relation._raml_pairs import PairSums, choose_pairs, pair_targets
 from nearer.estimators.relation._raml_svr import outer_features, svr_by_features, svr_by_kernel

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearer.evaluation._engine._candidates import Candidates
+from nearer.evaluation._engine._candidates import BestCandidates
 from nearer.evaluation._engine._tiles import block_size, run
 
 VALUES = [-np.float32(3.5), -1.0, -0.0, 0.0, 1e-30, -1e-30, 1.0, np.float32(1.0000001), 3.4e38, -3.4e38]
@@ -30,7 +30,7 @@ def test_the_first_places_are_those_of_a_sort(rows: Any, depth: int, limit: int,
     unique = [list({tie: (value, tie) for value, tie in row}.values()) for row in rows]
     wanted = np.full(len(rows), depth)
     bound = np.full(len(rows), np.finfo(dtype).min, dtype=dtype)
-    keep = Candidates(wanted, bound, 100, by_index=False, limit=limit)
+    keep = BestCandidates(wanted, bound, 100, by_index=False, limit=limit)
     flat = [(row, dtype(value), tie) for row, items in enumerate(unique) for value, tie in items]
     for part in range(parts):
         chosen = flat[part::parts]
@@ -48,7 +48,7 @@ def test_the_first_places_are_those_of_a_sort(rows: Any, depth: int, limit: int,
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_later_items_must_exceed_what_they_would_replace(dtype: Any) -> None:
     bound = np.full(1, -np.inf, dtype=dtype)
-    keep = Candidates(np.array([2]), bound, 1000, by_index=True, limit=4)
+    keep = BestCandidates(np.array([2]), bound, 1000, by_index=True, limit=4)
     keep.add(np.zeros(6, dtype=np.int64), np.ones(6, dtype=dtype), np.arange(6))
     assert keep.size == 2
     assert keep.reach(0)[0] == 1
@@ -58,7 +58,7 @@ def test_later_items_must_exceed_what_they_would_replace(dtype: Any) -> None:
 
 def test_nothing_was_added() -> None:
     for dtype in (np.float32, np.float64):
-        keep = Candidates(np.array([3, 0]), np.zeros(2, dtype=dtype), 10, by_index=True, limit=5)
+        keep = BestCandidates(np.array([3, 0]), np.zeros(2, dtype=dtype), 10, by_index=True, limit=5)
         taken, ties = keep.ordered()
         assert taken.tolist() == [0, 0]
         assert ties.tolist() == []

@@ -146,7 +146,7 @@ def test_bad_input_is_refused() -> None:
 
 def test_very_many_clusters_start_at_random_points(monkeypatch: pytest.MonkeyPatch) -> None:
     points, labels = blobs(400, 20, 5, 0.05)
-    monkeypatch.setattr("nearer.evaluation._kmeans.SEEDED", 400 * 20 - 1)
+    monkeypatch.setattr("nearer.evaluation._clustering.SEEDED", 400 * 20 - 1)
     first = kmeans(points, 20, seed=1)
     assert 0.8 < nmi(labels, first.assignments) < 1.0
     assert kmeans(points, 20, seed=1).assignments.tolist() == first.assignments.tolist()

@@ -10,8 +10,8 @@ import pytest
 
 from nearer.evaluation import Evaluation, evaluate
 from nearer.evaluation._engine._problem import prepare
+from nearer.evaluation._paired import mean_interval
 from nearer.evaluation._retrieval import score_each, score_problem
-from nearer.evaluation._sampled import mean_interval
 from nearer.exceptions import LabelError, ParameterError
 
 NAMES = ["recall@1", "precision@5", "map@r", "r-precision", "mrr"]

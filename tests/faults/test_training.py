@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import nearer
 import small_run
 from nearer.app.cli import app
-from nearer.datasets._classics import load_wine
+from nearer.datasets._catalog import load
 
 MINUTES = 60.0
 # Slowed down between its steps, so that a kill finds it at work however fast the machine is.
@@ -57,7 +57,7 @@ WORDS = [
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    wine = load_wine().all
+    wine = load("wine").all
     lines = [",".join([*(f"{value:g}" for value in x), str(y)]) for x, y in zip(wine.x, wine.y, strict=True)]
     Path("wine.csv").write_text("\n".join([",".join([*(f"f{n}" for n in range(13)), "class"]), *lines, ""]))
     return tmp_path

@@ -15,10 +15,10 @@ from nearer.exceptions import NearerError, NearerWarning
 from nearer.graph import _propagation as P
 from nearer.graph import _transition as transition
 from nearer.graph import nearest_neighbors, propagate
-from nearer.graph._dense import dense_walk
 from nearer.graph._entries import certify
 from nearer.graph._local_lowrank import local_lowrank_entries
 from nearer.graph._propagation import label_reach, two_sided_affinity
+from nearer.graph._solvers import dense_walk
 from nearer.graph._transition import Transition, solve
 from nearer.mining._neighborhood import mine_neighborhood
 from nearer.neighbors import Neighbors

@@ -16,8 +16,7 @@ import nearer
 from nearer.datasets import load
 from nearer.exceptions import LabelError, ShapeError
 from nearer.judging import find_issues
-from nearer.judging._audit import label_quality, neighbor_votes
-from nearer.judging._logistic import _scaled, fit_logistic, probabilities
+from nearer.judging._audit import _scaled, fit_logistic, label_quality, neighbor_votes, probabilities
 from nearer.models._auditing import audit_dataset, audit_page
 
 
@@ -118,7 +117,7 @@ def test_a_model_audits_its_data(tmp_path: Path) -> None:
 
 def _sets() -> nearer.datasets.Dataset:
     from nearer.datasets import Dataset, Split
-    from nearer.datasets._source import Source
+    from nearer.datasets._dataset import Source
 
     y = np.array([[1, 1, 0]] * 5 + [[0, 1, 0]] * 5, dtype=np.uint8)
     return Dataset(Source("s", "", "", "", ""), {"all": Split(np.eye(10, dtype=np.float32), y)})

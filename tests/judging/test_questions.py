@@ -17,7 +17,7 @@ from nearer.estimators import Euclidean
 from nearer.exceptions import NearerError, ParameterError, ShapeError
 from nearer.judging import suggest_items, suggest_pairs
 from nearer.judging._influence import DAMPING, REACH, graph_of, pick, spread, walk
-from nearer.judging._suggest_pairs import groups_of
+from nearer.judging._suggest import groups_of
 from nearer.relations import Pairs
 from nearer_papers.ours._questions import learn_from_spread, lines
 

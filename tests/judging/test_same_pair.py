@@ -17,7 +17,7 @@ from nearer.app.cli import app
 from nearer.estimators import RCA
 from nearer.exceptions import LabelError, NearerWarning, ParameterError, ShapeError
 from nearer.judging import ClassSets, SamePair
-from nearer.reports._errors import error_curves
+from nearer.reports._curves import error_curves
 
 
 def classes(m: int, seed: int = 0, each: int = 6, spread: float = 0.6) -> tuple[np.ndarray, np.ndarray]:

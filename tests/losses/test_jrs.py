@@ -1,4 +1,4 @@
-"""Joint representation similarity: the printed sums, tiles, autograd, variants, taps, bad input."""
+"""Joint representation similarity: the printed sums and kernels, tiles, autograd, variants, taps, bad input."""
 
 from __future__ import annotations
 
@@ -6,41 +6,21 @@ import pytest
 import torch
 from torch import nn
 
-from nearer.exceptions import ParameterError, ShapeError
+from layer_formulas import LABELS, N, different, mixture, random_layers, squared
+from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 from nearer.losses import (
     AMSoftmaxLoss,
     Gaussian,
     JRDLoss,
     JRSLoss,
+    Laplace,
+    MomentGenerating,
+    Polynomial,
 )
 from nearer.losses.layers._jrs import class_layer
 from nearer.losses.layers._layer_kernels import mean_squared_distance
 from nearer.losses.layers._taps import tapped
 from nearer.pairwise import _joint as joint
-
-N = 13
-LABELS = torch.arange(N) % 4
-
-
-def random_layers(seed=0):
-    g = torch.Generator().manual_seed(seed)
-    return [torch.randn(N, d, generator=g, dtype=torch.float64) * s for d, s in ((6, 1.5), (4, 0.5), (3, 0.3))]
-
-
-def squared(x):
-    return (x[:, None] - x[None]).square().sum(2)
-
-
-def mixture(x, components):
-    d = squared(x)
-    b = d.sum() / (N * (N - 1))
-    rates = [1 / (b.detach() * 2.0 ** (u - components // 2)) for u in range(components)]
-    return torch.stack([torch.exp(-d * rate) for rate in rates]).mean(0)
-
-
-def different(values, labels=LABELS):
-    keep = labels[:, None] != labels[None]
-    return values[keep].sum() / keep.sum()
 
 
 def test_closed_form_bandwidth():
@@ -147,3 +127,41 @@ def test_taps_see_the_layers_and_go_again():
     with pytest.raises(RuntimeError), tapped(network, ["1"]):
         network(torch.rand(4, 2, 8, 8))
     assert not any(module._forward_hooks for module in network.modules())
+
+
+KERNELS = {
+    "laplace": (lambda: Laplace(bandwidth=3.0), lambda x: torch.exp(-(x[:, None] - x[None]).abs().sum(2) / 3)),
+    "polynomial": (lambda: Polynomial(degree=2), lambda x: (x @ x.t() + 1) ** 2),
+    "odd polynomial": (lambda: Polynomial(degree=5), lambda x: (x @ x.t() + 1) ** 5),
+    "clamped": (lambda: Polynomial(degree=2, clamped=True), lambda x: (x @ x.t() + 1).clamp_min(0) ** 2),
+    "moments": (MomentGenerating, lambda x: torch.exp(x @ x.t())),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels(name):
+    make, formula = KERNELS[name]
+    # Wide enough that many products lie below −1, where the clamped kernel is another one.
+    x = (random_layers()[1] * (0.5 if name == "moments" else 1.5)).requires_grad_()
+    expected = different(formula(x))
+    assert name == "moments" or float((x @ x.t() < -1).double().mean()) > 0.05
+    (wanted,) = torch.autograd.grad(expected, [x])
+    found = JRSLoss(kernels=[make()])([x], LABELS)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(torch.autograd.grad(found, [x])[0], wanted, rtol=1e-8, atol=1e-10)
+
+
+def test_the_mean_of_the_laplace_bandwidth():
+    x = random_layers()[0]
+    mean = (x[:, None] - x[None]).abs().sum() / (N * (N - 1))
+    assert 1 / Laplace().fitted(x).rate == pytest.approx(mean.item())
+
+
+def test_a_polynomial_that_would_overflow_is_refused():
+    with pytest.raises(NotFiniteError, match="The polynomial kernel of degree 5 must have rows of squared length"):
+        JRSLoss(kernels=[Polynomial(degree=5)])([torch.full((2, 4), 1e4)], torch.tensor([0, 1]))
+
+
+def test_moments_that_would_overflow_are_refused():
+    with pytest.raises(NotFiniteError, match=r"would overflow\. Normalise this layer"):
+        JRSLoss(kernels=[MomentGenerating()])([random_layers()[0] * 10], LABELS)

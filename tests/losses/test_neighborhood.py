@@ -131,7 +131,7 @@ def test_tiles_and_distances_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     dense = value_and_gradient(lambda e: loss.from_distances(squared_euclidean_distance(e), y), x)
     # The package has a function of that name.
     monkeypatch.setattr(sys.modules["nearer.losses.pairs._neighborhood"], "_TILE", 200)
-    monkeypatch.setattr("nearer.losses.pairs._weighted_squares._CHUNK", 24)
+    monkeypatch.setattr("nearer.losses.pairs._distances._CHUNK", 24)
     tiles = value_and_gradient(loss, x, y)
     for other in (dense, tiles):
         torch.testing.assert_close(other[0], whole[0])

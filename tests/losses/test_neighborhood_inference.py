@@ -11,8 +11,14 @@ import pytest
 import torch
 
 from nearer.exceptions import ParameterError
-from nearer.losses.pairs._neighborhood_greedy import choose_sets_greedily, greedy_set
-from nearer.losses.pairs._neighborhood_inference import Nearest, choose_sets, nearest_by_class, plurality_costs
+from nearer.losses.pairs._neighborhood_inference import (
+    Nearest,
+    choose_sets,
+    choose_sets_greedily,
+    greedy_set,
+    nearest_by_class,
+    plurality_costs,
+)
 
 Problem = tuple[np.ndarray, np.ndarray, int, int]
 

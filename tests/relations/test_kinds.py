@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nearer.datasets import Dataset, Split
-from nearer.datasets._source import Source
+from nearer.datasets._dataset import Source
 from nearer.estimators import RAMLKRR
 from nearer.exceptions import NearerError
 from nearer.relations import (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.reports import embedding_map
-from nearer.reports._maps import _turn_towards, map_to_plane
+from nearer.reports._maps import map_to_plane, turn_towards
 from nearer.reports._style import UNKNOWN, as_png
 
 Floats = NDArray[np.float64]
@@ -68,7 +68,7 @@ def test_a_turned_map_is_turned_back() -> None:
     angle = 2.0
     turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     mirrored = (target - target.mean(axis=0)) @ turn * [1, -1] + 5
-    np.testing.assert_allclose(_turn_towards(mirrored, target), target - target.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(turn_towards(mirrored, target), target - target.mean(axis=0), atol=1e-12)
 
 
 def texts(figure: Any) -> list[str]:

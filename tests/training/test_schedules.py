@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nearer.exceptions import ParameterError
 from nearer.training import cosine, linear
-from nearer.training._schedules import constant, milestones
+from nearer.training._schedules import constant
 
 
 @given(steps=st.integers(2, 500), share=st.floats(0, 0.9), floor=st.floats(0, 1))
@@ -27,16 +27,9 @@ def test_rises_to_one_then_falls_to_the_floor(make, steps, share, floor):
     assert all(a >= b - 1e-12 for a, b in pairwise(falling))
 
 
-def test_milestones_multiply():
-    schedule = milestones([10, 20], factor=0.1, warm_up=2)
-    assert [schedule(step) for step in (0, 1, 9, 10, 19, 20)] == pytest.approx([0.5, 1, 1, 0.1, 0.1, 0.01])
-
-
 def test_bad_input():
     with pytest.raises(ParameterError, match="less than the 5 steps"):
         cosine(5, warm_up=5)
-    with pytest.raises(ParameterError, match="must rise"):
-        milestones([5, 3])
     with pytest.raises(ParameterError, match="`floor`"):
         linear(5, floor=2.0)
     with pytest.raises(ParameterError, match="`warm_up`"):

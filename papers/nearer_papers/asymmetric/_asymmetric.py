@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from nearer._checks import check_choice
 from nearer.datasets import stratified_split
-from nearer.datasets._classics import load_digits
+from nearer.datasets._catalog import load
 from nearer.estimators import ITML, LFDA, LMNN, NCA, AsymmetricKNN, Euclidean
 from nearer.exceptions import NearerWarning
 from nearer.geometry import MLP, TwoEncoders
@@ -91,7 +91,7 @@ def result_file(row: Mapping[str, Any]) -> str:
 
 def _measure_view(problem: str, seed: int, method: str) -> float:
     """The test error of one method on one split."""
-    digits = load_digits().all
+    digits = load("digits").all
     queries, database = PROBLEMS[problem](digits.x.astype(np.float64) / 16)
     train, test = stratified_split(digits.y, test=0.3, seed=seed)
     y = digits.y[train]
@@ -153,7 +153,7 @@ def measure(request: Request) -> Iterator[Measured]:
             request.progress(f"{problem}, split {seed + 1}: {method}", number / len(plan))
             row: dict[str, Any] = {"table": table, "problem": problem, "method": method, "seed": seed}
             if table == "views":
-                yield Measured({**row, "error": _measure_view(problem, seed, method)}, load_digits().fingerprint())
+                yield Measured({**row, "error": _measure_view(problem, seed, method)}, load("digits").fingerprint())
             else:
                 made_of = one_view_data(problem).fingerprint()
                 yield Measured({**row, **measure_one_view(problem, seed, method)}, made_of)

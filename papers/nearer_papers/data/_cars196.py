@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nearer.datasets._dataset import Array, Dataset, Split
-from nearer.datasets._source import DataFile, Source
+from nearer.datasets._dataset import Array, DataFile, Dataset, Source, Split
 from nearer.exceptions import CorruptFileError
 from nearer_papers.data import _trees as trees
 from nearer_papers.data._matlab import read_mat

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nearer.datasets import Dataset
-from nearer.datasets._source import Source
+from nearer.datasets._dataset import Source
 from nearer_papers.data import _banking77 as banking77
 from nearer_papers.data import _cars196 as cars196
 from nearer_papers.data import _cifar10 as cifar10

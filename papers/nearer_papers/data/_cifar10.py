@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from nearer._limits import check_expansion, check_limit
-from nearer.datasets._dataset import Array, Dataset, Split
-from nearer.datasets._npy import read_npz
-from nearer.datasets._source import DataFile, Download, Source
+from nearer.datasets._dataset import Array, DataFile, Dataset, Download, Source, Split
+from nearer.datasets._numpy_files import read_npz
 from nearer.exceptions import CorruptFileError, LimitError, MissingDataError
 from nearer_papers.data._obtain import data_folder, find, obtain
 

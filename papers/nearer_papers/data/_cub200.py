@@ -6,8 +6,7 @@ import os
 
 import numpy as np
 
-from nearer.datasets._dataset import Dataset, Split
-from nearer.datasets._source import Source
+from nearer.datasets._dataset import Dataset, Source, Split
 from nearer.exceptions import CorruptFileError
 from nearer_papers.data import _trees as trees
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from nearer._limits import check_expansion
-from nearer.datasets._dataset import Array, Dataset, train_test
-from nearer.datasets._npy import read_npz
-from nearer.datasets._source import Download, Source
+from nearer.datasets._dataset import Array, Dataset, Download, Source
+from nearer.datasets._numpy_files import read_npz
 from nearer.exceptions import CorruptFileError, NearerError
 from nearer_papers.data._obtain import find, obtain
+from nearer_papers.data._parts import train_test
 
 __all__ = ["idx_downloads", "load_idx_set", "read_idx"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from nearer.datasets._dataset import Dataset
-from nearer.datasets._source import DataFile, Source
+from nearer.datasets._dataset import DataFile, Dataset, Source
 from nearer_papers.data._idx import idx_downloads, load_idx_set
 
 __all__ = ["MNIST", "load_mnist"]

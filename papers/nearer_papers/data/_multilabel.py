@@ -6,8 +6,7 @@ import os
 
 import numpy as np
 
-from nearer.datasets._dataset import Dataset, Split
-from nearer.datasets._source import DataFile, Source
+from nearer.datasets._dataset import DataFile, Dataset, Source, Split
 from nearer_papers.data._obtain import open_npz
 
 __all__ = [

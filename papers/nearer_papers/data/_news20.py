@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nearer.datasets._dataset import Dataset, Split
-from nearer.datasets._source import DataFile, Source
+from nearer.datasets._dataset import DataFile, Dataset, Source, Split
 from nearer.exceptions import CorruptFileError, ShapeError
 from nearer_papers.data._obtain import open_npz
 

@@ -10,9 +10,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from nearer.datasets._dataset import Array
-from nearer.datasets._npy import read_npz
-from nearer.datasets._source import DataFile, Source
+from nearer.datasets._dataset import Array, DataFile, Source
+from nearer.datasets._numpy_files import read_npz
 from nearer.exceptions import CorruptFileError, MissingDataError
 from nearer_papers.data._download import download_file
 

@@ -15,9 +15,8 @@ import numpy as np
 
 from nearer._checks import check_choice
 from nearer._limits import check_expansion, check_limit
-from nearer.datasets._dataset import Array, Dataset, Split
-from nearer.datasets._npy import read_npz
-from nearer.datasets._source import DataFile, Download, Source
+from nearer.datasets._dataset import Array, DataFile, Dataset, Download, Source, Split
+from nearer.datasets._numpy_files import read_npz
 from nearer.exceptions import CorruptFileError, LimitError
 from nearer_papers.data._obtain import find, obtain
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nearer.datasets._dataset import Array, Dataset, Split
-from nearer.datasets._npy import read_npz
-from nearer.datasets._source import DataFile, Download, Source
+from nearer.datasets._dataset import Array, DataFile, Dataset, Download, Source, Split
+from nearer.datasets._numpy_files import read_npz
 from nearer.exceptions import CorruptFileError
 from nearer_papers.data._matlab import read_mat
 from nearer_papers.data._obtain import find, obtain, open_npz

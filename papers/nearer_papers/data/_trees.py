@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nearer.datasets._source import Source
+from nearer.datasets._dataset import Source
 from nearer.exceptions import CorruptFileError, MissingDataError
 from nearer_papers.data._obtain import data_folder
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from nearer.datasets._dataset import Array, Dataset, Split, train_test
-from nearer.datasets._npy import read_npz
-from nearer.datasets._source import DataFile, Download, Source
+from nearer.datasets._dataset import Array, DataFile, Dataset, Download, Source, Split
+from nearer.datasets._numpy_files import read_npz
 from nearer.exceptions import CorruptFileError
 from nearer_papers.data._obtain import find, obtain, open_npz
+from nearer_papers.data._parts import train_test
 
 __all__ = [
     "ISOLET",

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nearer.datasets._dataset import Dataset, Split
-from nearer.datasets._npy import read_npz
-from nearer.datasets._source import Source
+from nearer.datasets._dataset import Dataset, Source, Split
+from nearer.datasets._numpy_files import read_npz
 from nearer.exceptions import CorruptFileError, MissingDataError
 from nearer_papers.data._obtain import data_folder
 

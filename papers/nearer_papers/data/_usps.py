@@ -5,15 +5,16 @@ from __future__ import annotations
 import bz2
 import os
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
-from nearer._limits import read_bounded
-from nearer.datasets._dataset import Array, Dataset, Split, train_test
-from nearer.datasets._npy import read_npz
-from nearer.datasets._source import DataFile, Download, Source
+from nearer._limits import EXPANSION, check_expansion, limit
+from nearer.datasets._dataset import Array, DataFile, Dataset, Download, Source, Split
+from nearer.datasets._numpy_files import read_npz
 from nearer.exceptions import CorruptFileError, LimitError
 from nearer_papers.data._obtain import find, obtain, open_npz
+from nearer_papers.data._parts import train_test
 
 __all__ = ["USPS", "USPST", "load_usps", "load_uspst", "read_libsvm"]
 
@@ -76,7 +77,7 @@ def read_libsvm(path: Path) -> tuple[Array, Array]:
     """Images and labels of a LIBSVM file of USPS: `digit+1 1:value ... 256:value` on each line."""
     try:
         with bz2.open(path, "rb") as file:
-            text = read_bounded(file, path.stat().st_size, f"`{path.name}`").decode("ascii")
+            text = _read_bounded(file, path.stat().st_size, f"`{path.name}`").decode("ascii")
         rows = [line.split() for line in text.splitlines() if line.strip()]
         y = np.array([int(row[0]) - 1 for row in rows])
         x = np.array([[float(cell.split(":")[1]) for cell in row[1:]] for row in rows])
@@ -101,3 +102,16 @@ def load_uspst(*, folder: str | os.PathLike[str] | None = None, verify: bool = T
     extra = {"label_from_source": arrays["y_from_source"]}
     part = Split(arrays["x"].reshape(-1, 16, 16), arrays["y"].astype(np.int64), extra)
     return Dataset(USPST, {"all": part}, tuple("0123456789"))
+
+
+def _read_bounded(file: IO[bytes], stored: int, what: str) -> bytes:
+    """All bytes of a stream that unpacks a file of `stored` bytes; a stream that does not end is cut off.
+
+    >>> import io
+    >>> read_bounded(io.BytesIO(b"abc"), 3, "`a`")
+    b'abc'
+    """
+    largest = max(limit("NEARER_MAX_BYTES"), EXPANSION * stored)
+    data = file.read(largest + 1)
+    check_expansion(len(data), stored, what)
+    return data

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from nearer._checks import check_choice
 from nearer.datasets import load
 from nearer.exceptions import MissingDataError
-from nearer.judging._audit import NEIGHBORS, label_quality, neighbor_votes
-from nearer.judging._logistic import cross_fitted
+from nearer.judging._audit import NEIGHBORS, cross_fitted, label_quality, neighbor_votes
 from nearer.neighbors import search
 from nearer.reports._page import Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request

@@ -19,9 +19,9 @@ import numpy as np
 
 from nearer._checks import check_choice
 from nearer.datasets import Dataset, Split, class_disjoint_split, load, stratified_split
-from nearer.models._encoded import encode_dataset
 from nearer.models._encoders import PACKAGED, FrozenEncoder, frozen
 from nearer.models._fitting import fit_model
+from nearer.models._reading import encode_dataset
 from nearer.models._settings import FitSettings
 from nearer.neighbors import search
 from nearer.reports._page import Section, Table

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.app.explorer._items import Items
+from nearer.app.explorer._items import ShownItems
 from nearer.app.explorer._session import Session
 from nearer.datasets import load
 from nearer.evaluation import evaluate
@@ -44,7 +44,7 @@ def _measure_seed(seed: int, ways: Sequence[str]) -> Iterator[Measured]:
     held = np.arange(ITEMS) < HELD_OUT
     classes = tuple(data.class_names)
     for way in ways:
-        session = Session(Items(part.matrix(), classes=classes, held_out=held))
+        session = Session(ShownItems(part.matrix(), classes=classes, held_out=held))
         draw = np.random.default_rng(100 + seed)
         said = 0
         if way == "300 random labels":

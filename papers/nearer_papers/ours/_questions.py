@@ -25,7 +25,7 @@ from nearer.datasets import load, stratified_split
 from nearer.evaluation import evaluate
 from nearer.judging import suggest_pairs
 from nearer.judging._influence import graph_of, pick, spread, walk
-from nearer.judging._suggest_pairs import groups_of
+from nearer.judging._suggest import groups_of
 from nearer.neighbors import Neighbors
 from nearer.relations import Pairs
 from nearer.reports import training_curve

@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from nearer._checks import check_choice
 from nearer.datasets import few_labels, stratified_split
 from nearer.geometry._encoders import ColorCNN, DigitsCNN
-from nearer.training._views import exemplar_views, jiggled
+from nearer.training._views import jiggled
 from nearer_papers.data._cifar10 import load_cifar10
 from nearer_papers.data._fashion import load_fashion_mnist
 from nearer_papers.data._mnist import load_mnist
+from nearer_papers.systems._views import exemplar_views
 
 __all__ = ["DATASETS", "FewLabelImages", "load_few_label_images"]
 

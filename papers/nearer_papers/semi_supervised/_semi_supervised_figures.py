@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from nearer._validation import encode_labels
 from nearer.graph import nearest_neighbors, propagate
 from nearer.index import Index
 from nearer.mining._neighborhood import mine_neighborhood
 from nearer.reports import retrieval_grid, training_curve
-from nearer.reports._maps import embedding_maps
+from nearer.reports._maps import draw_map, map_to_plane, turn_towards
 from nearer.reports._page import Picture, Section
 from nearer.reports._style import ACCENT, INK, MUTED, RIGHT, WRONG, class_colors, house_style, new_figure
 from nearer_papers.semi_supervised._few_label_images import FewLabelImages
@@ -132,7 +133,7 @@ def pictures(name: str, data: FewLabelImages, runs: Mapping[str, Run]) -> Sectio
     maps = {method: placed[method] for method in MAPPED if method in placed}
     if maps:
         told = "Test images" if data.is_images else "Test items"
-        drawn = embedding_maps(maps, labels, seed=0)
+        drawn = _embedding_maps(maps, labels, seed=0)
         parts.append(Picture(drawn, f"{told}: {', '.join(maps)}. The axes mean nothing, neighbourhoods do."))
     parts += _retrieved(name, data, {one: placed[one] for one in RETRIEVED if one in placed}, chosen, labels)
     if "ours" in runs and runs["ours"].history:
@@ -164,3 +165,25 @@ def _retrieved(
         grid = retrieval_grid(shown, queries, near, right, title=f"{name}, {method}")
         found.append(Picture(grid, f"{method}: the nearest others among {len(labels):,} test images."))
     return found
+
+
+def _embedding_maps(places: Mapping[str, Any], labels: Any, *, seed: int = 0) -> Any:
+    """A map of the same items for each of several embeddings, side by side and turned to resemble the first.
+
+    Args:
+        places: title of a map -> rows (n, d).
+        labels: classes of the rows, (n,).
+        seed: of everything that is drawn.
+    """
+    codes, classes = encode_labels(labels, "labels", n=len(next(iter(places.values()))))
+    points: list[NDArray[np.float64]] = []
+    for rows in places.values():
+        plane = map_to_plane(rows, seed=seed)
+        points.append(turn_towards(plane, points[0]) if points else plane)
+    with house_style():
+        figure = new_figure(4.6 * len(places), 4.6)
+        axes = figure.subplots(1, len(places), squeeze=False)[0]
+        names = [str(name) for name in classes]
+        for axis, where, title in zip(axes, points, places, strict=True):
+            draw_map(axis, where, codes.numpy(), names, title)
+    return figure

@@ -19,8 +19,6 @@ from nearer._checks import check_choice, check_int, check_number
 from nearer._validation import as_matrix
 from nearer.geometry._linear_start import start_linear
 from nearer.geometry._similarity import normalize
-from nearer.losses.layers._layer_input import LayerInput
-from nearer.losses.layers._parts import check_widths, split_parts
 from nearer.pairwise._masked import softplus
 from nearer.pairwise._panels import panel_rows
 from nearer.pairwise._precision import full_precision
@@ -28,6 +26,8 @@ from nearer.pairwise._rule import inner_settings
 from nearer.relations import Relation
 from nearer.relations._relate import relate
 from nearer_papers.systems._boosted_heads import BoostedHeads
+from nearer_papers.systems._layer_input import LayerInput
+from nearer_papers.systems._parts import check_widths, split_parts
 from nearer_papers.systems._reversal import reverse_gradient
 
 __all__ = ["ABIERLoss", "BIERLoss", "HeadDiversity", "decorrelate"]

@@ -18,8 +18,8 @@ from torch.optim import Optimizer
 from nearer._checks import check_int, check_number
 from nearer.exceptions import ParameterError
 from nearer.geometry import embed, normalize
-from nearer.training._views import exemplar_views, rotations
 from nearer_papers.systems._synthetic import SyntheticLoss
+from nearer_papers.systems._views import exemplar_views, rotations
 
 __all__ = [
     "DeepClusterStep",

@@ -20,7 +20,7 @@ from nearer.estimators.partial._apit import APIT
 from nearer.estimators.partial._apllr import APLLR, affinity_edges
 from nearer.estimators.partial._isdml import ISDML, density_edges
 from nearer.estimators.partial._lrml import LRML
-from nearer.estimators.partial._partly_labeled import Edges, PartlyLabeledLearner, neighbor_edges
+from nearer.estimators.partial._partly_labeled import EdgeList, PartlyLabeledLearner, neighbor_edges
 from nearer.estimators.partial._seraph import SERAPH
 from nearer.geometry import Mahalanobis, normalize
 
@@ -56,7 +56,7 @@ class DeepPairMetric:
         self._edges = torch.zeros(0, 2, dtype=torch.int64)
         self._weight = torch.zeros(0)
 
-    def edges(self, embeddings: Array, codes: Array) -> Edges:
+    def edges(self, embeddings: Array, codes: Array) -> EdgeList:
         """The graph that the encoder is to respect."""
         raise NotImplementedError
 
@@ -142,7 +142,7 @@ class DeepLRML(DeepPairMetric):
         super().__init__(in_features, LRML(n_neighbors=k, blend=0.0))
         self.k, self.dissimilar_weight = k, dissimilar_weight
 
-    def edges(self, embeddings: Array, codes: Array) -> Edges:
+    def edges(self, embeddings: Array, codes: Array) -> EdgeList:
         return neighbor_edges(embeddings, self.k)
 
     def cost(self, squared: Tensor, same: Tensor) -> Tensor:
@@ -165,7 +165,7 @@ class DeepISDML(DeepPairMetric):
         super().__init__(in_features, ISDML(n_neighbors=k, blend=0.0))
         self.k, self.dissimilar_weight = k, dissimilar_weight
 
-    def edges(self, embeddings: Array, codes: Array) -> Edges:
+    def edges(self, embeddings: Array, codes: Array) -> EdgeList:
         return density_edges(embeddings, self.k)
 
     def cost(self, squared: Tensor, same: Tensor) -> Tensor:
@@ -190,11 +190,11 @@ class DeepSERAPH(DeepPairMetric):
         super().__init__(in_features, SERAPH(mu=mu, eta=eta, blend=0.0, random_state=0), edge_weight=mu)
         self.eta = eta
 
-    def edges(self, embeddings: Array, codes: Array) -> Edges:
+    def edges(self, embeddings: Array, codes: Array) -> EdgeList:
         random = np.random.default_rng(0)
         left, right = random.integers(0, len(codes), (2, 20_000))
         open_ = ((codes[left] < 0) | (codes[right] < 0)) & (left != right)
-        return Edges(left[open_], right[open_], np.ones(int(open_.sum())))
+        return EdgeList(left[open_], right[open_], np.ones(int(open_.sum())))
 
     def cost(self, squared: Tensor, same: Tensor) -> Tensor:
         u = self.eta - squared
@@ -226,7 +226,7 @@ class DeepAPLLR(DeepPairMetric):
         super().__init__(in_features, APLLR(n_neighbors=k, gamma=gamma, blend=0.0))
         self.k, self.gamma, self.threshold = k, gamma, threshold
 
-    def edges(self, embeddings: Array, codes: Array) -> Edges:
+    def edges(self, embeddings: Array, codes: Array) -> EdgeList:
         return affinity_edges(embeddings, codes, k=self.k, gamma=self.gamma)
 
     def cost(self, squared: Tensor, same: Tensor) -> Tensor:
@@ -259,7 +259,7 @@ class DeepAPIT(DeepPairMetric):
         super().__init__(in_features, APIT(n_neighbors=k, gamma=gamma, blend=0.0, random_state=0))
         self.k, self.gamma, self.upper, self.lower = k, gamma, upper, lower
 
-    def edges(self, embeddings: Array, codes: Array) -> Edges:
+    def edges(self, embeddings: Array, codes: Array) -> EdgeList:
         return affinity_edges(embeddings, codes, k=self.k, gamma=self.gamma)
 
     def cost(self, squared: Tensor, same: Tensor) -> Tensor:

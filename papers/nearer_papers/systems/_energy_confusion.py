@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from nearer._checks import check_int, check_number
 from nearer._validation import as_labels
-from nearer.losses.layers._layer_input import LayerInput
+from nearer.losses.pairs._distances import sum_weighted_squares
 from nearer.losses.pairs._pair_loss import check_embeddings
-from nearer.losses.pairs._weighted_squares import sum_weighted_squares
 from nearer.pairwise._rule import inner_settings
+from nearer_papers.systems._layer_input import LayerInput
 
 __all__ = ["EnergyConfusionLoss", "energy_confusion"]
 

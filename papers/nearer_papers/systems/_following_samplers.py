@@ -16,7 +16,15 @@ from torch import Tensor
 from nearer._checks import check_int
 from nearer._validation import as_labels
 from nearer.exceptions import LabelError, ParameterError
-from nearer.training._samplers import BatchSampler, Queue, Rows, batch_count, epoch_random, members_of, take_turns
+from nearer.training._samplers import (
+    BatchSampler,
+    Queue,
+    RowNumbers,
+    batch_count,
+    epoch_random,
+    members_of,
+    take_turns,
+)
 from nearer_papers.systems._class_tree import ClassTree
 from nearer_papers.systems._rank_range import RankRange
 
@@ -98,7 +106,7 @@ class AnchorNeighborSampler(BatchSampler):
             batches.append(torch.from_numpy(np.concatenate([items[place].take(self.per_class) for place in found])))
         return batches
 
-    def _neighbors(self, anchors: Rows, random: np.random.Generator) -> Rows:
+    def _neighbors(self, anchors: RowNumbers, random: np.random.Generator) -> RowNumbers:
         """For each anchor class so many near ones that enough are left when all others of the batch are taken."""
         count = min(len(self.members) - 1, self.anchors * (1 + self.neighbors))
         if not self.tree.ready:
@@ -173,7 +181,7 @@ class RankRangeSampler(BatchSampler):
             batches.append(torch.from_numpy(joint[np.sort(first)]))
         return batches
 
-    def _negatives(self, anchors: Tensor, random: np.random.Generator) -> Rows:
+    def _negatives(self, anchors: Tensor, random: np.random.Generator) -> RowNumbers:
         """(a, negatives): mined where there are any, random where not."""
         labeled = (self.labels >= 0).nonzero()[:, 0].numpy()
         names = self.labels.numpy()

@@ -16,9 +16,9 @@ from nearer.estimators._starts import Init, start_components
 from nearer.estimators.neighbors._neighborhood_fitting import check_settings, fit_maps, scale_to_margin
 from nearer.estimators.neighbors._neighborhood_training import (
     RENEW,
-    Candidates,
-    Rows,
-    Schedule,
+    BothSides,
+    CandidateLists,
+    VotePlan,
     batches,
     choose_pairs,
     find_candidates,
@@ -30,7 +30,7 @@ __all__ = ["GerrymanderingMetric", "learn_matrix"]
 
 
 def learn_matrix(
-    U: Tensor, V: Tensor | None, rows: Rows, schedule: Schedule, generator: torch.Generator
+    U: Tensor, V: Tensor | None, rows: BothSides, schedule: VotePlan, generator: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor, float]]:
     """The full-matrix form of the reference work: `W ← Π((1 − ηρ)W − η δW)`, from `W = UUᵀ`; V must be None.
 
@@ -40,7 +40,7 @@ def learn_matrix(
     W = U @ U.T
     U = _project(W)[1]
     n = len(rows.codes)
-    candidates: Candidates | None = None
+    candidates: CandidateLists | None = None
     t = 0
     for epoch in range(schedule.epochs):
         if candidates is None or epoch % RENEW == 0:

@@ -19,8 +19,8 @@ from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry._linear_start import start_linear
 from nearer.geometry._similarity import normalize
 from nearer.losses.layers._taps import tapped
+from nearer.losses.pairs._contrastive import SquaredContrastiveLoss
 from nearer.losses.pairs._pair_loss import check_embeddings
-from nearer.losses.pairs._squared_contrastive import SquaredContrastiveLoss
 from nearer.mining._hardest_fraction import threshold
 from nearer.pairwise._panels import iterate_panels
 from nearer.pairwise._rule import Miner, Pairing, Panel, Select, inner_settings

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nearer.datasets import Split
-from nearer.training._batches import Transform, row_numbers
+from nearer.training._step import Transform, row_numbers
 
 __all__ = ["ImageBatches"]
 

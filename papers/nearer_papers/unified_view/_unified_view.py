@@ -26,9 +26,12 @@ from nearer.losses import (
     TripletLoss,
 )
 from nearer.mining import VTHM, DistanceWeighted, SemiHard
+from nearer.mining._shared import mine_valid_triplets
+from nearer.pairwise._shared import normalize_rows
+from nearer.relations import ClassLabels
 from nearer.reports import weight_curves, weight_matrix
 from nearer.reports._page import Picture, Section
-from nearer.reports._weights import valid_pairs
+from nearer.reports._style import ACCENT, MUTED, WRONG, house_style, new_figure
 from nearer_papers._recipe import Measured, Outcome, Request
 from nearer_papers.systems import (
     EqualWeightLoss,
@@ -158,7 +161,7 @@ def _mining() -> Section:
     centers = torch.randn(8, 16, generator=generator)
     batch = centers[labels] + 0.9 * torch.randn(40, 16, generator=generator)
     drawn = [
-        Picture(valid_pairs(batch, labels), "The pairs of one anchor by similarity: kept and left out."),
+        Picture(_valid_pairs(batch, labels), "The pairs of one anchor by similarity: kept and left out."),
         Picture(weight_matrix(RAWLoss(), batch, labels, title="RAW"), "All pairs of a batch have a weight."),
         Picture(
             weight_matrix(RAWLoss(miner=VTHM()), batch, labels, title="RAW+VTHM"), "Only mined pairs have one."
@@ -172,3 +175,44 @@ def _mining() -> Section:
 
 
 FIGURE_SECTIONS = {"weights": _weights, "mining": _mining}
+
+
+def _valid_pairs(embeddings: Any, labels: Any, *, margin: float = 0.1) -> Any:
+    """The pairs of one anchor on the axis of similarity, and which of them occur in a violated triplet.
+
+    Positives below max_N s + λ and negatives above min_P s − λ are kept (filled), the others are left out (hollow).
+    Of the batch the anchor is drawn whose kept and left-out pairs are nearest to equal in number.
+    """
+    z = normalize_rows(torch.as_tensor(embeddings).detach().double())[0]
+    relation = ClassLabels(labels)
+    similarity = z @ z.T
+    same = relation.queries[:, None] == relation.queries[None, :]
+    positive, negative = same & ~torch.eye(len(z), dtype=torch.bool), ~same
+    kept = mine_valid_triplets(similarity, positive, negative, margin=margin)
+    # An anchor that keeps some and leaves out some of both kinds shows both edges.
+    shares = [
+        (mined.sum(1) / side.sum(1).clamp_min(1)) for mined, side in zip(kept, (positive, negative), strict=True)
+    ]
+    anchor = int(((shares[0] - 0.5).abs() + (shares[1] - 0.5).abs()).argmin())
+    s = similarity[anchor]
+    with house_style():
+        figure = new_figure(8.0, 2.6)
+        axis = figure.subplots()
+        for height, side, chosen, color in ((1, positive, kept[0], ACCENT), (0, negative, kept[1], WRONG)):
+            for filled in (True, False):
+                rows = side[anchor] & (chosen[anchor] == filled)
+                face = color if filled else "none"
+                axis.scatter(s[rows], [height] * int(rows.sum()), s=42, facecolors=face, edgecolors=color)
+        low, high = float(s[positive[anchor]].min()), float(s[negative[anchor]].max())
+        for edge, name in ((low - margin, "least positive − λ"), (high + margin, "largest negative + λ")):
+            axis.axvline(edge, color=MUTED, linestyle="--", linewidth=1)
+            axis.annotate(name, (edge, 0.5), xytext=(4, 0), textcoords="offset points", color=MUTED, size=8)
+        axis.set_yticks([0, 1], ["negatives", "positives"])
+        axis.set_ylim(-0.6, 1.6)
+        axis.set_xlabel("similarity to the anchor; filled: mined, hollow: left out")
+        axis.set_title(
+            f"{int(kept[0][anchor].sum())} of {int(positive[anchor].sum())} positives and "
+            f"{int(kept[1][anchor].sum())} of {int(negative[anchor].sum())} negatives are mined",
+            loc="left",
+        )
+    return figure

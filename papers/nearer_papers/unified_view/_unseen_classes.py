@@ -23,7 +23,7 @@ from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.training import ClassSampler, EncoderStep, UniformSampler, cosine, parameter_groups, train
 from nearer.training._loop import Callback, History
 from nearer.training._samplers import Sampler
-from nearer.training._schedules import Schedule, milestones
+from nearer.training._schedules import Schedule, constant
 from nearer_papers.systems import NPairSampler, nn_discrepancy, nn_lambda
 from nearer_papers.unified_view._unseen_class_data import Part, Protocol, UnseenClasses
 from nearer_papers.unified_view._unseen_class_networks import Network, WithFeatures
@@ -297,3 +297,18 @@ def summarize(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             line[f"{key} error"] = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
         found.append(line)
     return found
+
+
+def milestones(steps: Sequence[int], *, factor: float = 0.1, warm_up: int = 0) -> Schedule:
+    """Multiplied by `factor` at each of the given steps.
+
+    >>> [milestones([2, 4], factor=0.5)(step) for step in (0, 2, 3, 4)]
+    [1.0, 0.5, 0.5, 0.25]
+
+    Args:
+        steps: the steps at which the rate falls.
+        factor: by what it is multiplied.
+        warm_up: steps from 0 up to 1 before it.
+    """
+    rise = constant(warm_up=warm_up)
+    return lambda step: rise(step) * factor ** sum(step >= fall for fall in steps)

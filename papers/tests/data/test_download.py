@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from nearer.datasets._source import Download
+from nearer.datasets._dataset import Download
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
 from nearer_papers.data import _mnist as mnist
 from nearer_papers.data._download import download_file

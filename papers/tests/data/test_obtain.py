@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nearer.datasets._source import DataFile
+from nearer.datasets._dataset import DataFile
 from nearer.exceptions import CorruptFileError
 from nearer_papers.data import _obtain as local
 

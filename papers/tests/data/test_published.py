@@ -11,7 +11,7 @@ import pytest
 
 from nearer.datasets import Dataset, dataset_names, load
 from nearer.datasets._catalog import sources
-from nearer.datasets._source import DataFile
+from nearer.datasets._dataset import DataFile
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 from nearer_papers.data._news20 import tfidf
 from nearer_papers.data._obtain import data_folder, sha256_of

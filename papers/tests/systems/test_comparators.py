@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nearer.exceptions import NearerError
 from nearer.training import UniformSampler, train
-from nearer.training._views import exemplar_views, hsv_to_rgb, jiggled, rgb_to_hsv, rotations
+from nearer.training._views import jiggled
 from nearer_papers.systems._comparators import (
     DeepClusterStep,
     ExemplarStep,
@@ -22,6 +22,7 @@ from nearer_papers.systems._comparators import (
     balanced_rows,
 )
 from nearer_papers.systems._synthetic import SyntheticLoss
+from nearer_papers.systems._views import exemplar_views, hsv_to_rgb, rgb_to_hsv, rotations
 
 
 def network(width: int = 8) -> nn.Module:

@@ -1,8 +1,7 @@
-"""Whatever people have, as a `Dataset`: DataFrames, arrays, tensors, sparse matrices, files, folders."""
+"""Tables and matrices with labels of any kind as a `Dataset`; `nearer.models._reading` decides what the data is."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,23 +13,25 @@ from nearer._plain import is_nothing
 from nearer._validation import as_tensor
 from nearer.datasets._cleaning import Cleaning
 from nearer.datasets._csv_files import csv_form, read_columns
-from nearer.datasets._dataset import Array, Dataset, Split
-from nearer.datasets._frame import Column, Frame, frame_from, is_frame, read_cells
-from nearer.datasets._source import Source
-from nearer.datasets._table import LABEL_NAMES, PARQUET, TABLES, encode, label_text
+from nearer.datasets._dataset import Array, Dataset, Split, own_source
+from nearer.datasets._frame import Column, Frame, frame_from, read_cells
+from nearer.datasets._table import PARQUET, encode, label_text
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.relations import Kind, Pairs, Relation, kind_of
 from nearer.relations._shared import kind_of_column
 
 __all__ = [
     "Columns",
-    "as_dataset",
     "beside",
     "check_ids",
     "dataset_from_frame",
+    "dataset_from_matrix",
+    "label_codes",
     "label_columns",
-    "label_values",
+    "named_columns",
     "read_frame",
+    "sampled_frame",
+    "table_labels",
     "with_pairs",
 ]
 
@@ -58,52 +59,10 @@ class Columns:
         return (*self.label, *self.keep, *([self.ids] if self.ids else []))
 
 
-def as_dataset(
-    data: Any,
-    y: Any = None,
-    *,
-    columns: Columns | None = None,
-    unlabeled: str | int | None = -1,
-    cleaning: Cleaning | None = None,
-    unreadable: str = "raise",
-) -> Dataset:
-    """Items and labels of any kind as a `Dataset`.
-
-    `data` is a DataFrame (pandas, polars, Arrow, a Hugging Face data set), an array, tensor or sparse matrix,
-    a pair `(X, y)`, the path of a table or of a folder of images, or a `Dataset`, which stays as it is. `y` names
-    the label column (several for label sets and distributions) or holds the labels: classes, −1 or None for none, a
-    0/1 matrix, rows that sum to one, numbers. `cleaning` is that of a model, for data it is to be used on; without
-    it columns are looked at.
-
-    >>> as_dataset([[1.0, 2.0], [3.0, 4.0], [5.0, 5.0]], ["a", "b", None]).all
-    Split(x float32 (3, 2), y int64 (3,))
-    """
-    if isinstance(data, Dataset):
-        if y is not None:
-            raise ParameterError("`y` must be left out for a Dataset, which has its labels.")
-        return data
-    if isinstance(data, tuple) and len(data) == 2 and y is None:
-        data, y = data
-    columns = columns or Columns()
-    if isinstance(data, str | os.PathLike):
-        return _from_path(Path(data).expanduser(), y, columns, unlabeled, cleaning, unreadable)
-    arrow = getattr(data, "with_format", None)
-    if arrow is not None and hasattr(data, "features"):
-        # A Hugging Face data set is an Arrow table with a wrapper.
-        data = arrow("arrow")[:]
-    if is_frame(data):
-        frame = frame_from(data)
-        named = label_columns(frame, y)
-        if named:
-            columns, y = replace(columns, label=named), None
-        return dataset_from_frame(frame, y, columns, unlabeled=unlabeled, cleaning=cleaning, name="table")
-    return _from_matrix(data, y, unlabeled, cleaning)
-
-
 def with_pairs(data: Dataset, pairs: Relation) -> Dataset:
     """The same items with pairs instead of labels.
 
-    >>> with_pairs(as_dataset([[1.0], [1.1], [5.0]]), Pairs(3, positive=[[0, 1]], negative=[[0, 2]])).kind
+    >>> with_pairs(dataset_from_matrix([[1.0], [1.1], [5.0]]), Pairs(3, positive=[[0, 1]], negative=[[0, 2]])).kind
     'pairs'
     """
     rows = len(data.all)
@@ -122,7 +81,14 @@ def with_pairs(data: Dataset, pairs: Relation) -> Dataset:
     return replace(data, parts={"all": part}, class_names=(), pairs=pairs)
 
 
-def _from_matrix(data: Any, y: Any, unlabeled: str | int | None, cleaning: Cleaning | None) -> Dataset:
+def dataset_from_matrix(
+    data: Any, y: Any = None, *, unlabeled: str | int | None = -1, cleaning: Cleaning | None = None
+) -> Dataset:
+    """An array, tensor or sparse matrix (n, p) or images (n, h, w[, c]) and their labels.
+
+    >>> dataset_from_matrix([[1.0, 2.0], [3.0, 4.0], [5.0, 5.0]], ["a", "b", None]).all
+    Split(x float32 (3, 2), y int64 (3,))
+    """
     if hasattr(data, "toarray"):
         x = data.tocsr()
         if x.nnz and not np.isfinite(x.data).all():
@@ -133,7 +99,7 @@ def _from_matrix(data: Any, y: Any, unlabeled: str | int | None, cleaning: Clean
             raise ShapeError(f"`X` must have shape (n, p), got {x.shape}. Pass one row per item.")
         if x.ndim == 2:
             if cleaning is None and x.dtype.kind == "f" and np.isnan(x).any():
-                frame = _matrix_frame(x, [f"column_{place}" for place in range(x.shape[1])])
+                frame = _matrix_frame(x, [f"column_{number}" for number in range(x.shape[1])])
                 return dataset_from_frame(frame, y, Columns(), unlabeled=unlabeled, cleaning=None, name="array")
             if cleaning is not None:
                 return _clean_matrix(x, y, unlabeled, cleaning)
@@ -144,11 +110,11 @@ def _from_matrix(data: Any, y: Any, unlabeled: str | int | None, cleaning: Clean
     if x.shape[0] == 0 or 0 in x.shape[1:]:
         raise ShapeError(f"`X` must have at least one row and one column, got {tuple(x.shape)}.")
     codes, names, kind = label_codes(y, x.shape[0], unlabeled)
-    return Dataset(_source("array"), {"all": Split(x, codes, kind=kind)}, names)
+    return Dataset(own_source("array"), {"all": Split(x, codes, kind=kind)}, names)
 
 
 def _matrix_frame(x: Array, names: list[str]) -> Frame:
-    return Frame({name: Column("number", x[:, place].astype(np.float64)) for place, name in enumerate(names)})
+    return Frame({name: Column("number", x[:, number].astype(np.float64)) for number, name in enumerate(names)})
 
 
 def _clean_matrix(x: Array, y: Any, unlabeled: str | int | None, cleaning: Cleaning) -> Dataset:
@@ -174,31 +140,24 @@ def dataset_from_frame(
     name: str,
 ) -> Dataset:
     """Clean the features of a table and take its labels, ids and kept columns."""
-    kept = [one for one in columns.keep if one not in columns.features]
+    kept = [column for column in columns.keep if column not in columns.features]
     aside = [*columns.label, *kept, *([columns.ids] if columns.ids else [])]
     frame.require(*aside, *columns.ignore, *columns.features)
     if not len(frame):
         raise ShapeError("The table must hold at least one row, and has none.")
-    labels: Any = y
-    if columns.label:
-        parts = [frame[one] for one in columns.label]
-        labels = label_values(parts[0]) if len(parts) == 1 else np.column_stack([one.values for one in parts])
-    codes, names, kind = label_codes(labels, len(frame), unlabeled)
+    codes, names, kind = table_labels(frame, y, columns.label, unlabeled)
     table = frame.without(aside)
     if cleaning is None:
         ignore = set(columns.ignore)
         if columns.features:
-            ignore |= {one for one in table.names if one not in columns.features}
+            ignore |= {column for column in table.names if column not in columns.features}
         from nearer.datasets._leaks import leaking
 
         leaks = leaking(table.without((*ignore, *columns.features)), y, codes, names)
-        cleaning = Cleaning.learn(table, ignore=[one for one in table.names if one in ignore], leaks=leaks)
+        cleaning = Cleaning.learn(table, ignore=[column for column in table.names if column in ignore], leaks=leaks)
     x = cleaning.apply(table, known=columns.ignore)
-    if len(columns.label) > 1:
-        names = columns.label
-    extra = beside(frame, columns.keep, columns.ids)
-    parts_ = {"all": Split(x, codes, extra, kind=kind)}
-    return Dataset(_source(name), parts_, names, cleaning.outputs, cleaning=cleaning, columns=columns)
+    part = Split(x, codes, beside(frame, columns.keep, columns.ids), kind=kind)
+    return Dataset(own_source(name), {"all": part}, names, cleaning.outputs, cleaning=cleaning, columns=columns)
 
 
 def label_codes(labels: Any, n: int, unlabeled: str | int | None = -1) -> tuple[Array, tuple[str, ...], Kind]:
@@ -234,6 +193,21 @@ def label_codes(labels: Any, n: int, unlabeled: str | int | None = -1) -> tuple[
     return codes["all"], names, kind_of_column(codes["all"], codes["all"] >= 0, name="y")
 
 
+def table_labels(
+    frame: Frame, y: Any, columns: tuple[str, ...], unlabeled: str | int | None
+) -> tuple[Array, tuple[str, ...], Kind]:
+    """The labels of a table as `label_codes` gives them: of its label columns if there are any, else `y`.
+
+    >>> table_labels(Frame({"a": read_cells(["1", "0"]), "b": read_cells(["1", "1"])}), None, ("a", "b"), None)[1:]
+    (('a', 'b'), 'sets')
+    """
+    if len(columns) > 1:
+        matrix = np.column_stack([frame[name].values for name in columns])
+        codes, _, kind = label_codes(matrix, len(frame), unlabeled)
+        return codes, columns, kind
+    return label_codes(_label_values(frame[columns[0]]) if columns else y, len(frame), unlabeled)
+
+
 def _listed_labels(labels: Any) -> Array:
     """Labels of a list as an array; what numpy would round, or spell as text, stays as it is.
 
@@ -244,20 +218,30 @@ def _listed_labels(labels: Any) -> Array:
         if not isinstance(labels, list | tuple):
             return np.asarray(labels)
         listed = list(labels)
-        if any(hasattr(one, "__len__") and not isinstance(one, str | bytes) for one in listed):
+        if any(hasattr(label, "__len__") and not isinstance(label, str | bytes) for label in listed):
             return np.asarray(listed)  # several labels a row
     except (ValueError, TypeError) as error:
         raise LabelError(f"`y` must be rectangular: {error}.") from error
-    known = [one for one in listed if not is_nothing(one)]
-    if known and all(isinstance(one, float) for one in known):
-        return np.array([np.nan if is_nothing(one) else one for one in listed], dtype=np.float64)
+    known = [label for label in listed if not is_nothing(label)]
+    if known and all(isinstance(label, float) for label in known):
+        return np.array([np.nan if is_nothing(label) else label for label in listed], dtype=np.float64)
     if len(known) == len(listed) and len(set(map(type, known))) == 1:
         array = np.asarray(listed)
         if not isinstance(known[0], int) or array.dtype.kind in "ib":
             return array
     array = np.empty(len(listed), dtype=object)
-    array[:] = [None if is_nothing(one) else one for one in listed]
+    array[:] = [None if is_nothing(label) else label for label in listed]
     return array
+
+
+def named_columns(y: Any) -> tuple[str, ...]:
+    """The columns that `y` may name: a text, or a list of nothing else.
+
+    >>> named_columns("kind"), named_columns(["a", "b"]), named_columns([0, 1])
+    (('kind',), ('a', 'b'), ())
+    """
+    names = (y,) if isinstance(y, str) else tuple(y) if isinstance(y, list | tuple) else ()
+    return names if all(isinstance(name, str) for name in names) else ()
 
 
 def label_columns(frame: Frame, y: Any) -> tuple[str, ...]:
@@ -267,16 +251,14 @@ def label_columns(frame: Frame, y: Any) -> tuple[str, ...]:
     >>> label_columns(frame, "kind"), label_columns(frame, ["x", "y", "x"])
     (('kind',), ())
     """
-    named = (y,) if isinstance(y, str) else tuple(y) if isinstance(y, list | tuple) else ()
-    if not all(isinstance(one, str) for one in named):
-        return ()
+    named = named_columns(y)
     if not isinstance(y, str) and len(named) == len(frame) and not set(named) <= set(frame.columns):
         return ()
     frame.require(*named)
     return named
 
 
-def label_values(column: Column) -> Array:
+def _label_values(column: Column) -> Array:
     """A label column as values: words and codes as they are, whole numbers as class names, fractions as numbers."""
     if column.kind == "word":
         return column.values
@@ -297,7 +279,9 @@ def beside(frame: Frame, keep: Iterable[str], ids: str | None) -> dict[str, Arra
     extra = {name: frame[name].kept() for name in keep}
     if ids:
         names = frame[ids].names()
-        empty = [row for row, one in enumerate(names.tolist()) if one is None] if names.dtype == object else []
+        empty = (
+            [row for row, row_id in enumerate(names.tolist()) if row_id is None] if names.dtype == object else []
+        )
         if empty:
             raise ParameterError(
                 f"The column {ids!r} must have an id in every row, got none in row {empty[0]} (counted from 0)."
@@ -309,18 +293,20 @@ def beside(frame: Frame, keep: Iterable[str], ids: str | None) -> dict[str, Arra
 def check_ids(data: Dataset) -> Dataset:
     """The same data, or an error that names the first ids of several rows.
 
-    >>> check_ids(as_dataset([[1.0], [2.0]])).all
+    >>> check_ids(dataset_from_matrix([[1.0], [2.0]])).all
     Split(x float32 (2, 1), y int64 (2,))
     """
     ids = data.all.extra.get("id")
     if ids is None or data.columns is None or data.columns.ids is None:
         return data
     rows: dict[Any, list[int]] = {}
-    for row, one in enumerate(ids.tolist()):
-        rows.setdefault(one, []).append(row)
+    for row, row_id in enumerate(ids.tolist()):
+        rows.setdefault(row_id, []).append(row)
     if len(rows) < len(ids):
-        twice = [(one, where) for one, where in rows.items() if len(where) > 1]
-        named = ", ".join(f"{one!r} (rows {where[0]} and {where[1]}, counted from 0)" for one, where in twice[:3])
+        twice = [(row_id, where) for row_id, where in rows.items() if len(where) > 1]
+        named = ", ".join(
+            f"{row_id!r} (rows {where[0]} and {where[1]}, counted from 0)" for row_id, where in twice[:3]
+        )
         more = f" and {len(twice) - 3:,} more" if len(twice) > 3 else ""
         raise ParameterError(
             f"The column {data.columns.ids!r} must have another id in every row, got again {named}{more}. Drop the "
@@ -329,37 +315,7 @@ def check_ids(data: Dataset) -> Dataset:
     return data
 
 
-def _from_path(
-    path: Path, y: Any, columns: Columns, unlabeled: str | int | None, cleaning: Cleaning | None, unreadable: str
-) -> Dataset:
-    if path.is_dir():
-        if y is not None or columns.label:
-            raise ParameterError("A folder of images names its classes by sub-folders; leave the label out.")
-        from nearer.datasets._files import load_image_folder
-
-        return load_image_folder(path, unreadable="skip" if unreadable == "skip" else "raise")
-    named = [y] if isinstance(y, str | int) else list(y or ())
-    if named:
-        columns = replace(columns, label=tuple(map(str, named)))
-    if path.suffix.lower() not in TABLES:
-        label = named if len(named) > 1 else (named[0] if named else None)
-        from nearer.datasets._files import load_files
-
-        return load_files(path, label=label, unlabeled=unlabeled)
-    exact = columns.exact
-    frame, note = (read_frame(path, exact), "") if cleaning is not None else _some_of(path, columns.most, exact)
-    if not columns.label and cleaning is None:
-        suspects = [name for name in frame.names if name.strip().lower() in LABEL_NAMES]
-        if suspects:
-            raise ParameterError(
-                f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. Name it as the "
-                f"label, or ignore it."
-            )
-    made = dataset_from_frame(frame, None, columns, unlabeled=unlabeled, cleaning=cleaning, name=path.name)
-    return replace(made, note=note) if note else made
-
-
-def _some_of(path: Path, most: int | None, exact: Collection[str]) -> tuple[Frame, str]:
+def sampled_frame(path: Path, most: int | None, exact: Collection[str]) -> tuple[Frame, str]:
     """The table, or as many rows of it as are wanted or fit, and a sentence that says so."""
     from nearer.datasets._sampling import rows_that_fit, sample_rows
 
@@ -399,7 +355,3 @@ def read_frame(path: Path, exact: Collection[str] | None = ()) -> Frame:
             for name, cells in read_columns(form, exact).items()
         }
     )
-
-
-def _source(name: str) -> Source:
-    return Source(name, f"your {name}", "-", "your own", "-")

@@ -13,28 +13,53 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
+import numpy as np
+
 from nearer._checks import check_choice
-from nearer.datasets import _classics as classics
-from nearer.datasets._dataset import Dataset
-from nearer.datasets._source import Source
+from nearer.datasets._dataset import Dataset, Source, Split
 from nearer.exceptions import ParameterError
 
-__all__ = ["dataset_names", "load", "sources"]
+__all__ = ["DIGITS", "dataset_names", "load", "sources"]
 
 GROUP = "nearer.datasets"
 Loader = Callable[..., Dataset]
-_SHIPPED: tuple[tuple[Source, Loader], ...] = (
-    (classics.DIGITS, classics.load_digits),
-    (classics.IRIS, classics.load_iris),
-    (classics.WINE, classics.load_wine),
-    (classics.BREAST_CANCER, classics.load_breast_cancer),
+_UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
+
+DIGITS = Source(
+    name="digits",
+    title="Optical recognition of handwritten digits, 8x8",
+    citation="Alpaydin, Kaynak 1998, UCI; the test part, as shipped with scikit-learn",
+    license="CC BY 4.0",
+    address="https://archive.ics.uci.edu/dataset/80",
 )
+IRIS = Source("iris", "Iris flowers", "Fisher 1936, Annals of Eugenics 7", "CC BY 4.0", f"{_UCI}/iris")
+WINE = Source("wine", "Wines of three growers", "Forina et al. 1988, PARVUS; UCI", "CC BY 4.0", f"{_UCI}/wine")
+BREAST_CANCER = Source(
+    "breast_cancer",
+    "Breast cancer Wisconsin (diagnostic)",
+    "Street, Wolberg, Mangasarian 1993",
+    "CC BY 4.0",
+    f"{_UCI}/breast-cancer-wisconsin",
+)
+
+
+def _shipped(source: Source) -> Dataset:
+    """A data set that comes with scikit-learn; the digits as pixels in 0..1 instead of its sixteenths."""
+    from sklearn import datasets
+
+    bunch = getattr(datasets, f"load_{source.name}")()
+    y, names = bunch.target.astype(np.int64), tuple(map(str, bunch.target_names))
+    if source is DIGITS:
+        return Dataset(source, {"all": Split((bunch.images / 16).astype(np.float32), y)}, names)
+    part = Split(bunch.data.astype(np.float32), y)
+    return Dataset(source, {"all": part}, names, tuple(map(str, bunch.feature_names)))
 
 
 @functools.cache
 def _loaders() -> Mapping[str, tuple[Source, Loader]]:
     brought = [pair for point in sorted(entry_points(group=GROUP)) for pair in point.load()]
-    return {source.name: (source, loader) for source, loader in (*_SHIPPED, *brought)}
+    shipped = [(source, functools.partial(_shipped, source)) for source in (DIGITS, IRIS, WINE, BREAST_CANCER)]
+    return {source.name: (source, loader) for source, loader in (*shipped, *brought)}
 
 
 def sources() -> list[Source]:

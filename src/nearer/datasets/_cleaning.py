@@ -20,7 +20,7 @@ from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 
 __all__ = ["Cleaned", "Cleaning"]
 
-Rule = Literal["number", "flag", "date", "categories", "left out"]
+ColumnRule = Literal["number", "flag", "date", "categories", "left out"]
 # More different words than this share the column "other".
 MOST_CATEGORIES = 20
 DAY = 86_400.0
@@ -34,7 +34,7 @@ class Cleaned:
     """What is done with one column, and why."""
 
     name: str
-    rule: Rule
+    rule: ColumnRule
     why: str = ""
     fill: float = 0.0
     """What stands in an empty cell of a number, a flag or a date."""
@@ -99,7 +99,6 @@ class Cleaning:
         cls,
         frame: Frame,
         *,
-        ids: Iterable[str] = (),
         ignore: Iterable[str] = (),
         leaks: Mapping[str, str] = MappingProxyType({}),
     ) -> Cleaning:
@@ -113,7 +112,7 @@ class Cleaning:
         >>> plan.outputs
         ('age', 'town=a', 'town=b')
         """
-        given = {**leaks, **dict.fromkeys(ids, "the id of the row"), **dict.fromkeys(ignore, "as asked")}
+        given = {**leaks, **dict.fromkeys(ignore, "as asked")}
         frame.require(*given)
         fills = _fills({name: column for name, column in frame.columns.items() if name not in given})
         plan = cls(
@@ -178,18 +177,20 @@ class Cleaning:
         True
         """
         columns = []
-        for one in record:
-            if one["rule"] not in get_args(Rule) or not np.isfinite(float(one["fill"])):
-                raise ParameterError(f"`cleaning` must hold rules of nearer and finite numbers, got {one!r}.")
-            words = tuple(str(word) for word in one["categories"])
-            form = None if one.get("form") is None else str(one["form"])
-            name, why, fill = str(one["name"]), str(one["why"]), float(one["fill"])
-            columns.append(Cleaned(name, one["rule"], why, fill, words, bool(one["other"]), form))
+        for column in record:
+            if column["rule"] not in get_args(ColumnRule) or not np.isfinite(float(column["fill"])):
+                raise ParameterError(f"`cleaning` must hold rules of nearer and finite numbers, got {column!r}.")
+            words = tuple(str(word) for word in column["categories"])
+            form = None if column.get("form") is None else str(column["form"])
+            name, why, fill = str(column["name"]), str(column["why"]), float(column["fill"])
+            columns.append(Cleaned(name, column["rule"], why, fill, words, bool(column["other"]), form))
         return cls(tuple(columns))
 
     def __str__(self) -> str:
         names = max((len(column.name) for column in self.columns), default=0)
-        lines = [f"{one.name.ljust(names)}  {one.rule.ljust(10)}  {one.why}".rstrip() for one in self.columns]
+        lines = [
+            f"{entry.name.ljust(names)}  {entry.rule.ljust(10)}  {entry.why}".rstrip() for entry in self.columns
+        ]
         if len(lines) > 40:
             lines = [*lines[:20], f"... {len(lines) - 30} more ...", *lines[-10:]]
         return "\n".join(lines)
@@ -209,7 +210,7 @@ def _fills(columns: Mapping[str, Column]) -> dict[str, float]:
             )
     fills: dict[str, float] = {}
     for strategy, kinds in (("median", ("number", "date")), ("most_frequent", ("flag",))):
-        names = [name for name, one in columns.items() if one.kind in kinds and not one.missing.all()]
+        names = [name for name, each in columns.items() if each.kind in kinds and not each.missing.all()]
         if names:
             imputer = SimpleImputer(strategy=strategy).fit(
                 np.column_stack([columns[name].values for name in names])
@@ -237,11 +238,11 @@ def _look(name: str, column: Column, fill: float | None) -> Cleaned:
         return _categories(name, present, holes)
     assert fill is not None  # a column with values that are no words has one
     if column.kind == "date":
-        told = f"days since 1970{', ' + holes.rstrip(', ') if missing else ''}{SAID.get(column.form or '', '')}"
-        return Cleaned(name, "date", told, fill / DAY, form=column.form)
+        note = f"days since 1970{', ' + holes.rstrip(', ') if missing else ''}{SAID.get(column.form or '', '')}"
+        return Cleaned(name, "date", note, fill / DAY, form=column.form)
     word = "most frequent" if column.kind == "flag" else "median"
-    told = f"{holes}{word} {fill:.4g}" if missing else ""
-    return Cleaned(name, column.kind, told, fill, form=column.form)
+    note = f"{holes}{word} {fill:.4g}" if missing else ""
+    return Cleaned(name, column.kind, note, fill, form=column.form)
 
 
 def _categories(name: str, present: Array, holes: str) -> Cleaned:
@@ -252,8 +253,8 @@ def _categories(name: str, present: Array, holes: str) -> Cleaned:
     rare = encoder.infrequent_categories_[0]
     gone = set() if rare is None else set(rare.tolist())
     words = tuple(str(word) for word in encoder.categories_[0] if word not in gone)
-    told = f"{holes}{', '.join(words[:4])}{', ...' if len(words) > 4 else ''}"
-    return Cleaned(name, "categories", told + (f" and {len(gone)} rare" if gone else ""), 0.0, words, bool(gone))
+    note = f"{holes}{', '.join(words[:4])}{', ...' if len(words) > 4 else ''}"
+    return Cleaned(name, "categories", note + (f" and {len(gone)} rare" if gone else ""), 0.0, words, bool(gone))
 
 
 def _listed(names: Sequence[str]) -> str:

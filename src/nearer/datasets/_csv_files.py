@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from nearer.datasets._dataset import Array
-from nearer.datasets._table import ColumnChoice, Table, check_different, label_text
+from nearer.datasets._table import ColumnChoice, FileTable, check_different, label_text
 from nearer.exceptions import CorruptFileError, NotFiniteError, ParameterError, ShapeError
 
 __all__ = ["CsvForm", "csv_form", "read_columns", "read_csv"]
@@ -78,7 +78,7 @@ def csv_form(path: Path, header: bool | None = None) -> CsvForm:
         header = _has_header(rows, path)
     if header and len(rows) == 1:
         raise ShapeError(f"`{path.name}` must hold at least one row below its column names, and has none.")
-    names = [cell.strip() for cell in rows[0]] if header else [f"column_{place}" for place in range(len(rows[0]))]
+    names = [cell.strip() for cell in rows[0]] if header else [f"column_{number}" for number in range(len(rows[0]))]
     try:
         _check_quotes(path, delimiter)
     except csv.Error as error:
@@ -86,7 +86,7 @@ def csv_form(path: Path, header: bool | None = None) -> CsvForm:
     return CsvForm(path, delimiter, tuple(names), lines[0] if header else 0, tuple(rows[-1]))
 
 
-def read_csv(path: Path, chosen_columns: ColumnChoice) -> Table:
+def read_csv(path: Path, chosen_columns: ColumnChoice) -> FileTable:
     """Features, labels and column names of a CSV, TSV or semicolon-separated file in UTF-8."""
     form = csv_form(
         path, True if chosen_columns.header is None and chosen_columns.by_name else chosen_columns.header
@@ -112,7 +112,7 @@ def read_csv(path: Path, chosen_columns: ColumnChoice) -> Table:
             f"`{path.name}` must have {len(form.names)} columns as on its first line, got {values.shape[1]}."
         )
     texts = label_text(labels) if label is not None else np.full(len(values), "", dtype=object)
-    return Table(path, values[:, features], texts, tuple(form.names[place] for place in features))
+    return FileTable(path, values[:, features], texts, tuple(form.names[position] for position in features))
 
 
 def read_columns(form: CsvForm, exact: Collection[str] | None = ()) -> dict[str, Array | list[str]]:
@@ -124,12 +124,12 @@ def read_columns(form: CsvForm, exact: Collection[str] | None = ()) -> dict[str,
     names = form.names
     check_different(names, form.path)
     texts: dict[int, list[str]] = {
-        place: []
-        for place, (name, cell) in enumerate(zip(names, form.first, strict=False))
+        position: []
+        for position, (name, cell) in enumerate(zip(names, form.first, strict=False))
         if exact is None or name in exact or not _is_number(cell)
     }
     try:
-        values = form.numbers({place: _Collector(kept) for place, kept in texts.items()})
+        values = form.numbers({position: _Collector(kept) for position, kept in texts.items()})
         if values.shape[1] != len(names):
             raise ValueError("rows of different length")
     except ValueError:  # a hole, a word among numbers, UTF-8 that breaks off: the slow look says what it is
@@ -138,7 +138,7 @@ def read_columns(form: CsvForm, exact: Collection[str] | None = ()) -> dict[str,
             for column, cell in zip(cells, row, strict=True):
                 column.append(cell)
         return {name: column for name, column in zip(names, cells, strict=True) if name}
-    return {name: texts.get(place, values[:, place]) for place, name in enumerate(names) if name}
+    return {name: texts.get(position, values[:, position]) for position, name in enumerate(names) if name}
 
 
 class _Collector:
@@ -212,7 +212,7 @@ def _has_header(rows: Sequence[Sequence[str]], path: Path) -> bool:
         return True
     # pandas names the columns of a bare array 0, 1, 2, ...
     counted = first[1:] if first[0] == "" else first
-    if len(counted) > 1 and counted == [str(place) for place in range(len(counted))]:
+    if len(counted) > 1 and counted == [str(number) for number in range(len(counted))]:
         return True
     if all(numeric):
         return False
@@ -238,16 +238,16 @@ def _explain(form: CsvForm, features: Sequence[int]) -> None:
     words: dict[int, tuple[int, str]] = {}
     missing: dict[int, int] = {}
     for line, row in form.rows("on each line"):
-        for place in features:
-            text = row[place].strip()
+        for position in features:
+            text = row[position].strip()
             if not text:
-                missing.setdefault(place, line)
+                missing.setdefault(position, line)
             elif not _is_number(text):
-                words.setdefault(place, (line, text))
+                words.setdefault(position, (line, text))
     wrong = sorted(words or missing)
     if not wrong:
         return
-    listed = ", ".join(repr(form.names[place]) for place in wrong[:10]) + (", ..." if len(wrong) > 10 else "")
+    listed = ", ".join(repr(form.names[position]) for position in wrong[:10]) + (", ..." if len(wrong) > 10 else "")
     are = "are" if len(wrong) > 1 else "is"
     if words:
         line, text = words[wrong[0]]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,11 +22,10 @@ import numpy as np
 
 from nearer._checks import check_rectangle
 from nearer.datasets._image_files import crop_image, load_image
-from nearer.datasets._source import Source
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.relations import Kind, kind_of
 
-__all__ = ["Array", "Dataset", "Split", "train_test"]
+__all__ = ["Array", "DataFile", "Dataset", "Download", "Source", "Split", "own_source"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 _TO_BE_FOUND: Any = None
@@ -116,11 +115,11 @@ class Split:
         part = self if rows is None else self.take(rows)
         x = part.x
         if x.dtype.kind == "U":
-            places = [(part.root or Path()) / str(name) for name in x]
+            paths = [(part.root or Path()) / str(name) for name in x]
             if crop and size is not None:
-                files = [crop_image(load_image(place, enough=size), size) for place in places]
+                files = [crop_image(load_image(path, enough=size), size) for path in paths]
             else:
-                files = [load_image(place, size) for place in places]
+                files = [load_image(path, size) for path in paths]
             shapes = {file.shape for file in files}
             if len(shapes) > 1:
                 raise ShapeError(
@@ -280,14 +279,45 @@ def _plain_arrays(x: Any) -> dict[str, Array]:
     return {"data": x.data, "indices": x.indices.astype(np.int64), "indptr": x.indptr.astype(np.int64)}
 
 
-def train_test(
-    source: Source,
-    train: tuple[Array, Array],
-    test: tuple[Array, Array],
-    class_names: Sequence[Any] = (),
-    *,
-    feature_names: Sequence[Any] = (),
-) -> Dataset:
-    """A data set with a published train and test part and one class code for each item."""
-    parts = {"train": Split(train[0], train[1].astype(np.int64)), "test": Split(test[0], test[1].astype(np.int64))}
-    return Dataset(source, parts, tuple(map(str, class_names)), tuple(map(str, feature_names)))
+@dataclass(frozen=True)
+class DataFile:
+    """A prepared file of the data folder and the SHA-256 that it must have."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Download:
+    """An original file: where it is kept below the data folder, its address and SHA-256."""
+
+    name: str
+    address: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a data set comes from: what to cite, under which licence, the address of the original, the files.
+
+    >>> from nearer.datasets import load
+    >>> load("digits").source.name
+    'digits'
+    """
+
+    name: str
+    title: str
+    citation: str
+    license: str
+    address: str
+    files: tuple[DataFile, ...] = ()
+    downloads: tuple[Download, ...] = ()
+
+
+def own_source(name: str) -> Source:
+    """The source of the user's own data.
+
+    >>> own_source("pets.csv").title
+    'your pets.csv'
+    """
+    return Source(name, f"your {name}", "-", "your own", "-")

@@ -11,12 +11,19 @@ import numpy as np
 
 from nearer._checks import check_choice
 from nearer.datasets._csv_files import read_csv
-from nearer.datasets._dataset import Array, Dataset, Split
+from nearer.datasets._dataset import Array, Dataset, Split, own_source
 from nearer.datasets._image_files import list_images, why_unreadable
 from nearer.datasets._numpy_files import read_npy_table, read_npz_tables
 from nearer.datasets._parquet_files import read_parquet
-from nearer.datasets._source import Source
-from nearer.datasets._table import PARQUET, TEXT_TABLES, ColumnChoice, Table, encode, finite_features, label_matrix
+from nearer.datasets._table import (
+    PARQUET,
+    TEXT_TABLES,
+    ColumnChoice,
+    FileTable,
+    encode,
+    finite_features,
+    label_matrix,
+)
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 
 __all__ = ["load_files", "load_image_folder"]
@@ -71,7 +78,7 @@ def load_files(
     if isinstance(path, Mapping):
         if not path:
             raise ParameterError("`path` must name at least one part, got an empty mapping.")
-        paths = {str(part): Path(one).expanduser() for part, one in path.items()}
+        paths = {str(part): Path(file).expanduser() for part, file in path.items()}
     else:
         paths = {"all": Path(path).expanduser()}
     first = next(iter(paths.values()))
@@ -80,9 +87,9 @@ def load_files(
     if label is not None and not isinstance(label, str | int):
         return _load_label_columns(path, list(label), features, ignore, header, dtype)
     columns = ColumnChoice(label, features, tuple(ignore), header)
-    tables: dict[str, Table] = {}
-    for part, one in paths.items():
-        for inner, table in _read(one, columns).items():
+    tables: dict[str, FileTable] = {}
+    for part, file in paths.items():
+        for inner, table in _read(file, columns).items():
             tables[part if inner == "all" else inner] = table
     _check_same_features(tables)
     codes = {part: table.labels for part, table in tables.items()}
@@ -90,7 +97,7 @@ def load_files(
     if all(labels.ndim == 1 for labels in codes.values()):
         codes, names = encode(codes, unlabeled)
     parts = {part: Split(finite_features(table, np.dtype(dtype)), codes[part]) for part, table in tables.items()}
-    return Dataset(_source(first), parts, names, next(iter(tables.values())).names)
+    return Dataset(own_source(first.name), parts, names, next(iter(tables.values())).names)
 
 
 def _load_label_columns(
@@ -111,8 +118,8 @@ def _load_label_columns(
     return Dataset(x.source, parts, names, x.feature_names)
 
 
-def _read(path: Path, columns: ColumnChoice) -> dict[str, Table]:
-    readers: dict[str, Callable[[Path, ColumnChoice], Table | dict[str, Table]]] = {
+def _read(path: Path, columns: ColumnChoice) -> dict[str, FileTable]:
+    readers: dict[str, Callable[[Path, ColumnChoice], FileTable | dict[str, FileTable]]] = {
         **dict.fromkeys(TEXT_TABLES, read_csv),
         **dict.fromkeys(PARQUET, read_parquet),
         ".npy": read_npy_table,
@@ -129,7 +136,7 @@ def _read(path: Path, columns: ColumnChoice) -> dict[str, Table]:
     return table if isinstance(table, dict) else {"all": table}
 
 
-def _check_same_features(tables: Mapping[str, Table]) -> None:
+def _check_same_features(tables: Mapping[str, FileTable]) -> None:
     (first, reference), *others = tables.items()
     for part, table in others:
         if table.x.shape[1:] != reference.x.shape[1:] or table.names != reference.names:
@@ -170,19 +177,19 @@ def load_image_folder(path: PathLike, *, unreadable: Literal["raise", "skip"] = 
         raise MissingDataError(f"`path` must be a folder of images, and there is none at {root}.")
     folders = {entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")}
     parts = {"train": root / "train", "test": root / "test"} if folders == {"train", "test"} else {"all": root}
-    found: dict[str, list[str]] = {}
+    images: dict[str, list[str]] = {}
     labels: dict[str, Array] = {}
     skipped: list[str] = []
     for part, folder in parts.items():
         names, bad = _readable(folder, unreadable)
         skipped += [(folder.relative_to(root) / name).as_posix() for name in bad]
-        found[part] = [(folder.relative_to(root) / name).as_posix() for name in names]
+        images[part] = [(folder.relative_to(root) / name).as_posix() for name in names]
         labels[part] = np.array([name.split("/")[0] if "/" in name else "" for name in names], dtype=np.str_)
         if not names:
             raise ShapeError(f"`path` must hold at least one readable image, got none in {folder}.")
     codes, classes = encode(labels, None)
-    splits = {part: Split(np.array(found[part]), codes[part], root=root) for part in parts}
-    return Dataset(_source(root), splits, classes, skipped=tuple(skipped))
+    splits = {part: Split(np.array(images[part]), codes[part], root=root) for part in parts}
+    return Dataset(own_source(root.name), splits, classes, skipped=tuple(skipped))
 
 
 def _readable(folder: Path, unreadable: str) -> tuple[list[str], list[str]]:
@@ -201,7 +208,3 @@ def _readable(folder: Path, unreadable: str) -> tuple[list[str], list[str]]:
             f"{folder / name}: {reason}. Replace them, or pass unreadable='skip' to leave them out."
         )
     return good, list(bad)
-
-
-def _source(path: Path) -> Source:
-    return Source(path.name, f"your files {path.name}", "-", "your own", "-")

@@ -75,7 +75,7 @@ class Column:
 
     def take(self, rows: Any) -> Column:
         """The values of some rows."""
-        exact, written = (None if one is None else one[rows] for one in (self.exact, self.written))
+        exact, written = (None if array is None else array[rows] for array in (self.exact, self.written))
         return Column(self.kind, self.values[rows], exact, written, self.form)
 
     def read_as(self, form: str | None, name: str) -> Column:
@@ -105,7 +105,9 @@ class Column:
         """
         if self.kind == "date":
             # Not as it was written: text is ordered by its characters, and 2019-10-03 comes after 2019-02-11.
-            given = np.array([None if np.isnan(one) else _iso(one) for one in self.values], dtype=object)
+            given = np.array(
+                [None if np.isnan(seconds) else _iso(seconds) for seconds in self.values], dtype=object
+            )
         elif self.exact is not None:
             given = self.exact
         else:
@@ -132,7 +134,7 @@ class Column:
         if self.written is not None:
             return self.written
         words = np.empty(len(self.values), dtype=object)
-        words[:] = [None if one is None else _spelled(one) for one in self.kept().tolist()]
+        words[:] = [None if value is None else _spelled(value) for value in self.kept().tolist()]
         return words
 
 
@@ -226,13 +228,14 @@ def _columns_of(name: str, series: Any) -> dict[str, Column]:
         try:
             block = _list_block(series)
         except (ValueError, TypeError) as error:
+            lengths = sorted({0 if cell is None else len(cell) for cell in series.to_list()})
             raise ShapeError(
-                f"The lists of the column {name!r} must hold numbers and have one length: {error}."
+                f"The lists of the column {name!r} must be numbers of one length, got {lengths[:5]}: {error}."
             ) from error
         if block.ndim != 2:
-            raise ShapeError(f"The lists of the column {name!r} must have one length, got several.")
+            raise ShapeError(f"The lists of the column {name!r} must hold numbers, got lists in lists.")
         check_limit("NEARER_MAX_BYTES", COLUMN_BYTES * block.shape[1], f"The lists of the column {name!r}")
-        return {f"{name}[{place}]": Column("number", block[:, place]) for place in range(block.shape[1])}
+        return {f"{name}[{number}]": Column("number", block[:, number]) for number in range(block.shape[1])}
     cells, places = _objects(series)
     column = replace(read_cells(cells, exact=False), exact=_as_given(cells))
     return {name: column if places is None else column.take(places)}
@@ -266,10 +269,10 @@ def arrow_values(column: Any) -> tuple[list[Any], Array]:
 
 def _as_given(listed: list[Any]) -> Array:
     """Cells of a column of objects: text and whole numbers as they are, anything else as text."""
-    if all(type(one) is int for one in listed if not is_nothing(one)):
-        kept = [None if is_nothing(one) else one for one in listed]
+    if all(type(cell) is int for cell in listed if not is_nothing(cell)):
+        kept = [None if is_nothing(cell) else cell for cell in listed]
     else:
-        kept = [None if is_nothing(one) else one if isinstance(one, str) else _spelled(one) for one in listed]
+        kept = [None if is_nothing(cell) else cell if isinstance(cell, str) else _spelled(cell) for cell in listed]
     given = np.empty(len(listed), dtype=object)
     given[:] = kept
     return given
@@ -277,10 +280,10 @@ def _as_given(listed: list[Any]) -> Array:
 
 def _of_decimals(cells: Sequence[Any]) -> Column:
     """Decimal numbers; those without decimals are whole numbers."""
-    values = np.array([np.nan if one is None else float(one) for one in cells], dtype=np.float64)
-    if all(one is None or one == one.to_integral_value() for one in cells if one is None or one.is_finite()):
+    values = np.array([np.nan if cell is None else float(cell) for cell in cells], dtype=np.float64)
+    if all(cell is None or cell == cell.to_integral_value() for cell in cells if cell is None or cell.is_finite()):
         exact = np.empty(len(cells), dtype=object)
-        exact[:] = [None if one is None or not one.is_finite() else int(one) for one in cells]
+        exact[:] = [None if cell is None or not cell.is_finite() else int(cell) for cell in cells]
         return Column("number", values, exact)
     return Column("number", values)
 
@@ -454,7 +457,7 @@ def _is_code(text: str) -> bool:
 
 
 def _all_integers(values: Array) -> bool:
-    return all(one is None or type(one) is int for one in values.tolist())
+    return all(value is None or type(value) is int for value in values.tolist())
 
 
 def _spelled(value: Any) -> str:

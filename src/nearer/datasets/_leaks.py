@@ -39,16 +39,16 @@ def leaking(frame: Frame, y: Any, codes: Array, classes: tuple[str, ...]) -> Map
     {'row': 'a running row number, in the order of the file', 'kind': 'the label itself'}
     """
     named = {str(name) for name in getattr(y, "columns", [getattr(y, "name", None)]) if name not in (None, "")}
-    found = {}
+    reasons = {}
     for name, column in frame.columns.items():
         jumps = _jumps(column, frame.rows)
         if jumps is not None:
-            found[name] = RUNNING if not jumps else f"{RUNNING} (but for {jumps} place{'s' * (jumps > 1)})"
+            reasons[name] = RUNNING if not jumps else f"{RUNNING} (but for {jumps} place{'s' * (jumps > 1)})"
         elif (len(frame) >= LEAST_ROWS or name in named) and _is_label(column, codes, classes):
-            found[name] = COPY
+            reasons[name] = COPY
         elif name in named and codes.ndim == 1 and classes and _one_to_one(column, codes):
-            found[name] = f"{COPY}, in other words"
-    return found
+            reasons[name] = f"{COPY}, in other words"
+    return reasons
 
 
 def _jumps(column: Column, rows: Array | None) -> int | None:
@@ -77,7 +77,7 @@ def _is_label(column: Column, codes: Array, classes: tuple[str, ...]) -> bool:
             return False
         values = column.values.astype(np.float32)
         table = codes.reshape(len(codes), -1)
-        return any(np.array_equal(values, table[:, place]) for place in range(table.shape[1]))
+        return any(np.array_equal(values, table[:, number]) for number in range(table.shape[1]))
     known = np.flatnonzero(codes >= 0)
     names = np.array(classes, dtype=object)
     for rows in (known[:FIRST], known):

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from nearer._limits import check_expansion, check_limit
+from nearer._limits import check_expansion
 from nearer.datasets._dataset import Array
-from nearer.datasets._frame import COLUMN_BYTES, arrow_array, arrow_values
-from nearer.datasets._table import ColumnChoice, Table, label_text
+from nearer.datasets._frame import arrow_array, arrow_values, frame_from
+from nearer.datasets._table import ColumnChoice, FileTable, label_text
 from nearer.exceptions import CorruptFileError, NearerError, NotFiniteError, ParameterError, ShapeError
 
 __all__ = ["batches", "open_parquet", "opened_parquet", "read_parquet"]
@@ -70,7 +70,8 @@ def _read(file: Any, path: Path, names: list[str]) -> Any:
     for batch in batches(file, path, columns=names):
         # Lists become float64 of their own; dictionaries are shared by the batches of a row group.
         total += sum(
-            one.indices.nbytes if isinstance(one, pa.DictionaryArray) else one.nbytes for one in batch.columns
+            column.indices.nbytes if isinstance(column, pa.DictionaryArray) else column.nbytes
+            for column in batch.columns
         )
         check_expansion(total, stored, what)
         taken.append(batch)
@@ -84,7 +85,7 @@ def open_parquet(path: Path) -> Any:
         return _read(file, path, [name for name in map(str, file.schema_arrow.names) if not INDEX.fullmatch(name)])
 
 
-def read_parquet(path: Path, columns: ColumnChoice) -> Table:
+def read_parquet(path: Path, columns: ColumnChoice) -> FileTable:
     """Features, labels and column names of a Parquet file."""
     with opened_parquet(path) as file:
         names = [str(name) for name in file.schema_arrow.names]
@@ -103,15 +104,22 @@ def read_parquet(path: Path, columns: ColumnChoice) -> Table:
             f"{'are' if len(words) > 1 else 'is'} not: {shown}. Name the class column with label=, and leave "
             f"others out with ignore= or convert them."
         )
-    blocks = [_block(table.column(names[place]), names[place], path) for place in chosen]
-    feature_names = [
-        names[place] if block.shape[1] == 1 else f"{names[place]}[{number}]"
-        for place, block in zip(chosen, blocks, strict=True)
-        for number in range(block.shape[1])
-    ]
-    x = np.concatenate(blocks, axis=1) if blocks else np.zeros((table.num_rows, 0))
+    for name in (names[position] for position in chosen):
+        if table.column(name).null_count:
+            raise NotFiniteError(
+                f"Feature columns must have a number in each row, and in `{path.name}` {name!r} is empty in "
+                f"{table.column(name).null_count} rows. Fill or drop them, or leave the column out (`ignore`)."
+            )
+        array = arrow_array(table.column(name))
+        if not _is_number(array.type) and array.flatten().null_count:
+            raise NotFiniteError(
+                f"Lists of the column {name!r} in `{path.name}` must hold numbers, got empty places."
+            )
+    features = frame_from(table.select([names[position] for position in chosen]))
+    # The first block is for a file with no feature at all, whose error FileTable words.
+    x = np.column_stack([np.zeros((len(table), 0)), *(column.values for column in features.columns.values())])
     labels = np.full(table.num_rows, "", dtype=object) if label is None else _labels(table.column(names[label]))
-    return Table(path, x, labels, tuple(feature_names))
+    return FileTable(path, x, labels, features.names)
 
 
 def _asked(rows: int, path: Path, wanted: set[str]) -> int:
@@ -161,36 +169,3 @@ def _is_number(kind: Any) -> bool:
     return bool(
         types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
     )
-
-
-def _block(column: Any, name: str, path: Path) -> Array:
-    """One column as (n, width) float64."""
-    import pyarrow as pa
-
-    if column.null_count:
-        raise NotFiniteError(
-            f"Feature columns must have a number in each row, and in `{path.name}` {name!r} is empty in "
-            f"{column.null_count} rows. Fill or drop those rows, or leave the column out (`ignore`)."
-        )
-    rows = len(column)
-    array = arrow_array(column)
-    while not _is_number(array.type):
-        lengths = (
-            {len(item) for item in array} if not pa.types.is_fixed_size_list(array.type) else {array.type.list_size}
-        )
-        if len(lengths) != 1:
-            raise ShapeError(
-                f"Lists of the column {name!r} in `{path.name}` must have one length, got {sorted(lengths)[:5]}."
-            )
-        array = array.flatten()
-        if array.null_count:
-            raise NotFiniteError(
-                f"Lists of the column {name!r} in `{path.name}` must hold numbers, got empty places."
-            )
-    check_limit(
-        "NEARER_MAX_BYTES", COLUMN_BYTES * (len(array) // max(rows, 1)), f"The lists of the column {name!r}"
-    )
-    if pa.types.is_decimal(array.type):
-        array = array.cast(pa.float64())
-    values = array.to_numpy(zero_copy_only=False).astype(np.float64)
-    return np.asarray(values).reshape(rows, -1)

@@ -70,14 +70,14 @@ def sample_rows(path: Path, most: int, *, seed: int = 0, exact: Collection[str] 
 
 def _joined(columns: list[Column]) -> Column:
     """Parts of a column as one; a part without any value has no say in what the column is."""
-    told = [one for one in columns if not _empty(one)] or columns
-    kind = told[0].kind
+    first = next((column for column in columns if not column.missing.all()), columns[0])
+    kind = first.kind
     blank = None if kind == "word" else np.nan
     values = [
-        one.values if one.kind == kind else np.full(len(one.values), blank, dtype=told[0].values.dtype)
-        for one in columns
+        column.values if column.kind == kind else np.full(len(column.values), blank, dtype=first.values.dtype)
+        for column in columns
     ]
-    exact, written = _all_of([one.exact for one in columns]), _all_of([one.written for one in columns])
+    exact, written = (_all_of([getattr(column, name) for column in columns]) for name in ("exact", "written"))
     return Column(kind, np.concatenate(values), exact, written)
 
 
@@ -85,7 +85,3 @@ def _all_of(arrays: list[Array | None]) -> Array | None:
     """The arrays as one, None where one is missing."""
     present = [array for array in arrays if array is not None]
     return np.concatenate(present) if len(present) == len(arrays) else None
-
-
-def _empty(column: Column) -> bool:
-    return bool(column.missing.all())

@@ -20,7 +20,7 @@ import numpy as np
 from nearer.datasets._csv_files import csv_form
 from nearer.datasets._frame import CellForm, Frame, frame_from
 from nearer.datasets._image_files import list_images
-from nearer.datasets._npy import UNREADABLE, npy_header
+from nearer.datasets._numpy_files import UNREADABLE, npy_header
 from nearer.datasets._parquet_files import INDEX, batches, opened_parquet
 from nearer.datasets._table import PARQUET, TABLES, TEXT_TABLES, check_different
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, ShapeError

@@ -21,7 +21,7 @@ __all__ = [
     "TABLES",
     "TEXT_TABLES",
     "ColumnChoice",
-    "Table",
+    "FileTable",
     "check_different",
     "encode",
     "finite_features",
@@ -39,7 +39,7 @@ _NOT_WHOLE = "Labels must be names or whole numbers, got {}. For targets of regr
 
 
 @dataclass(frozen=True)
-class Table:
+class FileTable:
     """Features (n, ...), labels as text (n,) with "" for none or a matrix (n, c), and the names of the features."""
 
     path: Path
@@ -84,9 +84,9 @@ class ColumnChoice:
             chosen = [self._position(column, "features", names, path) for column in listed]
             if label in chosen:
                 raise ParameterError(f"`features` must not hold the label column, got {self.label!r} in both.")
-            return label, [place for place in chosen if place not in dropped]
-        rest = [place for place in range(len(names)) if place != label and place not in dropped]
-        suspects = [names[place] for place in rest if names[place].strip().lower() in LABEL_NAMES]
+            return label, [position for position in chosen if position not in dropped]
+        rest = [position for position in range(len(names)) if position != label and position not in dropped]
+        suspects = [names[position] for position in rest if names[position].strip().lower() in LABEL_NAMES]
         if label is None and suspects:
             raise ParameterError(
                 f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. Pass "
@@ -199,7 +199,7 @@ def _number(text: str) -> int | float | None:
     return number if np.isfinite(number) else None
 
 
-def finite_features(table: Table, dtype: np.dtype[np.floating]) -> Array:
+def finite_features(table: FileTable, dtype: np.dtype[np.floating]) -> Array:
     """The features in the asked type; an error names the first column and row that is missing or too large."""
     if table.x.dtype == np.uint8 and table.x.ndim > 2:
         return table.x
@@ -210,8 +210,8 @@ def finite_features(table: Table, dtype: np.dtype[np.floating]) -> Array:
         total = x.sum(dtype=np.float64)
     bad = ~np.isfinite(x) if not np.isfinite(total) else np.zeros((), bool)
     if bad.any():
-        row, *place = (int(axis[0]) for axis in np.nonzero(bad))
-        column = repr(table.names[place[0]]) if table.names and len(place) == 1 else str(tuple(place))
+        row, *position = (int(axis[0]) for axis in np.nonzero(bad))
+        column = repr(table.names[position[0]]) if table.names and len(position) == 1 else str(tuple(position))
         columns = len({int(number) for number in np.nonzero(bad)[1]})
         raise NotFiniteError(
             f"`{table.path.name}` must hold finite numbers, got {int(bad.sum())} missing or infinite in {columns} "

@@ -20,7 +20,7 @@ from .linear._rca import RCA as RCA
 from .linear._triplet_svm import TripletSVM as TripletSVM
 from .linear._within_class import WithinClass as WithinClass
 from .neighbors._asymmetric_knn import AsymmetricKNN as AsymmetricKNN
-from .neighbors._kernel_asymmetric_knn import KernelAsymmetricKNN as KernelAsymmetricKNN
+from .neighbors._asymmetric_knn import KernelAsymmetricKNN as KernelAsymmetricKNN
 from .neighbors._neighbors import AAKNN as AAKNN
 from .neighbors._neighbors import MLKNN as MLKNN
 from .neighbors._neighbors import MetricKNN as MetricKNN

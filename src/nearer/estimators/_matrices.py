@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
-__all__ = ["Array", "factor_psd", "fix_signs", "project_psd", "ridged", "root_and_inverse_root", "symmetric"]
+from nearer._plain import Array
 
-Array = NDArray[Any]
+__all__ = ["Array", "factor_psd", "fix_signs", "project_psd", "ridged", "root_and_inverse_root", "symmetric"]
 
 
 def symmetric(matrix: Array) -> Array:

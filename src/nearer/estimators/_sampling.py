@@ -8,7 +8,7 @@ from nearer.estimators._matrices import Array
 from nearer.estimators.neighbors._near import nearest_hits, nearest_misses
 from nearer.exceptions import LabelError
 
-__all__ = ["default_pairs", "near_pairs", "near_triplets", "random_pairs", "random_quadruplets", "random_triplets"]
+__all__ = ["default_pairs", "near_pairs", "near_triplets", "random_pairs"]
 
 
 def default_pairs(n_classes: int) -> int:
@@ -67,29 +67,6 @@ def random_pairs(codes: Array, m: int, rng: np.random.RandomState) -> tuple[Arra
     left = np.concatenate([hits, misses])
     right = np.concatenate([_partners(codes, hits, rng, same=True), _partners(codes, misses, rng, same=False)])
     return np.column_stack([left, right]), np.arange(len(left)) < half
-
-
-def random_triplets(codes: Array, m: int, rng: np.random.RandomState) -> Array:
-    """m triplets (m, 3): anchor, a row of its class, a row of another class.
-
-    >>> random_triplets(np.array([0, 0, 1]), 2, np.random.RandomState(0))[:, 2]
-    array([2, 2])
-    """
-    able = _check(codes)
-    anchors = able[rng.randint(len(able), size=m)]
-    return np.column_stack(
-        [anchors, _partners(codes, anchors, rng, same=True), _partners(codes, anchors, rng, same=False)]
-    )
-
-
-def random_quadruplets(codes: Array, m: int, rng: np.random.RandomState) -> Array:
-    """m quadruplets (m, 4): a similar pair and a dissimilar pair, which should be the farther one.
-
-    >>> random_quadruplets(np.array([0, 0, 1]), 2, np.random.RandomState(0)).shape
-    (2, 4)
-    """
-    pairs, similar = random_pairs(codes, 2 * m, rng)
-    return np.column_stack([pairs[similar], pairs[~similar]])
 
 
 def _some_rows(codes: Array, most: int | None, rng: np.random.RandomState) -> Array:

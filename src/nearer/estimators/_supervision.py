@@ -9,10 +9,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from nearer.estimators._blending import mix_with_identity, resolve_blend
-from nearer.estimators._learner import MetricLearner, as_similar
+from nearer.estimators._learner import MetricLearner, as_similar, best_threshold
 from nearer.estimators._matrices import Array, factor_psd, fix_signs
 from nearer.estimators._scatter import take_differences, total_scatter
-from nearer.estimators._thresholds import best_threshold
 from nearer.exceptions import LabelError, NearerWarning, NotFiniteError, ShapeError
 
 __all__ = ["MatrixLearner", "PairSupervision", "QuadrupletSupervision", "TripletSupervision", "reduce_components"]

@@ -1,11 +1,11 @@
 from ._clustering import ami as ami
+from ._clustering import kmeans as kmeans
 from ._clustering import nmi as nmi
 from ._clustering import pairwise_f1 as pairwise_f1
 from ._clustering import purity as purity
 from ._evaluate import evaluate as evaluate
 from ._evaluate import evaluate_distribution as evaluate_distribution
 from ._evaluate import evaluate_multilabel as evaluate_multilabel
-from ._kmeans import kmeans as kmeans
 from ._result import Comparison as Comparison
 from ._result import Evaluation as Evaluation
 from ._result import compare as compare

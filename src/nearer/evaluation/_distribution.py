@@ -11,15 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearer._checks import check_number
+from nearer._plain import Array
 from nearer._validation import as_matrix
 from nearer.exceptions import LabelError, NotFiniteError, ShapeError
 
 __all__ = ["canberra", "chebyshev", "clark", "cosine", "intersection", "kullback_leibler"]
-
-Array = NDArray[Any]
 
 
 def chebyshev(predicted: Any, targets: Any) -> float:

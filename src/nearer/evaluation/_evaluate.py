@@ -17,10 +17,10 @@ from nearer.evaluation import _clustering as clustering
 from nearer.evaluation import _distribution as distribution
 from nearer.evaluation import _multilabel as multilabel
 from nearer.evaluation import _retrieval as retrieval
+from nearer.evaluation._clustering import CLUSTERER, kmeans
 from nearer.evaluation._engine._problem import Similarity, Ties, Unlabeled, prepare
-from nearer.evaluation._kmeans import CLUSTERER, kmeans
+from nearer.evaluation._paired import check_sample, score_sample
 from nearer.evaluation._result import Evaluation
-from nearer.evaluation._sampled import check_sample, score_sample
 from nearer.exceptions import ParameterError
 
 __all__ = ["DEFAULT_SCORES", "evaluate", "evaluate_distribution", "evaluate_multilabel"]

@@ -18,15 +18,14 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearer._checks import check_choice
+from nearer._plain import Array
 from nearer._validation import as_matrix, as_tensor
 from nearer.exceptions import LabelError, ShapeError
 
 __all__ = ["TieRule", "average_precision", "coverage", "hamming_loss", "one_error", "ranked", "ranking_loss"]
 
-Array = NDArray[Any]
 TieRule = Literal["index", "worst", "average"]
 
 

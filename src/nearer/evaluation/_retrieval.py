@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._checks import check_choice, check_int
-from nearer.evaluation._engine._problem import Problem, Similarity, Ties, Unlabeled, prepare
+from nearer.evaluation._engine._problem import Retrieval, Similarity, Ties, Unlabeled, prepare
 from nearer.evaluation._engine._ranking import rank
 from nearer.exceptions import LabelError, ParameterError
 
@@ -202,12 +202,12 @@ def parse(name: str) -> tuple[str, int]:
     return check_choice(name, "scores", RETRIEVAL[2:]), 0
 
 
-def score_problem(problem: Problem, names: Iterable[str], ties: Ties = "index") -> dict[str, float]:
+def score_problem(problem: Retrieval, names: Iterable[str], ties: Ties = "index") -> dict[str, float]:
     """The named scores of a prepared problem, in one pass that looks at nothing they do not need."""
     return {name: float(np.mean(each, dtype=np.float64)) for name, each in score_each(problem, names, ties).items()}
 
 
-def score_each(problem: Problem, names: Iterable[str], ties: Ties = "index") -> dict[str, NDArray[Any]]:
+def score_each(problem: Retrieval, names: Iterable[str], ties: Ties = "index") -> dict[str, NDArray[Any]]:
     """The same query by query: of every query that has something to find, in their order."""
     check_choice(ties, "ties", get_args(Ties))
     wanted = {name: parse(name) for name in names}

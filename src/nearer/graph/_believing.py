@@ -73,7 +73,8 @@ def class_shares(
         rtol: residual of the solution; None chooses by the number of items.
     """
     given = as_labels(labels, "labels", n=neighbors.n).to(neighbors.indices.device)
-    wanted = check_number(rtol, "rtol", above=0.0) if rtol is not None else _precision(neighbors.n)
+    usual = QUICK if neighbors.n >= QUICK_FROM else EXACT
+    wanted = usual if rtol is None else check_number(rtol, "rtol", above=0.0)
     reach, classes = label_reach(neighbors, given, gamma=gamma, rtol=wanted)
     # What is left of rounding and of the residual may be negative; it is nothing.
     reach = reach.clamp_(min=0)
@@ -88,7 +89,3 @@ def class_shares(
     known = given != -1
     shares[known] = (given[known][:, None] == classes).to(shares.dtype)
     return ClassShares(shares, classes, reach)
-
-
-def _precision(n: int) -> float:
-    return QUICK if n >= QUICK_FROM else EXACT

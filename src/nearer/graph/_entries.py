@@ -48,7 +48,7 @@ def certify(
     Errors are relative to the exact entry, or to `(1 − γ)γ/k`, the least that an edge can have, where the walk
     against an edge has less.
 
-    >>> from nearer.graph._dense import dense_entries
+    >>> from nearer.graph._solvers import dense_entries
     >>> walk = Transition(torch.tensor([[1], [2], [0]]))
     >>> certify(walk, 0.5, dense_entries(walk, 0.5)).mean < 1e-7
     True

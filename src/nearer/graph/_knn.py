@@ -6,19 +6,17 @@ from typing import Any
 
 from nearer._checks import check_int
 from nearer._validation import as_matrix
-from nearer.exceptions import NotFiniteError
-from nearer.geometry import normalize
 from nearer.neighbors import Neighbors, search
-from nearer.neighbors._shared import Method, is_index
+from nearer.neighbors._shared import SearchMethod, is_index, unit_rows
 
-__all__ = ["Method", "Neighbors", "nearest_neighbors"]
+__all__ = ["Neighbors", "SearchMethod", "nearest_neighbors"]
 
 
 def nearest_neighbors(
     embeddings: Any,
     *,
     k: int = 10,
-    method: Method = "auto",
+    method: SearchMethod = "auto",
     normalized: bool = True,
     recall: float = 0.95,
     seed: int = 0,
@@ -46,11 +44,5 @@ def nearest_neighbors(
     x = as_matrix(embeddings, "embeddings", minimum_rows=2).detach()
     wanted = min(check_int(k, "k"), len(x) - 1)
     if normalized:
-        empty = (x == 0).all(dim=1)
-        if empty.any():
-            raise NotFiniteError(
-                f"`embeddings` must have a direction in every row, got {int(empty.sum())} rows of zeros, the first "
-                f"at {int(empty.nonzero()[0])}. Drop them, or pass normalized=False."
-            )
-        x = normalize(x)
+        x = unit_rows(x.cpu().numpy(), "embeddings")
     return search(x, k=wanted, method=method, recall=recall, seed=seed)

@@ -27,12 +27,10 @@ from torch import Tensor
 from nearer._checks import check_choice, check_number
 from nearer._validation import as_labels
 from nearer.exceptions import NearerWarning
-from nearer.graph._blocked import blocked_entries
-from nearer.graph._dense import DENSE_UP_TO, dense_entries
 from nearer.graph._entries import Certificate, Entries, certify
 from nearer.graph._knn import Neighbors
 from nearer.graph._local_lowrank import local_lowrank_entries
-from nearer.graph._sparse_lu import sparse_lu_entries
+from nearer.graph._solvers import DENSE_UP_TO, blocked_entries, dense_entries, sparse_lu_entries
 from nearer.graph._transition import Transition, check_gamma, solve
 
 __all__ = ["Mode", "Propagation", "label_reach", "propagate", "two_sided_affinity", "walk_entries"]

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 
+from nearer._plain import Array
 from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError
 from nearer.graph import class_shares
@@ -27,7 +27,6 @@ from nearer.neighbors import Neighbors, search
 
 __all__ = ["embedded", "graph_of", "mass_of", "pick", "spread", "walk"]
 
-Array = NDArray[Any]
 NEIGHBORS, GAMMA = 15, 0.95
 DAMPING, REACH = 0.9, 3
 

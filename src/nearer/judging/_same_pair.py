@@ -25,6 +25,7 @@ from nearer.judging._class_losses import (
 from nearer.judging._likeness import Likeness
 from nearer.judging._rules import CONFIDENCE, GUARANTEES, Guarantee, bets, fewest_classes, mean_bound, pair_bound
 from nearer.neighbors import search
+from nearer.neighbors._shared import unit_rows
 
 __all__ = ["SamePair"]
 
@@ -293,13 +294,10 @@ class SamePair:
         if self.metric is not None:
             transform = getattr(self.metric, "transform", self.metric)
             rows = transform(rows)
-        found = as_matrix(rows, name).detach().cpu().numpy().astype(np.float32)
+        embedded: Rows = as_matrix(rows, name).detach().cpu().numpy().astype(np.float32)
         if self.similarity == "cosine":
-            lengths = np.linalg.norm(found, axis=1, keepdims=True)
-            if not lengths.all():
-                raise ParameterError(f"`{name}` must not hold rows of zeros, which have no direction.")
-            found = found / lengths
-        return found
+            embedded = unit_rows(embedded, name)
+        return embedded
 
 
 def _plain(value: Any) -> Any:

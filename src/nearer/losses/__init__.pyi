@@ -1,27 +1,27 @@
 from ._adapters import SentenceTransformersLoss as SentenceTransformersLoss
 from ._adapters import for_transformers as for_transformers
-from ._binary import BinaryLoss as BinaryLoss
+from ._compact import BinaryLoss as BinaryLoss
+from ._compact import NestedLoss as NestedLoss
 from ._memory import CrossBatchMemory as CrossBatchMemory
 from ._memory import DatabaseMemory as DatabaseMemory
-from ._nested import NestedLoss as NestedLoss
 from ._vicreg import VICRegLoss as VICRegLoss
 from .layers._jrs import JRDLoss as JRDLoss
 from .layers._jrs import JRSLoss as JRSLoss
 from .layers._layer_kernels import Gaussian as Gaussian
-from .layers._other_kernels import Laplace as Laplace
-from .layers._other_kernels import MomentGenerating as MomentGenerating
-from .layers._other_kernels import Polynomial as Polynomial
+from .layers._layer_kernels import Laplace as Laplace
+from .layers._layer_kernels import MomentGenerating as MomentGenerating
+from .layers._layer_kernels import Polynomial as Polynomial
 from .layers._taps import tapped as tapped
 from .pairs._angular import AngularLoss as AngularLoss
 from .pairs._angular import AngularTripletLoss as AngularTripletLoss
 from .pairs._binomial import BinomialDevianceLoss as BinomialDevianceLoss
 from .pairs._circle import CircleLoss as CircleLoss
 from .pairs._contrastive import ContrastiveLoss as ContrastiveLoss
-from .pairs._distance_contrastive import DistanceContrastiveLoss as DistanceContrastiveLoss
+from .pairs._contrastive import DistanceContrastiveLoss as DistanceContrastiveLoss
+from .pairs._contrastive import SquaredContrastiveLoss as SquaredContrastiveLoss
 from .pairs._dynamic_margin import DynamicSoftMarginLoss as DynamicSoftMarginLoss
-from .pairs._generalized_lifted import GeneralizedLiftedLoss as GeneralizedLiftedLoss
 from .pairs._histogram import HistogramLoss as HistogramLoss
-from .pairs._instance import InstanceLoss as InstanceLoss
+from .pairs._lifted import GeneralizedLiftedLoss as GeneralizedLiftedLoss
 from .pairs._lifted import LiftedStructureLoss as LiftedStructureLoss
 from .pairs._margin import MarginLoss as MarginLoss
 from .pairs._n_pairs import NPairsLoss as NPairsLoss
@@ -38,7 +38,7 @@ from .pairs._row_loss import RowLoss as RowLoss
 from .pairs._softmax import InfoNCELoss as InfoNCELoss
 from .pairs._softmax import NCALoss as NCALoss
 from .pairs._softmax import NTXentLoss as NTXentLoss
-from .pairs._squared_contrastive import SquaredContrastiveLoss as SquaredContrastiveLoss
+from .pairs._supcon import InstanceLoss as InstanceLoss
 from .pairs._supcon import SupConLoss as SupConLoss
 from .pairs._triplet import BatchHardTripletLoss as BatchHardTripletLoss
 from .pairs._triplet import PairSemiHardTripletLoss as PairSemiHardTripletLoss
@@ -52,8 +52,8 @@ from .proxies._margin_softmax import CosFaceLoss as CosFaceLoss
 from .proxies._margin_softmax import NormalizedSoftmaxLoss as NormalizedSoftmaxLoss
 from .proxies._p2s_grad import P2SGradLoss as P2SGradLoss
 from .proxies._proxy_anchor import ProxyAnchorLoss as ProxyAnchorLoss
-from .proxies._proxy_nca import ProxyNCALoss as ProxyNCALoss
-from .proxies._soft_triple import SoftTripleLoss as SoftTripleLoss
+from .proxies._proxy_anchor import ProxyNCALoss as ProxyNCALoss
+from .proxies._sub_center import SoftTripleLoss as SoftTripleLoss
 from .proxies._sub_center import SubCenterArcFaceLoss as SubCenterArcFaceLoss
 
 __all__ = [

@@ -3,11 +3,11 @@ from .pairs._angular_triplets import angular_margins as angular_margins
 from .pairs._angular_triplets import tangent_weight as tangent_weight
 from .pairs._asymmetric_regularizers import RegularizerName as RegularizerName
 from .pairs._asymmetric_regularizers import asymmetric_regularizer as asymmetric_regularizer
+from .pairs._distances import sum_weighted_squares as sum_weighted_squares
 from .pairs._neighborhood import Inference as Inference
 from .pairs._neighborhood import set_weights as set_weights
-from .pairs._neighborhood_greedy import choose_sets_greedily as choose_sets_greedily
 from .pairs._neighborhood_inference import Nearest as Nearest
 from .pairs._neighborhood_inference import NeighborSets as NeighborSets
 from .pairs._neighborhood_inference import choose_sets as choose_sets
+from .pairs._neighborhood_inference import choose_sets_greedily as choose_sets_greedily
 from .pairs._neighborhood_inference import nearest_by_class as nearest_by_class
-from .pairs._weighted_squares import sum_weighted_squares as sum_weighted_squares

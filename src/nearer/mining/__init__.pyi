@@ -1,10 +1,10 @@
 from ._batch_hard import BatchHard as BatchHard
+from ._batch_hard import SemiHard as SemiHard
+from ._batch_hard import SemiHardTriplets as SemiHardTriplets
 from ._distance_weighted import DistanceWeighted as DistanceWeighted
 from ._hardest_fraction import HardestFraction as HardestFraction
-from ._largest_errors import LargestErrors as LargestErrors
+from ._hardest_fraction import LargestErrors as LargestErrors
 from ._random_pairs import RandomPairs as RandomPairs
-from ._semi_hard import SemiHard as SemiHard
-from ._semi_hard import SemiHardTriplets as SemiHardTriplets
 from ._vthm import VTHM as VTHM
 
 __all__ = [

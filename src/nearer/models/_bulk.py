@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from nearer._checks import check_int
 from nearer.datasets import Dataset, Split
-from nearer.datasets._anything import Columns, beside, label_codes, label_columns, label_values
-from nearer.datasets._frame import Frame
+from nearer.datasets._dataset import own_source
+from nearer.datasets._frame import Column, Frame
 from nearer.datasets._streams import Stream, open_stream
+from nearer.datasets._table import encode
 from nearer.exceptions import NotFiniteError, ParameterError
-from nearer.models._encoded import encode_dataset
 from nearer.models._inputs import item_metadata
 from nearer.models._model import Model
-from nearer.models._sinks import FILES, Journey, Part, sink_for
-from nearer.models._unfinished import without_secret, work_folder
+from nearer.models._reading import encode_dataset
+from nearer.models._sinks import FILES, Chunk, Journey, sink_for, without_secret, work_folder
 
 __all__ = ["Embedded", "embed_stream"]
 
@@ -146,7 +146,7 @@ def dimension_of(model: Model) -> int:
     return width
 
 
-def _parts(model: Model, stream: Stream, start: int, size: int, labels: Any, side: Side) -> Iterator[Part]:
+def _parts(model: Model, stream: Stream, start: int, size: int, labels: Any, side: Side) -> Iterator[Chunk]:
     for rows in stream.parts(start, size):
         try:
             part = embed_part(model, rows, start, root=stream.root, labels=labels, side=side)
@@ -158,40 +158,31 @@ def _parts(model: Model, stream: Stream, start: int, size: int, labels: Any, sid
 
 def embed_part(
     model: Model, rows: Any, start: int, *, root: Path | None = None, labels: Any = None, side: Side = "queries"
-) -> Part:
+) -> Chunk:
     """The embeddings of one part of a stream, with ids and metadata where the data has them."""
     inputs = model.inputs
     if isinstance(rows, np.ndarray):
         if rows.dtype.kind == "f" and not np.isfinite(rows).all():
             if inputs.cleaning is None:
                 raise NotFiniteError("Rows must be finite, got NaN or infinity. Impute or drop them.")
-            return Part(start, model.embed(inputs.read(rows), side=side), None, None)
-        return Part(start, model.transform(rows.astype(np.float32), side=side), None, None)
+            return Chunk(start, model.embed(inputs.read(rows), side=side), None, None)
+        return Chunk(start, model.transform(rows.astype(np.float32), side=side), None, None)
     if isinstance(rows, Frame):
         data = _read_table(model, rows, labels)
     else:
         data = _read_photos(model, rows, root)
     ids = data.all.extra.get("id")
-    return Part(start, model.embed(data, side=side), None if ids is None else ids.tolist(), item_metadata(data))
+    return Chunk(start, model.embed(data, side=side), None if ids is None else ids.tolist(), item_metadata(data))
 
 
 def _read_table(model: Model, frame: Frame, labels: Any) -> Dataset:
-    inputs = model.inputs
-    if inputs.encoder is None or inputs.text is None:
-        return inputs.read(frame, labels)
-    # Texts: their encoder takes them as a list; what stands beside them goes along.
-    texts = [text if text is not None else "" for text in frame[inputs.text].values]
-    data = inputs.read(texts)
-    part = data.all
-    keep = [name for name in inputs.keep if name in frame.columns]
-    extra = beside(frame, keep, inputs.ids if inputs.ids in frame.columns else None)
-    named = label_columns(frame, labels) or tuple(name for name in inputs.labels if name in frame.columns)
-    # Several are sets or distributions, which an index does not keep.
-    values = label_values(frame[named[0]]) if len(named) == 1 else None
-    codes, classes, kind = label_codes(values, len(texts))
-    split = Split(part.x, codes, {**part.extra, **extra}, kind=kind)
-    columns = Columns(label=named, keep=tuple(keep))
-    return Dataset(data.source, {"all": split}, classes, encoder=data.encoder, columns=columns)
+    name = model.inputs.text
+    if name is not None and frame[name].kind == "word":
+        # One row without a text must not end a run over millions: it is embedded as an empty one.
+        texts = frame[name].values.copy()
+        texts[frame[name].missing] = ""
+        frame = replace(frame, columns={**frame.columns, name: Column("word", texts)})
+    return model.inputs.read(frame, labels)
 
 
 def _read_photos(model: Model, files: list[Path], root: Path | None) -> Dataset:
@@ -200,19 +191,11 @@ def _read_photos(model: Model, files: list[Path], root: Path | None) -> Dataset:
     names = [file.relative_to(root) for file in files]
     folders = {entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")}
     depth = 1 if folders == {"train", "test"} else 0
-    found = [name.parts[depth] if len(name.parts) > depth + 1 else None for name in names]
-    classes = tuple(sorted({one for one in found if one is not None}))
-    code = {name: place for place, name in enumerate(classes)}
-    y = np.array([-1 if one is None else code[one] for one in found])
-    split = Split(np.array([name.as_posix() for name in names]), y, root=root)
-    data = Dataset(_source(root), {"all": split}, classes)
+    labels = [name.parts[depth] if len(name.parts) > depth + 1 else "" for name in names]
+    codes, classes = encode({"all": np.array(labels)}, None)
+    split = Split(np.array([name.as_posix() for name in names]), codes["all"], root=root)
+    data = Dataset(own_source(root.name), {"all": split}, classes)
     return data if model.inputs.encoder is None else encode_dataset(data, model.inputs.encoder, progress=False)
-
-
-def _source(root: Path) -> Any:
-    from nearer.datasets._source import Source
-
-    return Source(root.name, f"your {root.name}", "-", "your own", "-")
 
 
 @contextmanager

@@ -26,8 +26,8 @@ from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 
 __all__ = ["PACKAGED", "FrozenEncoder", "frozen", "installed"]
 
-Kind = Literal["photos", "texts"]
-Encode = Callable[[Sequence[Any]], Any]
+ItemKind = Literal["photos", "texts"]
+EncodeItems = Callable[[Sequence[Any]], Any]
 # Photos are decoded and held so many at a time.
 BATCH = 32
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -36,7 +36,7 @@ _SETTINGS = ("name", "size", "resize", "mean", "std", "colors")
 
 @dataclass(frozen=True)
 class _Packaged:
-    kind: Kind
+    kind: ItemKind
     extra: str
     modules: tuple[str, ...]
     settings: Mapping[str, Any]
@@ -68,8 +68,8 @@ class FrozenEncoder:
     """
 
     name: str
-    kind: Kind
-    encode: Encode | None
+    kind: ItemKind
+    encode: EncodeItems | None
     settings: Mapping[str, Any] = field(default_factory=dict)
     cached: bool = False
     """Whether features are kept on disk: only where name and settings are known to tell encoders apart."""
@@ -165,7 +165,7 @@ def installed(name: str) -> bool:
     return all(importlib.util.find_spec(module) is not None for module in PACKAGED[name].modules)
 
 
-def frozen(encoder: Any, kind: Kind, settings: Mapping[str, Any] | None = None) -> FrozenEncoder:
+def frozen(encoder: Any, kind: ItemKind, settings: Mapping[str, Any] | None = None) -> FrozenEncoder:
     """What `encoder=` names or is, for photos or for texts.
 
     A name of `PACKAGED`; a torch module (timm models and SentenceTransformers among them); a function from a list
@@ -214,7 +214,7 @@ def _refuse(settings: Mapping[str, Any], what: str) -> None:
         raise ParameterError(f"`encoder_settings` must not hold {next(iter(settings))!r}: {what} does not use it.")
 
 
-def _packaged(name: str, kind: Kind, wanted: Mapping[str, Any]) -> FrozenEncoder:
+def _packaged(name: str, kind: ItemKind, wanted: Mapping[str, Any]) -> FrozenEncoder:
     known = PACKAGED[check_choice(name, "encoder", list(PACKAGED))]
     if known.kind != kind:
         others = ", ".join(one for one, about in PACKAGED.items() if about.kind == kind)
@@ -349,7 +349,7 @@ def _digest(module: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _ahead(kind: Kind, items: Sequence[Any], enough: int | None) -> Any:
+def _ahead(kind: ItemKind, items: Sequence[Any], enough: int | None) -> Any:
     """The items in batches as encoders take them; photos are decoded by threads, one batch ahead."""
     batches = [items[start : start + BATCH] for start in range(0, len(items), BATCH)]
     if kind == "texts":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 
 from nearer._checks import check_choice, check_int
 from nearer.datasets import Dataset, Split
-from nearer.datasets._anything import Columns, as_dataset, dataset_from_frame, label_columns, read_frame, with_pairs
+from nearer.datasets._anything import Columns, label_columns, named_columns, read_frame
 from nearer.datasets._cleaning import Cleaned, Cleaning
-from nearer.datasets._frame import Frame, frame_from, is_frame
-from nearer.datasets._table import TABLES
+from nearer.datasets._frame import Frame
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.models._encoded import Reading, is_photo, read_items
 from nearer.models._encoders import FrozenEncoder
-from nearer.relations import Relation
+from nearer.models._reading import Reading, as_frame, is_photo, is_table, read_items
 
 __all__ = ["Inputs", "item_metadata"]
 
@@ -80,63 +78,50 @@ class Inputs:
 
     def read(self, data: Any, y: Any = None) -> Dataset:
         """Anything that `nearer.fit` takes as a data set for this model: its columns by name, in any order."""
-        if isinstance(y, Relation):
-            return with_pairs(self.read(data), y)
-        if self.encoder is not None and not _are_features(data, self.size):
-            return self._encoded(data, y, self.encoder)
-        if isinstance(data, str | os.PathLike):
-            path = Path(data).expanduser()
-            if path.suffix.lower() not in TABLES:
-                return as_dataset(path, y)
-            data = read_frame(path, self._exact(y))
-        elif is_frame(data):
-            data = frame_from(data)
-        if not isinstance(data, Frame):
-            return as_dataset(data, y, cleaning=self.cleaning)
-        told = label_columns(data, y)
-        named, given = told or self.labels, None if told else y
+        encoder = None if _are_features(data, self.size) else self.encoder
+        frame = read_frame(Path(data).expanduser(), self._exact(y)) if is_table(data) else as_frame(data, self.text)
+        # What was fitted without an encoder is read without one, whatever is installed.
+        reading = Reading(False if encoder is None else encoder, cleaning=self.cleaning)
+        if frame is None:
+            if encoder is not None and isinstance(data, str | os.PathLike):
+                if is_photo(Path(data)):
+                    data = [Path(data)]
+                elif encoder.kind == "texts" and isinstance(data, str):
+                    raise ParameterError("One text must come in a list, [text], or as the path of a table.")
+            return read_items(data, y, Columns(), reading)
+        columns = self._columns(frame, y)
+        if encoder is not None:
+            if self.text is None:
+                raise ParameterError(
+                    f"The model takes {encoder.kind}, and was fitted on no table. Pass a list of them."
+                )
+            reading = replace(reading, text=self.text)
+        elif self.cleaning is None:
+            # A model of bare numbers takes the columns of a table in their order.
+            aside = {*columns.label, *columns.keep, *columns.ignore, *label_columns(frame, y), columns.ids}
+            names = self.names or tuple(name for name in frame.names if name not in aside)
+            reading = replace(reading, cleaning=Cleaning(tuple(Cleaned(name, "number") for name in names)))
+        return read_items(frame, y, columns, reading)
+
+    def _columns(self, frame: Frame, y: Any) -> Columns:
+        """Which columns of a table are what, among those that it has."""
+        named = label_columns(frame, y)
         learned = () if self.cleaning is None else self.cleaning.inputs
-        columns = Columns(
-            features=tuple(one for one in self.keep if one in learned and one in data.columns),
-            label=tuple(one for one in named if one in data.columns) if given is None else (),
-            keep=tuple(one for one in self.keep if one in data.columns),
-            ids=self.ids if self.ids in data.columns else None,
-            ignore=tuple(
-                one for one in self.labels if one in data.columns and (given is not None or one not in named)
-            ),
+        labels = tuple(name for name in self.labels if name in frame.columns)
+        keep = tuple(name for name in self.keep if name in frame.columns)
+        return Columns(
+            features=tuple(name for name in keep if name in learned),
+            label=labels if y is None else (),
+            keep=keep,
+            ids=self.ids if self.ids in frame.columns else None,
+            ignore=() if y is None else tuple(name for name in labels if name not in named),
         )
-        # A model of bare numbers takes the columns of a table in their order.
-        aside = {*columns.label, *columns.keep, *columns.ignore, columns.ids}
-        plan = self.cleaning or _by_name(self.names or tuple(one for one in data.names if one not in aside))
-        return dataset_from_frame(data, given, columns, unlabeled=-1, cleaning=plan, name="table")
 
     def _exact(self, y: Any) -> tuple[str, ...]:
         """The columns of which it counts what was written: labels, ids, kept ones, words (digits too)."""
-        named = [y] if isinstance(y, str) else [one for one in y if isinstance(one, str)] if _is_list(y) else []
-        codes = [] if self.cleaning is None else [one.name for one in self.cleaning.columns if one.categories]
-        return (*named, *self.labels, *self.keep, *([self.ids] if self.ids else []), *codes)
-
-    def _encoded(self, data: Any, y: Any, encoder: FrozenEncoder) -> Dataset:
-        """Photos or texts through the encoder of the model."""
-        if isinstance(data, str) and encoder.kind == "texts" and not data.lower().endswith(TABLES):
-            raise ParameterError("One text must come in a list, [text], or as the path of a table.")
-        table = isinstance(data, str | os.PathLike) and str(data).lower().endswith(TABLES)
-        if isinstance(data, str | os.PathLike) and is_photo(Path(data)):
-            data = [Path(data)]
-        if not (table or is_frame(data)):
-            return read_items(data, y, Columns(), Reading(encoder))
-        if self.text is None:
-            raise ParameterError(
-                f"The model takes {encoder.kind}, and was fitted on no table. Pass a list of them."
-            )
-        names = (read_frame(Path(data)) if table else frame_from(data)).columns
-        label = tuple(one for one in self.labels if one in names)
-        columns = Columns(
-            label=label if y is None else (),
-            keep=tuple(one for one in self.keep if one in names),
-            ids=self.ids if self.ids in names else None,
-        )
-        return read_items(data, y, columns, Reading(encoder, text=self.text))
+        cleaned = () if self.cleaning is None else self.cleaning.columns
+        codes = [column.name for column in cleaned if column.categories]
+        return (*named_columns(y), *self.labels, *self.keep, *([self.ids] if self.ids else []), *codes)
 
     def of(self, data: Dataset, part: str = "all") -> NDArray[np.float32]:
         """The items of a data set as the model wants them: its columns, in its order, or its size of image."""
@@ -155,8 +140,8 @@ class Inputs:
                     f"The data must have the {len(self.names)} columns of the model, and {', '.join(missing[:5])} "
                     f"{'is' if len(missing) == 1 else 'are'} missing."
                 )
-            place = {name: number for number, name in enumerate(data.feature_names)}
-            rows = rows[:, [place[name] for name in self.names]]
+            position = {name: number for number, name in enumerate(data.feature_names)}
+            rows = rows[:, [position[name] for name in self.names]]
         if rows.shape[1:] != self.size:
             raise ShapeError(f"The model takes {self.size[0]} features, got {rows.shape[1]}.")
         return rows
@@ -177,10 +162,6 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value.to_dict() if hasattr(value, "to_dict") else value
 
 
-def _is_list(y: Any) -> bool:
-    return isinstance(y, list | tuple)
-
-
 def _gray(images: NDArray[np.float32]) -> NDArray[np.float32]:
     """Luma of colour images, (n, 3, h, w) -> (n, 1, h, w)."""
     weights = np.array([0.299, 0.587, 0.114], dtype=np.float32).reshape(1, 3, 1, 1)
@@ -196,11 +177,6 @@ def _are_features(data: Any, size: tuple[int, ...]) -> bool:
         return _are_features(data[0], size)
     kind = data.dtype.kind if isinstance(data, np.ndarray) else "f" if isinstance(data, torch.Tensor) else ""
     return kind == "f" and tuple(data.shape[1:]) == size
-
-
-def _by_name(names: tuple[str, ...]) -> Cleaning:
-    """Plain numbers under these names."""
-    return Cleaning(tuple(Cleaned(name, "number") for name in names))
 
 
 def item_metadata(data: Dataset) -> list[dict[str, Any]] | None:

@@ -81,13 +81,13 @@ def train_network(problem: Problem, settings: FitSettings, watch: Watch, target:
     def validate() -> Mapping[str, float]:
         if not table:
             held_out = inner.held_out
-            found = embed(encoder, torch.from_numpy(problem.items[held_out]))
+            embeddings = embed(encoder, torch.from_numpy(problem.items[held_out]))
             if inner.split == "classes":
-                return {"recall@1": recall_at_k(found, problem.labels[held_out], k=1, similarity="euclidean")}
+                return {"recall@1": recall_at_k(embeddings, problem.labels[held_out], k=1, similarity="euclidean")}
             known = rows[problem.labels[rows] >= 0][:SEARCHED]
             database = embed(encoder, torch.from_numpy(problem.items[known]))
             score = recall_at_k(
-                found, problem.labels[held_out], database, problem.labels[known], k=1, similarity="euclidean"
+                embeddings, problem.labels[held_out], database, problem.labels[known], k=1, similarity="euclidean"
             )
             return {"recall@1": score}
         scores = evaluate_problem(inner, lambda items: embed(encoder, torch.from_numpy(items)).numpy(), quick=True)
@@ -144,9 +144,11 @@ def _loss(target: str, settings: FitSettings, problem: Problem, width: int) -> n
     for setting in wanted:
         check_choice(setting, f"setting of {name}", list(known))
     needs = [
-        one.name
-        for one in known.values()
-        if one.default is inspect.Parameter.empty and one.name not in wanted and one.kind is not one.VAR_KEYWORD
+        parameter.name
+        for parameter in known.values()
+        if parameter.default is inspect.Parameter.empty
+        and parameter.name not in wanted
+        and parameter.kind is not parameter.VAR_KEYWORD
     ]
     if needs:
         raise ParameterError(

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from nearer._storage import write_file
 from nearer.exceptions import NearerError, ParameterError
 
-__all__ = ["Part", "Sink", "sink_for"]
+__all__ = ["Chunk", "Sink", "sink_for", "stopped_before", "without_secret", "work_folder"]
 
 Floats = NDArray[np.float32]
 HEAD = 128
 FILES = (".npy", ".csv", ".parquet")
 
 
-class Part:
+class Chunk:
     """The embeddings of some rows with what is known of them."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Sink(Protocol):
     def reopen(self, mark: dict[str, Any] | None) -> None:
         """Begin, or go on after the last commit."""
 
-    def put(self, part: Part) -> None:
+    def put(self, part: Chunk) -> None:
         """Take a part."""
 
     def commit(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class _FileSink:
 class NumpySink(_FileSink):
     """An .npy file; its header, with the number of rows, is written last."""
 
-    def put(self, part: Part) -> None:
+    def put(self, part: Chunk) -> None:
         if not self.rows:
             self.width = part.embeddings.shape[1]
             self.file.write(b" " * HEAD)
@@ -124,7 +124,7 @@ class NumpySink(_FileSink):
 class CsvSink(_FileSink):
     """A table with the columns d0, d1, ..."""
 
-    def put(self, part: Part) -> None:
+    def put(self, part: Chunk) -> None:
         if not self.rows:
             self.width = part.embeddings.shape[1]
             self.file.write((",".join(f"d{place}" for place in range(self.width)) + "\n").encode())
@@ -154,7 +154,7 @@ class ParquetSink:
             if file.name >= self._place(self.parts).name:
                 file.unlink()
 
-    def put(self, part: Part) -> None:
+    def put(self, part: Chunk) -> None:
         table = self.arrow.table(columns_of(part))
         place = self._place(self.parts)
         self.parquet.write_table(table, place, compression="none" if part.metadata is None else "snappy")
@@ -185,7 +185,7 @@ class ParquetSink:
         """Nothing is open between two parts."""
 
 
-def columns_of(part: Part) -> dict[str, Any]:
+def columns_of(part: Chunk) -> dict[str, Any]:
     """The Arrow columns of a part: id, embedding, and one for each key of the metadata."""
     import pyarrow as pa
 
@@ -210,7 +210,7 @@ class IndexSink:
     def reopen(self, mark: dict[str, Any] | None) -> None:
         self.again = True
 
-    def put(self, part: Part) -> None:
+    def put(self, part: Chunk) -> None:
         rows = np.arange(len(part.ids))
         if self.again:
             # Only the part after the last commit can be there already, all of it or in pieces.
@@ -266,3 +266,28 @@ class Journey:
     def close(self) -> None:
         """The work is done."""
         shutil.rmtree(self.work)
+
+
+def work_folder(target: str) -> Path:
+    """Where an unfinished run keeps what it has."""
+    if "://" in target:
+        plain = "".join(letter if letter.isalnum() else "-" for letter in without_secret(target))
+        return Path(f"{plain.strip('-')}.partial")
+    return Path(f"{target.rstrip('/')}.partial")
+
+
+def stopped_before(target: str) -> str:
+    """What to say of a result whose run was stopped before its end; empty where there is none.
+
+    >>> stopped_before("no-such-index")
+    ''
+    """
+    if not (work_folder(target) / "progress.json").exists():
+        return ""
+    return f"{target} is unfinished: the run that fills it was stopped. Repeat that command, and it goes on."
+
+
+def without_secret(target: str) -> str:
+    """A URL without user and password: it is written to disk."""
+    scheme, found, rest = target.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}" if found else target

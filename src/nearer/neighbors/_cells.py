@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nearer.neighbors._exact import best_first, exact_neighbors, load_faiss, similarities
 
-__all__ = ["Found", "cell_neighbors", "partition_rows", "search_cells"]
+__all__ = ["CellNeighbors", "cell_neighbors", "partition_rows", "search_cells"]
 
 Floats = NDArray[np.floating]
 Positions = NDArray[np.int64]
@@ -30,7 +30,7 @@ BLOCK = 32
 BATCH = 1 << 16
 
 
-class Found(NamedTuple):
+class CellNeighbors(NamedTuple):
     """Similarities (minus the distance) and positions (q, k), and the measured recall."""
 
     values: Floats
@@ -56,7 +56,7 @@ def cell_neighbors(
     own: Positions | None,
     recall: float,
     seed: int,
-) -> Found:
+) -> CellNeighbors:
     """About the k nearest rows by Euclidean distance of each query (q, d), at least the share `recall` of them.
 
     Equal distances are ordered by position; queries whose cells hold fewer than k rows are searched exactly.
@@ -80,7 +80,7 @@ def cell_neighbors(
         if 8 * probes >= n_cells:
             # Rows without clusters: so many cells cost more than all pairs.
             values, positions = exact_neighbors(queries, database, k, own=own)
-            return Found(values, positions, 1.0)
+            return CellNeighbors(values, positions, 1.0)
         probes += -(-2 * probes // 5)
     positions = search_cells(cells, asking, k, probes, own)
     lacking = np.flatnonzero((positions < 0).any(axis=1))
@@ -93,7 +93,7 @@ def cell_neighbors(
         values[lacking], positions[lacking] = exact_neighbors(
             queries[lacking], database, k, own=None if own is None else own[lacking]
         )
-    return Found(values, positions, measured)
+    return CellNeighbors(values, positions, measured)
 
 
 def partition_rows(rows: NDArray[np.float32], seed: int) -> Cells:

@@ -12,14 +12,15 @@ from torch import Tensor
 
 from nearer._checks import check_choice, check_int, check_number
 from nearer._validation import as_matrix
-from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
+from nearer.exceptions import ParameterError, ShapeError
+from nearer.geometry import normalize
 from nearer.neighbors._cells import cell_neighbors
 from nearer.neighbors._exact import Similarity, exact_neighbors
 from nearer.neighbors._through_index import check_alike, is_index, through_index
 
-__all__ = ["Method", "Neighbors", "search"]
+__all__ = ["Neighbors", "SearchMethod", "search"]
 
-Method = Literal["auto", "exact", "approximate"]
+SearchMethod = Literal["auto", "exact", "approximate"]
 
 # Up to here comparing a table with itself takes a minute at most; above, cells are searched.
 EXACT_UP_TO = 60_000
@@ -59,7 +60,7 @@ def search(
     *,
     own: Any = None,
     similarity: Similarity = "euclidean",
-    method: Method = "exact",
+    method: SearchMethod = "exact",
     recall: float = 0.95,
     seed: int = 0,
 ) -> Neighbors:
@@ -85,7 +86,7 @@ def search(
     [[0, 1, 2]]
     """
     check_choice(similarity, "similarity", get_args(Similarity))
-    check_choice(method, "method", get_args(Method))
+    check_choice(method, "method", get_args(SearchMethod))
     wanted = check_int(k, "k")
     if is_index(queries) or is_index(database):
         index = queries if database is None else database
@@ -108,8 +109,8 @@ def search(
         rows, asking = rows.astype(wide), asking.astype(wide)
     if similarity == "cosine":
         same = rows is asking
-        rows = _unit_rows(rows, "database")
-        asking = rows if same else _unit_rows(asking, "queries")
+        rows = unit_rows(rows, "database")
+        asking = rows if same else unit_rows(asking, "queries")
     share = check_number(recall, "recall", above=0, maximum=1)
     start = check_int(seed, "seed", minimum=0)
     if method == "approximate" or (method == "auto" and rows.shape[0] > EXACT_UP_TO):
@@ -144,17 +145,24 @@ def _as_own(own: Any, q: int, n: int) -> Any:
     return numbers.astype(np.int64)
 
 
-def _unit_rows(rows: Any, name: str) -> Any:
+def unit_rows(rows: Any, name: str) -> Any:
+    """Rows of length one to search among, (n, p), dense or sparse; a row of zeros has no direction and is refused.
+
+    Scores and losses leave a row of zeros as it is, where its cosine with everything is 0. A search cannot: every
+    item would be as near as every other.
+
+    >>> unit_rows(np.array([[3.0, 4.0]]), "queries")
+    array([[0.6, 0.8]])
+    """
     if sparse.issparse(rows):
         lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
     else:
-        lengths = np.linalg.norm(rows, axis=1)
+        lengths = np.abs(rows).max(axis=1)
     if (lengths == 0).any():
-        raise NotFiniteError(
-            f"`{name}` must have a direction in every row for the cosine, got {int((lengths == 0).sum())} rows of "
-            f"zeros, the first at {int(np.flatnonzero(lengths == 0)[0])}. Drop them, or pass "
-            f"similarity='euclidean'."
+        raise ParameterError(
+            f"`{name}` must have a direction in every row, got {int((lengths == 0).sum())} rows of zeros, the "
+            f"first at {int(np.flatnonzero(lengths == 0)[0])}. Drop them, or compare by the Euclidean distance."
         )
     if sparse.issparse(rows):
         return sparse.diags_array(1 / lengths).astype(rows.dtype) @ rows
-    return rows / lengths[:, None]
+    return normalize(rows).numpy()

@@ -7,5 +7,6 @@ from ._exact import k_smallest as k_smallest
 from ._exact import load_faiss as load_faiss
 from ._exact import similarities as similarities
 from ._exact import squared_distances as squared_distances
-from ._search import Method as Method
+from ._search import SearchMethod as SearchMethod
+from ._search import unit_rows as unit_rows
 from ._through_index import is_index as is_index

@@ -1,13 +1,13 @@
-from ._distribution import LabelDistributions as LabelDistributions
+from ._graded import LabelDistributions as LabelDistributions
+from ._graded import MultiLabels as MultiLabels
+from ._graded import Numbers as Numbers
 from ._kinds import Kind as Kind
 from ._kinds import kind_of as kind_of
 from ._kinds import relation_of as relation_of
 from ._labels import ClassLabels as ClassLabels
-from ._multilabel import MultiLabels as MultiLabels
-from ._numbers import Numbers as Numbers
+from ._labels import PartialLabels as PartialLabels
 from ._pairs import Pairs as Pairs
 from ._pairs import Triplets as Triplets
-from ._partial import PartialLabels as PartialLabels
 from ._relation import Relation as Relation
 from ._soft import Soft as Soft
 

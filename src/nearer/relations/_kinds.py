@@ -44,7 +44,7 @@ def kind_of(labels: Any, *, name: str = "labels") -> Kind:
         name: what errors call them.
     """
     if isinstance(labels, Relation):
-        from nearer.relations._relation_kinds import kind_of_relation
+        from nearer.relations._relate import kind_of_relation
 
         return kind_of_relation(labels)
     array = _as_array(labels, name)
@@ -117,11 +117,8 @@ def relation_of(
         function: how different two rows are, by name or as a function.
     """
     # Late: a search asks for the kind of its labels and never for a relation.
-    from nearer.relations._distribution import LabelDistributions
-    from nearer.relations._labels import ClassLabels
-    from nearer.relations._multilabel import MultiLabels
-    from nearer.relations._numbers import Numbers
-    from nearer.relations._partial import PartialLabels
+    from nearer.relations._graded import LabelDistributions, MultiLabels, Numbers
+    from nearer.relations._labels import ClassLabels, PartialLabels
 
     array = _as_array(labels, "labels")
     if not len(array):

@@ -1,4 +1,4 @@
-"""Class labels: near if and only if the class is the same."""
+"""Class labels: one class per item, or none where it is not known."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
+from nearer._checks import check_int
 from nearer._validation import as_labels
 from nearer.relations._relation import ALL, TableRelation, all_known, set_table
 
-__all__ = ["ClassLabels"]
+__all__ = ["ClassLabels", "PartialLabels"]
 
 
 class ClassLabels(TableRelation):
@@ -38,3 +39,35 @@ class ClassLabels(TableRelation):
     def masks(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
         positive = self.queries[queries, None] == self.database[None, database]
         return positive, ~positive
+
+
+class PartialLabels(TableRelation):
+    """As `ClassLabels`, but a pair is known only if both labels are; the label `unknown` (−1) marks the others.
+
+    >>> positive, negative = PartialLabels([0, 0, 1, -1]).masks()
+    >>> positive.int().tolist()[0], negative.int().tolist()[0]
+    ([1, 1, 0, 0], [0, 0, 1, 0])
+
+    Args:
+        labels: classes, (n,).
+        database_labels: classes of the database, (m,); the same items if None.
+        unknown: the label of rows without one.
+    """
+
+    def __init__(self, labels: Any, database_labels: Any = None, *, unknown: int = -1) -> None:
+        self.unknown = check_int(unknown, "unknown", minimum=-(2**62))
+        database = None if database_labels is None else as_labels(database_labels, "database_labels")
+        set_table(self, as_labels(labels, "labels"), database, "columns")
+
+    def between(self, queries: Tensor, database: Tensor) -> PartialLabels:
+        return PartialLabels(queries, database, unknown=self.unknown)
+
+    def degrees(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
+        rows, columns = self.queries[queries, None], self.database[None, database]
+        return (rows == columns).float(), (rows != self.unknown) & (columns != self.unknown)
+
+    def masks(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
+        rows, columns = self.queries[queries, None], self.database[None, database]
+        same = rows == columns
+        known = (rows != self.unknown) & (columns != self.unknown)
+        return same & known, ~same & known

@@ -1,4 +1,4 @@
-"""The relation that whatever a user passes as labels means."""
+"""The relation that whatever a user passes as labels means, and the kind of labels that it was made for."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import torch
 from torch import Tensor
 
 from nearer.exceptions import LabelError, ShapeError
-from nearer.relations._labels import ClassLabels
+from nearer.relations._graded import LabelDistributions, MultiLabels, Numbers
+from nearer.relations._kinds import Kind
+from nearer.relations._labels import ClassLabels, PartialLabels
+from nearer.relations._pairs import Pairs, Triplets
 from nearer.relations._relation import Relation, TableRelation
+from nearer.relations._soft import Soft
 
-__all__ = ["relate"]
+__all__ = ["kind_of_relation", "relate"]
 
 
 def relate(
@@ -52,3 +56,19 @@ def relate(
             f"`database_labels` must have one entry for each of the {expected} rows, got {relation.n_database}."
         )
     return relation if device is None else relation.to(device)
+
+
+_OF_RELATIONS: dict[type[Relation], Kind] = {
+    ClassLabels: "classes",
+    PartialLabels: "partial",
+    MultiLabels: "sets",
+    LabelDistributions: "distributions",
+    Numbers: "numbers",
+    Pairs: "pairs",
+    Triplets: "pairs",
+}
+
+
+def kind_of_relation(relation: Relation) -> Kind:
+    """The kind of the labels behind a relation; of the one inside where it is `Soft`."""
+    return _OF_RELATIONS[type(relation.relation if isinstance(relation, Soft) else relation)]

@@ -100,6 +100,15 @@ class GradedRelation(TableRelation):
     positive_from: float
     difference: Difference
 
+    def degrees(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
+        degree = self.difference.degree(self.queries[queries], self.database[database])
+        return degree, all_known(degree)
+
+    def masks(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
+        degree, known = self.degrees(queries, database)
+        positive = degree >= self.positive_from * (1 - 1e-5)  # a third must be a third whatever the rounding
+        return positive & known, ~positive & known
+
 
 def set_difference(relation: GradedRelation, difference: Difference) -> None:
     """Store a relation function and what it asks of unit vectors."""
@@ -107,12 +116,6 @@ def set_difference(relation: GradedRelation, difference: Difference) -> None:
     relation.largest = difference.largest
     relation.farthest = difference.farthest
     relation.attainable = difference.attainable
-
-
-def threshold(degree: Tensor, known: Tensor, positive_from: float) -> tuple[Tensor, Tensor]:
-    """Graded degrees as masks: positive from `positive_from` on, negative below, unknown in neither."""
-    positive = degree >= positive_from * (1 - 1e-5)  # a third must be a third whatever the rounding
-    return positive & known, ~positive & known
 
 
 def set_table(relation: TableRelation, queries: Tensor, database: Tensor | None, columns: str) -> None:

@@ -22,7 +22,7 @@ class Soft(TableRelation):
     pairs it weighs exactly d and 1 − d. Losses with a log-sum-exp, a hinge or mining keep their own shape at each
     threshold. The cost is that of `levels` losses.
 
-    >>> from nearer.relations._multilabel import MultiLabels
+    >>> from nearer.relations._graded import MultiLabels
     >>> [round(share, 2) for share, _ in Soft(MultiLabels([[1, 1], [1, 0]]), levels=4).layers()]
     [0.25, 0.25, 0.25, 0.25]
 

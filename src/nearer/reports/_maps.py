@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["embedding_map", "embedding_maps", "map_to_plane"]
+__all__ = ["draw_map", "embedding_map", "map_to_plane", "turn_towards"]
 
 # Above these a legend is longer than the picture, and names on the map hide what they name.
 LEGEND_CLASSES = 20
@@ -100,13 +100,13 @@ def embedding_map(
     if len(names) != len(known):
         raise ParameterError(f"`class_names` must name the {len(known)} classes, got {len(names)} names.")
     left = map_to_plane(first[chosen], seed=seed)
-    right = _turn_towards(map_to_plane(second[chosen], seed=seed), left)
+    right = turn_towards(map_to_plane(second[chosen], seed=seed), left)
     with house_style():
         named = len(names) <= LEGEND_CLASSES
         figure = new_figure(11, 5.6 if named and names else 5.2)
         axes = figure.subplots(1, 2)
         for axis, points, title in zip(axes, (left, right), titles, strict=True):
-            _draw(axis, points, numbers, names, title)
+            draw_map(axis, points, numbers, names, title)
         note = f"{len(chosen):,} items, {len(names)} classes; PCA and t-SNE"
         axes[1].set_title(note, loc="right", size=9, weight="normal", color=MUTED)
         if named and names:
@@ -114,33 +114,10 @@ def embedding_map(
     return figure
 
 
-def embedding_maps(places: Mapping[str, Any], labels: Any, *, seed: int = 0) -> Figure:
-    """A map of the same items for each of several embeddings, side by side and turned to resemble the first.
-
-    Args:
-        places: title of a map -> rows (n, d).
-        labels: classes of the rows, (n,).
-        seed: of everything that is drawn.
-    """
-    if not places:
-        raise ParameterError("`places` must hold one embedding or more, got none.")
-    codes, classes = encode_labels(labels, "labels", n=len(next(iter(places.values()))))
-    points: list[NDArray[np.float64]] = []
-    for rows in places.values():
-        plane = map_to_plane(rows, seed=seed)
-        points.append(_turn_towards(plane, points[0]) if points else plane)
-    with house_style():
-        figure = new_figure(4.6 * len(places), 4.6)
-        axes = figure.subplots(1, len(places), squeeze=False)[0]
-        names = [str(one) for one in classes]
-        for axis, where, title in zip(axes, points, places, strict=True):
-            _draw(axis, where, codes.numpy(), names, title)
-    return figure
-
-
-def _draw(
+def draw_map(
     axis: Axes, points: NDArray[np.float64], numbers: NDArray[np.int64], names: list[str], title: str
 ) -> None:
+    """One map: points (n, 2) in the colours of their classes, those with a negative number in grey."""
     colors = class_colors(len(names))
     size = float(np.clip(14_000 / max(1, len(points)), 5, 45))
     unlabeled = numbers < 0
@@ -212,7 +189,7 @@ def _principal(x: NDArray[np.float64], most: int) -> NDArray[np.float64]:
     return np.asarray((rows * lengths * signs)[:, :most])
 
 
-def _turn_towards(points: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
+def turn_towards(points: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rotate or mirror a map, about its mean, to lie as near as possible to another one (Procrustes)."""
     centered = points - points.mean(axis=0)
     u, _, vt = np.linalg.svd(centered.T @ (target - target.mean(axis=0)))

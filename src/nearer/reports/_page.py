@@ -72,7 +72,7 @@ class Code:
     text: str
 
 
-Part = str | Table | Picture | Code
+PagePart = str | Table | Picture | Code
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Section:
     """
 
     heading: str
-    parts: Sequence[Part]
+    parts: Sequence[PagePart]
 
 
 def html_report(
@@ -125,7 +125,7 @@ def _section(section: Section, number: int) -> str:
     return f'<section id="s{number}">\n<h2>{_text(section.heading)}</h2>\n{parts}\n</section>'
 
 
-def _part(part: Part) -> str:
+def _part(part: PagePart) -> str:
     if isinstance(part, str):
         return f"<p>{_text(part)}</p>"
     if isinstance(part, Code):

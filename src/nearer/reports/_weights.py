@@ -18,16 +18,15 @@ from nearer.losses import (
     RAWLoss,
     TripletLoss,
 )
-from nearer.mining._shared import mine_valid_triplets
 from nearer.pairwise._shared import normalize_rows
 from nearer.relations import ClassLabels
-from nearer.reports._style import ACCENT, MUTED, TEN, WRONG, house_style, new_figure
+from nearer.reports._style import MUTED, TEN, house_style, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["pair_weights", "valid_pairs", "weight_curves", "weight_matrix"]
+__all__ = ["pair_weights", "weight_curves", "weight_matrix"]
 
 
 def pair_weights(
@@ -159,43 +158,4 @@ def weight_matrix(loss: PairLoss, embeddings: Any, labels: Any, *, title: str = 
         axis.set_title(f"{name}: {100 * active:.1f} % of the pairs have a weight", loc="left")
         bar = figure.colorbar(image, ax=axis, shrink=0.85)
         bar.set_ticks([-limit, 0, limit], labels=["pull", "0", "push"])
-    return figure
-
-
-def valid_pairs(embeddings: Any, labels: Any, *, margin: float = 0.1) -> Figure:
-    """The pairs of one anchor on the axis of similarity, and which of them occur in a violated triplet.
-
-    Positives below max_N s + λ and negatives above min_P s − λ are kept (filled), the others are left out (hollow).
-    Of the batch the anchor is drawn whose kept and left-out pairs are nearest to equal in number.
-    """
-    z = normalize_rows(torch.as_tensor(embeddings).detach().double())[0]
-    relation = ClassLabels(labels)
-    similarity = z @ z.T
-    same = relation.queries[:, None] == relation.queries[None, :]
-    positive, negative = same & ~torch.eye(len(z), dtype=torch.bool), ~same
-    kept = mine_valid_triplets(similarity, positive, negative, margin=margin)
-    # An anchor that keeps some and leaves out some of both kinds shows both edges.
-    shares = [(one.sum(1) / side.sum(1).clamp_min(1)) for one, side in zip(kept, (positive, negative), strict=True)]
-    anchor = int(((shares[0] - 0.5).abs() + (shares[1] - 0.5).abs()).argmin())
-    s = similarity[anchor]
-    with house_style():
-        figure = new_figure(8.0, 2.6)
-        axis = figure.subplots()
-        for height, side, chosen, color in ((1, positive, kept[0], ACCENT), (0, negative, kept[1], WRONG)):
-            for filled in (True, False):
-                rows = side[anchor] & (chosen[anchor] == filled)
-                face = color if filled else "none"
-                axis.scatter(s[rows], [height] * int(rows.sum()), s=42, facecolors=face, edgecolors=color)
-        low, high = float(s[positive[anchor]].min()), float(s[negative[anchor]].max())
-        for place, name in ((low - margin, "least positive − λ"), (high + margin, "largest negative + λ")):
-            axis.axvline(place, color=MUTED, linestyle="--", linewidth=1)
-            axis.annotate(name, (place, 0.5), xytext=(4, 0), textcoords="offset points", color=MUTED, size=8)
-        axis.set_yticks([0, 1], ["negatives", "positives"])
-        axis.set_ylim(-0.6, 1.6)
-        axis.set_xlabel("similarity to the anchor; filled: mined, hollow: left out")
-        axis.set_title(
-            f"{int(kept[0][anchor].sum())} of {int(positive[anchor].sum())} positives and "
-            f"{int(kept[1][anchor].sum())} of {int(negative[anchor].sum())} negatives are mined",
-            loc="left",
-        )
     return figure

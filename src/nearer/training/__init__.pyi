@@ -1,20 +1,17 @@
 from ._alternating import Plan as Plan
 from ._alternating import alternate as alternate
-from ._batches import TensorBatches as TensorBatches
-from ._caching import backward_in_chunks as backward_in_chunks
 from ._checkpoints import Checkpoints as Checkpoints
 from ._logs import CSVLog as CSVLog
 from ._logs import JSONLinesLog as JSONLinesLog
 from ._logs import MLflowLog as MLflowLog
+from ._logs import ProgressBar as ProgressBar
 from ._logs import TensorBoardLog as TensorBoardLog
 from ._logs import WandbLog as WandbLog
 from ._loop import train as train
 from ._neighborhood_angular import NeighborhoodAngular as NeighborhoodAngular
 from ._neighborhood_angular import PseudoLabelAngular as PseudoLabelAngular
-from ._parameters import parameter_groups as parameter_groups
 from ._processes import joint_loss as joint_loss
 from ._processes import process_group as process_group
-from ._progress import ProgressBar as ProgressBar
 from ._riemannian import RiemannianAdam as RiemannianAdam
 from ._riemannian import RiemannianSGD as RiemannianSGD
 from ._samplers import ClassSampler as ClassSampler
@@ -23,6 +20,9 @@ from ._samplers import UniformSampler as UniformSampler
 from ._schedules import cosine as cosine
 from ._schedules import linear as linear
 from ._step import EncoderStep as EncoderStep
+from ._step import TensorBatches as TensorBatches
+from ._step import backward_in_chunks as backward_in_chunks
+from ._step import parameter_groups as parameter_groups
 
 __all__ = [
     "CSVLog",

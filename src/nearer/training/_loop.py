@@ -30,7 +30,7 @@ from nearer.training._step import Step
 __all__ = ["Callback", "History", "Moment", "TrainingInterrupted", "train"]
 
 
-Kind = Literal["start", "step", "epoch", "end"]
+EventKind = Literal["start", "step", "epoch", "end"]
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -48,7 +48,7 @@ class Moment:
     with its mean loss and scores; `end` once, also when the run is interrupted or fails.
     """
 
-    kind: Kind
+    kind: EventKind
     epoch: int
     """Whole epochs that are done."""
     step: int
@@ -257,7 +257,7 @@ class _Run:
                 f"another folder."
             ) from error
 
-    def tell(self, kind: Kind, values: Mapping[str, float] | None = None) -> None:
+    def tell(self, kind: EventKind, values: Mapping[str, float] | None = None) -> None:
         moment = Moment(kind, self.epoch, self.done, self.total * len(self.sampler), values or {})
         for callback in self.callbacks:
             callback(moment)

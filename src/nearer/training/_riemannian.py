@@ -124,7 +124,7 @@ def _search(
 
 
 class _Orthonormal(Optimizer):
-    """What both optimisers share: the checks and the way back to the set."""
+    """What both optimisers share: the checks, the projected gradient and the way back to the set."""
 
     def __init__(self, parameters: Iterable[Any], defaults: dict[str, Any]) -> None:
         check_number(defaults["lr"], "lr", above=0.0)
@@ -147,6 +147,27 @@ class _Orthonormal(Optimizer):
                         f"parameters must start with orthonormal columns, LᵀL differs from I by {off:.3g}. Start "
                         f"from orthonormalise(matrix)."
                     )
+
+    def _direction(self, point: Tensor, slope: Tensor, group: dict[str, Any], state: dict[str, Any]) -> Tensor:
+        """Where to go against, from the slope in the tangent space; `state["count"]` is the number of the step."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """One step for every parameter that has a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for point in group["params"]:
+                if point.grad is None:
+                    continue
+                state = self.state[point]
+                state["count"] = state.get("count", 0) + 1
+                slope = tangent_projection(point, point.grad)
+                self._move(point, -group["lr"] * self._direction(point, slope, group, state), group, state["count"])
+        return loss
 
     def _move(self, point: Tensor, step: Tensor, group: dict[str, Any], count: int) -> None:
         # In double precision: the matrices are small, and rounding would add up over thousands of steps.
@@ -181,26 +202,12 @@ class RiemannianSGD(_Orthonormal):
         check_number(momentum, "momentum", minimum=0.0, maximum=0.999)
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "retraction": retraction})
 
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
-        """One step for every parameter that has a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for point in group["params"]:
-                if point.grad is None:
-                    continue
-                state = self.state[point]
-                count = state["count"] = state.get("count", 0) + 1
-                slope = tangent_projection(point, point.grad)
-                if group["momentum"]:
-                    before = state.get("velocity")
-                    carried = 0 if before is None else group["momentum"] * tangent_projection(point, before)
-                    slope = state["velocity"] = carried + slope
-                self._move(point, -group["lr"] * slope, group, count)
-        return loss
+    def _direction(self, point: Tensor, slope: Tensor, group: dict[str, Any], state: dict[str, Any]) -> Tensor:
+        if group["momentum"]:
+            before = state.get("velocity")
+            carried = 0 if before is None else group["momentum"] * tangent_projection(point, before)
+            slope = state["velocity"] = carried + slope
+        return slope
 
 
 class RiemannianAdam(_Orthonormal):
@@ -238,26 +245,13 @@ class RiemannianAdam(_Orthonormal):
             check_number(beta, "betas", minimum=0.0, maximum=0.99999)
         super().__init__(parameters, {"lr": lr, "betas": betas, "retraction": retraction})
 
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
-        """One step for every parameter that has a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            first, second = group["betas"]
-            for point in group["params"]:
-                if point.grad is None:
-                    continue
-                state = self.state[point]
-                count = state["count"] = state.get("count", 0) + 1
-                slope = tangent_projection(point, point.grad)
-                before = state.get("mean")
-                carried = 0 if before is None else first * tangent_projection(point, before)
-                mean = state["mean"] = carried + (1 - first) * slope
-                spread = second * state.get("spread", 0.0) + (1 - second) * float(slope.square().mean())
-                state["spread"] = spread
-                scale = math.sqrt(spread / (1 - second**count)) + 1e-12
-                self._move(point, -group["lr"] * mean / (1 - first**count) / scale, group, count)
-        return loss
+    def _direction(self, point: Tensor, slope: Tensor, group: dict[str, Any], state: dict[str, Any]) -> Tensor:
+        first, second = group["betas"]
+        before = state.get("mean")
+        carried = 0 if before is None else first * tangent_projection(point, before)
+        mean: Tensor = carried + (1 - first) * slope
+        state["mean"] = mean
+        state["spread"] = second * state.get("spread", 0.0) + (1 - second) * float(slope.square().mean())
+        scale = math.sqrt(state["spread"] / (1 - second ** state["count"])) + 1e-12
+        correction = (1 - first ** state["count"]) * scale
+        return mean / float(correction)

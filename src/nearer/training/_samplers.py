@@ -25,7 +25,7 @@ from nearer.training._processes import share, world_size
 
 __all__ = ["BatchSampler", "ClassSampler", "HierarchicalSampler", "Sampler", "UniformSampler"]
 
-Rows = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
 
 
 class Sampler(Protocol):
@@ -236,11 +236,11 @@ class HierarchicalSampler(BatchSampler):
 class Queue:
     """Things that take turns: everything once in random order, then everything again in another order."""
 
-    def __init__(self, things: Rows, random: np.random.Generator) -> None:
+    def __init__(self, things: RowNumbers, random: np.random.Generator) -> None:
         self.things, self.random = things, random
-        self.waiting: Rows = random.permutation(things)
+        self.waiting: RowNumbers = random.permutation(things)
 
-    def take(self, count: int) -> Rows:
+    def take(self, count: int) -> RowNumbers:
         """The next ones; never the same thing twice unless there are fewer than `count`."""
         taken = self.waiting[:count]
         self.waiting = self.waiting[count:]
@@ -254,7 +254,7 @@ class Queue:
         return taken
 
 
-def take_turns(n: int, count: int, batches: int, random: np.random.Generator) -> Iterator[Rows]:
+def take_turns(n: int, count: int, batches: int, random: np.random.Generator) -> Iterator[RowNumbers]:
     """For each batch the `count` of n things whose turn it is."""
     queue = Queue(np.arange(n), random)
     for _ in range(batches):
@@ -266,7 +266,7 @@ def batch_count(batches: int | None, items: int, size: int) -> int:
     return check_int(batches, "batches") if batches else max(1, items // size)
 
 
-def members_of(labels: Any) -> list[Rows]:
+def members_of(labels: Any) -> list[RowNumbers]:
     """The rows of every class in the order of the labels."""
     array = as_labels(labels, "labels").cpu().numpy()
     if not (array >= 0).any():

@@ -6,12 +6,12 @@ A schedule has no state: the step it is asked about is all it knows, so a resume
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from nearer._checks import check_int, check_number
 from nearer.exceptions import ParameterError
 
-__all__ = ["Schedule", "constant", "cosine", "linear", "milestones"]
+__all__ = ["Schedule", "constant", "cosine", "linear"]
 
 Schedule = Callable[[int], float]
 
@@ -52,25 +52,6 @@ def linear(steps: int, *, warm_up: int = 0, floor: float = 0.0) -> Schedule:
         floor: the last factor.
     """
     return _falling(steps, warm_up, floor, lambda share: 1 - share)
-
-
-def milestones(steps: Sequence[int], *, factor: float = 0.1, warm_up: int = 0) -> Schedule:
-    """Multiplied by `factor` at each of the given steps.
-
-    >>> [milestones([2, 4], factor=0.5)(step) for step in (0, 2, 3, 4)]
-    [1.0, 0.5, 0.5, 0.25]
-
-    Args:
-        steps: the steps at which the rate falls.
-        factor: by what it is multiplied.
-        warm_up: steps from 0 up to 1 before it.
-    """
-    places = [check_int(step, "steps", minimum=1) for step in steps]
-    if sorted(places) != places:
-        raise ParameterError(f"`steps` must rise, got {places}.")
-    check_number(factor, "factor", above=0.0)
-    rise = constant(warm_up=warm_up)
-    return lambda step: rise(step) * factor ** sum(step >= place for place in places)
 
 
 def _falling(steps: int, warm_up: int, floor: float, shape: Callable[[float], float]) -> Schedule:

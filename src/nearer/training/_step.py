@@ -1,9 +1,19 @@
-"""One step of training: encode a batch, take its loss, move the parameters."""
+"""One step of training: encode a batch, take its loss, move the parameters.
+
+Gradient caching: the exact pair loss of a large batch through an encoder that only fits a small one.
+
+First every chunk is encoded without a graph; the loss of the whole batch gives the gradient by each embedding;
+then each chunk is encoded again, with a graph, and handed its part of that gradient. Memory is that of one chunk
+plus the embeddings, time that of one more forward pass.
+
+Reference: Gao et al. 2021 (GradCache).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Literal, Protocol
@@ -13,12 +23,20 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from nearer._checks import check_choice, check_int, check_number
-from nearer.exceptions import NearerWarning, NotFiniteError
-from nearer.training._caching import backward_in_chunks
+from nearer._validation import as_labels, as_tensor
+from nearer.exceptions import NearerWarning, NotFiniteError, ParameterError, ShapeError
 from nearer.training._processes import EarlyAverage, joint_loss, same_start, share
 from nearer.training._schedules import Schedule, constant
 
-__all__ = ["Batches", "EncoderStep", "Step"]
+__all__ = [
+    "Batches",
+    "EncoderStep",
+    "Step",
+    "TensorBatches",
+    "backward_in_chunks",
+    "parameter_groups",
+    "row_numbers",
+]
 
 Precision = Literal["float32", "bfloat16", "float16"]
 _HALVES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -61,7 +79,7 @@ class EncoderStep:
 
     >>> from nearer.geometry import MLP
     >>> from nearer.losses import ContrastiveLoss
-    >>> from nearer.training._batches import TensorBatches
+    >>> from nearer.training._step import TensorBatches
     >>> encoder = MLP(4, 2)
     >>> data = TensorBatches(torch.eye(4), [0, 0, 1, 1])
     >>> step = EncoderStep(encoder, ContrastiveLoss(), torch.optim.Adam(encoder.parameters()), data)
@@ -198,3 +216,170 @@ def _train_mode(encoder: nn.Module) -> None:
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
             own = list(layer.parameters())
             layer.train(not own or any(one.requires_grad for one in own))
+
+
+def parameter_groups(
+    modules: Mapping[str, nn.Module], rates: Mapping[str, float], *, weight_decay: float = 0.0
+) -> list[dict[str, Any]]:
+    """Groups for any torch optimiser, one learning rate for each named module: encoder, metric, proxies, ...
+
+    A parameter that two modules share belongs to the first. Modules without parameters are left out; frozen
+    parameters stay in, so that they can be thawed later. Weight decay is not put on vectors (biases, the scales of
+    normalisation), which it would only bend.
+
+    >>> groups = parameter_groups({"encoder": nn.Linear(3, 2), "metric": nn.Linear(2, 1)},
+    ...                           {"encoder": 1e-4, "metric": 1e-2})
+    >>> [(group["name"], group["lr"], len(group["params"])) for group in groups]
+    [('encoder', 0.0001, 2), ('metric', 0.01, 2)]
+
+    Args:
+        modules: modules by name.
+        rates: their learning rates by name.
+        weight_decay: of matrices.
+    """
+    unknown = set(rates) ^ set(modules)
+    if unknown:
+        raise ParameterError(
+            f"`rates` must name the same modules as `modules` ({', '.join(modules)}), and they differ in "
+            f"{', '.join(sorted(unknown))}."
+        )
+    check_number(weight_decay, "weight_decay", minimum=0.0)
+    seen: set[int] = set()
+    groups: list[dict[str, Any]] = []
+    for name, module in modules.items():
+        rate = check_number(rates[name], f"rates[{name!r}]", minimum=0.0)
+        fresh = [one for one in module.parameters() if id(one) not in seen]
+        seen.update(map(id, fresh))
+        decayed = [one for one in fresh if weight_decay and one.ndim > 1]
+        plain = [one for one in fresh if not (weight_decay and one.ndim > 1)]
+        groups += [
+            {"name": name, "params": params, "lr": rate, "weight_decay": decay}
+            for params, decay in ((decayed, weight_decay), (plain, 0.0))
+            if params
+        ]
+    if not groups:
+        raise ParameterError("`modules` must have at least one parameter to learn, got none.")
+    return groups
+
+
+Transform = Callable[[Tensor], Tensor]
+
+
+class TensorBatches:
+    """Items and labels that lie in memory; `transform` changes the items of a batch, such as by augmentation.
+
+    A transform that draws random numbers takes them from torch's own generator, so that a resumed run repeats it.
+    Labels are class labels (n,), or rows (n, c) of multi-labels or distributions.
+
+    >>> TensorBatches(torch.tensor([[1.0], [2.0], [3.0]]), [0, 1, 1]).items(torch.tensor([2, 0]))
+    tensor([[3.],
+            [1.]])
+
+    Args:
+        items: array or tensor, (n, ...).
+        labels: classes (n,) or rows (n, c).
+        transform: changes the items of a batch.
+    """
+
+    def __init__(self, items: Any, labels: Any, *, transform: Transform | None = None) -> None:
+        self._items = as_tensor(items, "items")
+        self._labels = as_tensor(labels, "labels")
+        for name, given in (("items", self._items), ("labels", self._labels)):
+            if given.ndim == 0:
+                raise ShapeError(f"`{name}` must have one entry for each item, got a single number.")
+        if len(self._items) != len(self._labels):
+            raise ShapeError(
+                f"`labels` must have one entry for each of the {len(self._items)} items, got {len(self._labels)}."
+            )
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def items(self, rows: Tensor) -> Tensor:
+        """The items of these rows, changed by the transform."""
+        batch = self._items[row_numbers(rows, len(self)).to(self._items.device)]
+        return batch if self.transform is None else self.transform(batch)
+
+    def labels(self, rows: Tensor) -> Tensor:
+        """The labels of these rows."""
+        return self._labels[row_numbers(rows, len(self)).to(self._labels.device)]
+
+
+def row_numbers(rows: Any, n: int) -> Tensor:
+    """Whole numbers that point into n items."""
+    numbers = as_labels(rows, "rows")
+    if len(numbers) and (int(numbers.min()) < 0 or int(numbers.max()) >= n):
+        raise ShapeError(f"`rows` must lie in 0..{n - 1}, got {int(numbers.min())} to {int(numbers.max())}.")
+    return numbers
+
+
+def backward_in_chunks(
+    encoder: nn.Module,
+    chunks: Sequence[Callable[[], Tensor]],
+    loss: Callable[[Tensor], Tensor],
+    *,
+    encode: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """Add the gradient of loss(encoder(all chunks)) to the parameters and return the loss, detached.
+
+    `chunks` are functions that give the items of a chunk, so that the items of two chunks are never held at once
+    (the functions are called twice and must give the same items; random augmentation inside them is repeated
+    exactly). `loss` takes the joint embeddings (n, d). Dropout draws the same mask both times, and running
+    statistics move once. Batch normalisation in training mode sees a chunk, not the batch: it is the one layer
+    for which the result is not that of the plain step.
+
+    >>> layer, x = nn.Linear(2, 1), torch.ones(6, 2)
+    >>> _ = backward_in_chunks(layer, [lambda: x[:4], lambda: x[4:]], lambda z: z.sum())
+    >>> layer.weight.grad
+    tensor([[6., 6.]])
+
+    Args:
+        encoder: the module that is trained.
+        chunks: functions that give the items of a chunk.
+        loss: takes the joint embeddings (n, d).
+        encode: how items are encoded; `encoder` itself if None.
+    """
+    apply = encode or encoder
+    buffers = {name: buffer.clone() for name, buffer in encoder.named_buffers()}
+    states, parts = [], []
+    with torch.no_grad():
+        for chunk in chunks:
+            states.append(_random_state())
+            parts.append(apply(chunk()).detach())
+    with torch.no_grad():
+        for name, buffer in encoder.named_buffers():
+            buffer.copy_(buffers[name])
+    if not parts:
+        raise ShapeError("`chunks` must have one chunk or more, got none.")
+    embeddings = torch.cat(parts).requires_grad_()
+    value = loss(embeddings)
+    value.backward()  # type: ignore[no-untyped-call]
+    assert embeddings.grad is not None
+    with _random_state_kept():
+        for chunk, state, gradient in zip(
+            chunks, states, torch.split(embeddings.grad, [len(part) for part in parts]), strict=True
+        ):
+            _set_random_state(state)
+            torch.autograd.backward(apply(chunk()), gradient)
+    return value.detach()
+
+
+def _random_state() -> list[Tensor]:
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])]
+
+
+def _set_random_state(state: list[Tensor]) -> None:
+    torch.set_rng_state(state[0])
+    if len(state) > 1:
+        torch.cuda.set_rng_state_all(state[1:])
+
+
+@contextlib.contextmanager
+def _random_state_kept() -> Iterator[None]:
+    """The second pass repeats numbers that were drawn already; afterwards go on as if it had not been."""
+    drawn = _random_state()
+    try:
+        yield
+    finally:
+        _set_random_state(drawn)

@@ -17,8 +17,8 @@ import torch
 from typer.testing import CliRunner
 
 from nearer import __version__
+from nearer.app.cli import _about as doctor_module
 from nearer.app.cli import _demo as demo_module
-from nearer.app.cli import _doctor as doctor_module
 from nearer.app.cli import app
 from nearer.app.cli._demo import digits_pictures, learn_digits
 from nearer.app.cli._pages import evaluation_page

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import nearer
 from nearer.app.cli import app
 from nearer.app.cli._config import commented_config
-from nearer.datasets._classics import load_digits, load_wine
+from nearer.datasets._catalog import load
 from nearer.models import _networks as networks
 from nearer.models._settings import FitSettings
 
@@ -23,7 +23,7 @@ from nearer.models._settings import FitSettings
 @pytest.fixture
 def here(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    wine = load_wine().all
+    wine = load("wine").all
     names = [f"f{place}" for place in range(13)]
     items = zip(wine.x, wine.y, strict=True)
     rows = [",".join([*(f"{value:g}" for value in row), f"kind {label}"]) for row, label in items]
@@ -154,7 +154,7 @@ def test_a_folder_of_images_with_a_damaged_one(here):
     pytest.importorskip("PIL")
     from PIL import Image
 
-    digits = load_digits().all
+    digits = load("digits").all
     for number, (image, label) in enumerate(zip(digits.images()[:60, 0], digits.y[:60], strict=True)):
         place = Path("photos") / f"digit {label}"
         place.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import nearer
 from nearer.app.cli import app
-from nearer.app.cli._where import as_where
+from nearer.app.cli._loading import as_where
 from nearer.exceptions import ParameterError
 from nearer.index import open_index
 from nearer.models._sinks import IndexSink

@@ -20,9 +20,8 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra `explore`")
 pytest.importorskip("uvicorn", reason="needs the extra `explore`")
 
-from nearer.app.explorer._address import keep_address, last_address
-from nearer.app.explorer._items import Items
-from nearer.app.explorer._launch import Served
+from nearer.app.explorer._items import ShownItems
+from nearer.app.explorer._launch import ServedSession, keep_address, last_address
 from nearer.app.explorer._session import Session
 from nearer.exceptions import CorruptFileError, ParameterError
 
@@ -30,9 +29,11 @@ MANY = int(os.environ.get("NEARER_SERVER_FUZZ", "300"))
 WORD = "A" * 24
 
 
-def items() -> Items:
+def items() -> ShownItems:
     rng = np.random.default_rng(0)
-    return Items(rng.normal(size=(60, 4)).astype(np.float32), labels=np.arange(60) % 3, classes=("a", "b", "c"))
+    return ShownItems(
+        rng.normal(size=(60, 4)).astype(np.float32), labels=np.arange(60) % 3, classes=("a", "b", "c")
+    )
 
 
 @pytest.mark.parametrize("word", [WORD, "", "x"])
@@ -42,7 +43,7 @@ def test_the_word_never_comes_from_beside_the_data(tmp_path: Path, word: str) ->
     given = {"port": 8000, "token": word, "word": word}
     (project / "address").write_text(json.dumps(given))
     os.chmod(project / "address", 0o600)
-    served = Served(Session(items(), project=project))
+    served = ServedSession(Session(items(), project=project))
     try:
         found = urlsplit(served.url).path.strip("/")
         assert found != word
@@ -56,10 +57,10 @@ def test_the_word_never_comes_from_beside_the_data(tmp_path: Path, word: str) ->
 def test_a_session_that_is_started_again_has_its_address_again(tmp_path: Path, state: Path) -> None:
     urls = []
     for _ in range(2):
-        with Served(Session(items(), project=tmp_path / "one.explore")).start() as served:
+        with ServedSession(Session(items(), project=tmp_path / "one.explore")).start() as served:
             urls.append(served.url)
     assert urls[0] == urls[1]
-    with Served(Session(items(), project=tmp_path / "two.explore")).start() as served:
+    with ServedSession(Session(items(), project=tmp_path / "two.explore")).start() as served:
         assert urlsplit(served.url).path != urlsplit(urls[0]).path
     (file, _) = (state / "nearer" / "explore").iterdir()
     assert file.stat().st_mode & 0o077 == 0
@@ -119,7 +120,7 @@ def test_links_in_a_project_lead_nowhere(tmp_path: Path, name: str, there: bool)
     except (CorruptFileError, ParameterError) as error:
         assert "link" in str(error), error  # noqa: PT017
     else:
-        served = Served(session)
+        served = ServedSession(session)
         served._socket.close()
         try:
             session.say({"kind": "label", "items": [1], "label": "b"})
@@ -153,7 +154,7 @@ def test_the_word_is_not_in_the_command_that_opens_the_browser(
     )
     browser.chmod(0o755)
     monkeypatch.setattr(webbrowser, "open", webbrowser.GenericBrowser(str(browser)).open)
-    with Served(Session(items(), project=tmp_path / "d.explore")).start() as served:
+    with ServedSession(Session(items(), project=tmp_path / "d.explore")).start() as served:
         served.show()
         called, rights, page = seen.read_text().split("\n", 2)
     word = urlsplit(served.url).path.strip("/")
@@ -168,13 +169,13 @@ def test_the_word_is_not_in_the_command_that_opens_the_browser(
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    with Served(Session(items(), project=tmp_path / "fuzz.explore")).start() as found:
+def served(tmp_path: Path) -> Iterator[ServedSession]:
+    with ServedSession(Session(items(), project=tmp_path / "fuzz.explore")).start() as found:
         yield found
 
 
 def ask(
-    served: Served, method: str, path: str, body: bytes | None = None, content: str = "application/json"
+    served: ServedSession, method: str, path: str, body: bytes | None = None, content: str = "application/json"
 ) -> int:
     place = urlsplit(served.url)
     link = http.client.HTTPConnection("127.0.0.1", place.port or 0, timeout=120)
@@ -188,7 +189,7 @@ def ask(
 POSTS = ["say", "undo", "redo", "refit", "spread", "weights"]
 
 
-def test_bodies_that_are_no_objects_or_too_deep_are_refused(served: Served) -> None:
+def test_bodies_that_are_no_objects_or_too_deep_are_refused(served: ServedSession) -> None:
     deep = b"[" * 200_000
     odd = [
         b"7",
@@ -234,7 +235,7 @@ def anything(chance: random.Random, depth: int = 3) -> Any:
     return {str(chance.choice(plain)): anything(chance, depth - 1) for _ in range(chance.randint(0, 4))}
 
 
-def test_random_requests_end_in_an_answer(served: Served) -> None:
+def test_random_requests_end_in_an_answer(served: ServedSession) -> None:
     """No 500 and no exception in a thread, whatever is asked."""
     chance = random.Random(0)
     fields = [

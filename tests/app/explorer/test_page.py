@@ -12,8 +12,8 @@ import pytest
 
 import nearer
 from browser import LONG, Tab, chromium, missing
-from nearer.app.explorer._items import Items
-from nearer.app.explorer._launch import Served
+from nearer.app.explorer._items import ShownItems
+from nearer.app.explorer._launch import ServedSession
 from nearer.app.explorer._model import items_of
 from nearer.app.explorer._session import Session
 from nearer.datasets import load
@@ -28,13 +28,13 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def digits(tmp_path: Path) -> Iterator[Served]:
-    served = Served(Session(items_of(load("digits")), project=tmp_path / "digits.explore")).start()
+def digits(tmp_path: Path) -> Iterator[ServedSession]:
+    served = ServedSession(Session(items_of(load("digits")), project=tmp_path / "digits.explore")).start()
     yield served
     served.close()
 
 
-def test_look_lasso_relabel_refit_undo(browser: Any, digits: Served) -> None:
+def test_look_lasso_relabel_refit_undo(browser: Any, digits: ServedSession) -> None:
     tab = Tab(browser, digits.url)
     page = tab.page
     assert page.locator(".legend button").count() == 10
@@ -85,7 +85,7 @@ def test_tie_two_ask_and_audit_by_keys(browser: Any, tmp_path: Path) -> None:
     wrong = items.labels.copy()
     wrong[:200:20] = (wrong[:200:20] + 3) % 10
     session = Session(replace(items, labels=wrong), project=tmp_path / "p.explore")
-    served = Served(session).start()
+    served = ServedSession(session).start()
     session.say({"kind": "label", "items": list(range(900, 1797)), "label": None})
     session.say({"kind": "label", "items": [5], "label": "0"})
     tab = Tab(browser, served.url)
@@ -138,7 +138,7 @@ def test_tie_two_ask_and_audit_by_keys(browser: Any, tmp_path: Path) -> None:
     served.close()
 
 
-def test_weights_search_legend_dark_and_narrow(browser: Any, digits: Served) -> None:
+def test_weights_search_legend_dark_and_narrow(browser: Any, digits: ServedSession) -> None:
     tab = Tab(browser, digits.url, wide=390, high=844, color_scheme="dark", reduced_motion="reduce")
     page = tab.page
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -167,7 +167,7 @@ def test_weights_search_legend_dark_and_narrow(browser: Any, digits: Served) -> 
 def test_two_tabs_and_a_server_that_dies(browser: Any, tmp_path: Path) -> None:
     items = items_of(load("wine"))
     place = tmp_path / "wine.explore"
-    served = Served(Session(items, project=place)).start()
+    served = ServedSession(Session(items, project=place)).start()
     one, two = Tab(browser, served.url), Tab(browser, served.url)
     assert not one.page.query_selector(".thumb")
     two.page.keyboard.press("2")
@@ -182,7 +182,7 @@ def test_two_tabs_and_a_server_that_dies(browser: Any, tmp_path: Path) -> None:
     one.page.click("text=Leave out")
     one.until("document.querySelector('.banner').textContent.includes('1 gesture')")
     one.shot("lost")
-    again = Served(Session(items, project=place)).start()
+    again = ServedSession(Session(items, project=place)).start()
     assert again.url == served.url
     one.until("document.body.dataset.lost === undefined")
     # What was said while nobody answered is sent again once somebody does, and the other tab hears of it.
@@ -198,10 +198,10 @@ def test_two_tabs_and_a_server_that_dies(browser: Any, tmp_path: Path) -> None:
 def test_texts_without_labels_and_notes(browser: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     texts = np.array([f"<script>alert({i})</script> question {i % 7}" for i in range(60)])
-    items = Items(
+    items = ShownItems(
         rng.normal(size=(60, 5)).astype(np.float32), texts=texts, columns={"part": texts}, notes=("A note.",)
     )
-    served = Served(Session(items, project=tmp_path / "t.explore")).start()
+    served = ServedSession(Session(items, project=tmp_path / "t.explore")).start()
     tab = Tab(browser, served.url)
     assert "None has a label yet" in tab.page.inner_text(".panel-body")
     assert "A note." in tab.page.inner_text(".note")
@@ -236,7 +236,7 @@ def test_one_file_without_a_server(browser: Any, tmp_path: Path) -> None:
     tab.close()
 
 
-def test_the_server_keeps_to_itself(digits: Served) -> None:
+def test_the_server_keeps_to_itself(digits: ServedSession) -> None:
     import http.client
     from urllib.parse import urlsplit
 
@@ -283,8 +283,10 @@ def test_a_hundred_thousand_points(browser: Any, tmp_path: Path) -> None:
     y = rng.integers(0, 10, 100_000)
     x = rng.normal(size=(100_000, 32)).astype(np.float32) + 3 * np.eye(10, 32, dtype=np.float32)[y]
     shade = (25 * y).astype(np.uint8)
-    items = Items(x, labels=y, images=lambda rows: np.broadcast_to(shade[rows, None, None], (len(rows), 28, 28)))
-    served = Served(Session(items, project=tmp_path / "big.explore")).start()
+    items = ShownItems(
+        x, labels=y, images=lambda rows: np.broadcast_to(shade[rows, None, None], (len(rows), 28, 28))
+    )
+    served = ServedSession(Session(items, project=tmp_path / "big.explore")).start()
     tab = Tab(browser, served.url)
     tab.lasso(0.4, 0.4, 0.6, 0.6)
     tab.until("Number(document.body.dataset.selected) > 100")

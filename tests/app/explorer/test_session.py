@@ -13,13 +13,12 @@ import pytest
 import nearer
 from nearer.app.explorer._answers import audit_lists, colors, overview, positions, questions
 from nearer.app.explorer._gestures import Gesture, supervision
-from nearer.app.explorer._items import Items
+from nearer.app.explorer._items import ShownItems, sprite
 from nearer.app.explorer._maps import place, principal_axes, principal_map, tsne_maps, turn_towards
 from nearer.app.explorer._metric import fit_metric
 from nearer.app.explorer._questions import ask
-from nearer.app.explorer._scores import score_table
 from nearer.app.explorer._session import Session
-from nearer.app.explorer._thumbnails import sprite
+from nearer.app.explorer._state import score_table
 from nearer.exceptions import CorruptFileError, LabelError, ParameterError, ShapeError
 
 NONE = np.zeros((0, 2), dtype=np.int64)
@@ -36,7 +35,9 @@ def planted(n: int = 300, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def session(n: int = 300, *, labels: bool = True, **settings: Any) -> Session:
     x, y = planted(n)
-    return Session(Items(x, labels=y if labels else None, classes=("a", "b", "c") if labels else ()), **settings)
+    return Session(
+        ShownItems(x, labels=y if labels else None, classes=("a", "b", "c") if labels else ()), **settings
+    )
 
 
 # Gestures --------------------------------------------------------------------------------------------------------
@@ -244,9 +245,9 @@ def test_held_out_items_teach_nothing() -> None:
     x, y = planted()
     held = np.zeros(300, dtype=bool)
     held[:100] = True
-    one = Session(Items(x, labels=y, held_out=held))
+    one = Session(ShownItems(x, labels=y, held_out=held))
     assert (one.teaching()[:100] == -1).all()
-    swapped = Session(Items(x, labels=np.where(held, (y + 1) % 3, y), held_out=held))
+    swapped = Session(ShownItems(x, labels=np.where(held, (y + 1) % 3, y), held_out=held))
     one.refit()
     swapped.refit()
     np.testing.assert_array_equal(one.state.metric.matrix, swapped.state.metric.matrix)
@@ -258,7 +259,7 @@ def test_held_out_items_teach_nothing() -> None:
 def test_a_refit_that_does_not_help_says_so() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 4)).astype(np.float32)
-    one = Session(Items(x, labels=rng.integers(0, 4, 400)))
+    one = Session(ShownItems(x, labels=rng.integers(0, 4, 400)))
     table = one.refit()
     assert table["better"] is False
     assert "You can go back" in table["sentence"]
@@ -312,7 +313,7 @@ def test_what_the_page_asks() -> None:
     y[1] = 0
     columns = {"city": np.array(["here", "there"] * 150), "size": np.linspace(0, 1, 300)}
     one = Session(
-        Items(x, labels=y, classes=("a", "b", "c"), columns=columns, feature_names=tuple("abcdefgh"),
+        ShownItems(x, labels=y, classes=("a", "b", "c"), columns=columns, feature_names=tuple("abcdefgh"),
               images=lambda rows: np.full((len(rows), 5, 7), 9, np.uint8))
     )  # fmt: skip
     about = overview(one)
@@ -368,7 +369,7 @@ def test_the_playground_counts_pairs() -> None:
 
 def test_no_labels_one_class_three_items() -> None:
     for labels, n in ((None, 40), (np.zeros(40, np.int64), 40), (np.array([0, 1, -1]), 3), (None, 1)):
-        one = Session(Items(planted(max(n, 3))[0][:n], labels=labels))
+        one = Session(ShownItems(planted(max(n, 3))[0][:n], labels=labels))
         overview(one)
         one.item(0)
         one.predictions()
@@ -380,7 +381,7 @@ def test_no_labels_one_class_three_items() -> None:
 
 
 def test_a_million_items_are_sampled_and_it_is_said() -> None:
-    big = Items(np.zeros((1_000_000, 1), dtype=np.float32)).shown()
+    big = ShownItems(np.zeros((1_000_000, 1), dtype=np.float32)).shown()
     assert big.n == 200_000
     assert big.notes == ("200,000 of 1,000,000 items are shown, drawn at random.",)
     assert big.name(5).isdigit()
@@ -392,14 +393,14 @@ def test_a_picture_that_cannot_be_read_is_crossed_out() -> None:
             raise OSError("broken")
         return np.zeros((len(rows), 4, 4, 3), np.uint8)
 
-    assert sprite(Items(np.eye(4, dtype=np.float32), images=images), 0)[:4] == b"\x89PNG"
+    assert sprite(ShownItems(np.eye(4, dtype=np.float32), images=images), 0)[:4] == b"\x89PNG"
 
 
 def test_shapes_are_checked() -> None:
     with pytest.raises(ShapeError, match="features of shape"):
-        Items(np.zeros((0, 3), dtype=np.float32))
+        ShownItems(np.zeros((0, 3), dtype=np.float32))
     with pytest.raises(ShapeError, match="`ids` must have one entry for each of the 3 items"):
-        Items(np.eye(3, dtype=np.float32), ids=["a"])
+        ShownItems(np.eye(3, dtype=np.float32), ids=["a"])
 
 
 # The faces in Python ---------------------------------------------------------------------------------------------
@@ -420,7 +421,7 @@ def test_a_model_learns_from_gestures(tmp_path: Path) -> None:
     assert made.scores["verdict"]
     saved = nearer.load(made.save(tmp_path / "made"))
     np.testing.assert_allclose(saved.transform(data.all.x), made.transform(data.all.x), rtol=1e-4)
-    one = Session(Items(planted(30)[0], labels=planted(30)[1]), project=tmp_path / "p")
+    one = Session(ShownItems(planted(30)[0], labels=planted(30)[1]), project=tmp_path / "p")
     one.say(rows[1])
     one.close()
     assert "together" in (tmp_path / "p" / "gestures.json").read_text()

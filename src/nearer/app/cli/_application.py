@@ -12,9 +12,9 @@ import typer
 import typer.core
 
 from nearer import __version__
-from nearer.app.cli import _commands_about, _commands_learn, _commands_look, _commands_search
-from nearer.app.cli._options import Json
-from nearer.app.cli._output import plain, print_json, say
+from nearer.app.cli import _commands_learn, _commands_look, _commands_search
+from nearer.app.cli._command import Json
+from nearer.app.cli._output import answer, plain, say
 
 __all__ = ["app", "main"]
 
@@ -75,17 +75,14 @@ def nearer(
 ) -> None:
     """The options that come before a command."""
     if version:
-        if as_json:
-            print_json({"nearer": __version__})
-        else:
-            say(f"nearer {__version__}")
+        answer(as_json, {"nearer": __version__}, f"nearer {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         say(context.get_help())
         raise typer.Exit(2)
 
 
-for module in (_commands_learn, _commands_search, _commands_look, _commands_about):
+for module in (_commands_learn, _commands_search, _commands_look):
     for command in module.COMMANDS:
         app.command()(command)
 

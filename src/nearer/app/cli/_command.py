@@ -7,14 +7,30 @@ import inspect
 import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, get_args
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from nearer.app.cli._output import failures_reported
 from nearer.exceptions import NearerError
+from nearer.models._settings import FitSettings
 
-__all__ = ["command", "in_options"]
+__all__ = [
+    "BatchRows",
+    "Data",
+    "Json",
+    "K",
+    "Label",
+    "ModelFolder",
+    "PairsFile",
+    "Quiet",
+    "Report",
+    "command",
+    "in_options",
+    "with_settings",
+]
 
 # What the options are called where Python has another word for the same thing.
 NAMES = {"X": "data", "y": "label", "ids": "id", "metric": "method", "target": "out"}
@@ -63,3 +79,69 @@ def _typed(parameter: inspect.Parameter) -> str:
         if isinstance(about, OptionInfo) and isinstance(about.default, str):
             return about.default
     return "--" + parameter.name.replace("_", "-")
+
+
+def with_settings(face: Callable[..., None]) -> Callable[..., None]:
+    """A command with an option for every setting, in front of `--config`.
+
+    What is not given is None: only then does the value of the config file, or the default, count.
+    """
+    signature = inspect.signature(face, eval_str=True)
+    declared = list(signature.parameters.values())
+    position = list(signature.parameters).index("config")
+    kinds = get_type_hints(FitSettings)
+    settings = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=None,
+            annotation=_option(name, kinds[name], default, about),
+        )
+        for name, (default, about) in FitSettings.described().items()
+    ]
+    face.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*declared[:position], *settings, *declared[position:]]
+    )
+    return face
+
+
+def _option(name: str, kind: Any, default: Any, about: str) -> Any:
+    """The annotation of one option, from the type, the default and the meaning of a setting."""
+    names = []
+    if isinstance(default, dict):
+        names, kind, about = ["--set"], list[str], f"{about.partition(',')[0]}, NAME=VALUE; repeat it"
+    elif get_origin(kind) is tuple:
+        kind, about = list[get_args(kind)[0]], f"{about}; repeat it"  # type: ignore[misc]
+    text = f"{about[:1].upper()}{about[1:]}. {_shown(default)}".rstrip()
+    return Annotated[kind | None, typer.Option(*names, help=text)]
+
+
+def _shown(default: Any) -> str:
+    """A default as the help shows it: [60], [yes], nothing for none.
+
+    >>> _shown(60.0), _shown(True), _shown((512, 64)), _shown(None)
+    ('[60]', '[yes]', '[512 64]', '')
+    """
+    if default is None or default == {}:
+        return ""
+    if isinstance(default, bool):
+        return "[yes]" if default else "[no]"
+    values = default if isinstance(default, tuple) else (default,)
+    return f"[{' '.join(f'{value:g}' if isinstance(value, float) else str(value) for value in values)}]"
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Data = Annotated[Path, typer.Argument(help="A table (.csv .tsv .parquet .npz .npy), or a folder of images.")]
+ModelFolder = Annotated[Path, typer.Option("--model", "-m", help="A model folder that `nearer fit` wrote.")]
+Label = Annotated[
+    list[str] | None,
+    typer.Option("--label", "-l", help="The label column; several for label sets or distributions."),
+]
+PairsFile = Annotated[
+    Path | None,
+    typer.Option("--pairs", help="A table of two rows each (numbers or ids) and whether they are near: 1 or 0."),
+]
+Report = Annotated[Path | None, typer.Option("--report", help="Write one HTML page to look at too.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
+BatchRows = Annotated[int | None, typer.Option("--batch-size", min=1, help="Rows in a part. [16384; 256 photos]")]
+K = Annotated[int, typer.Option("-k", min=1, help="How many neighbours.")]

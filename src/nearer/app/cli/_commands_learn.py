@@ -7,9 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nearer.app.cli._command import command
-from nearer.app.cli._options import Json, Label, PairsFile, Quiet, Report
-from nearer.app.cli._settings import with_settings
+from nearer.app.cli._command import Json, Label, PairsFile, Quiet, Report, command, with_settings
 
 __all__ = ["COMMANDS"]
 

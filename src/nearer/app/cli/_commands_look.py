@@ -1,4 +1,4 @@
-"""Commands for looking and asking: ask, export, audit, explore."""
+"""Commands for looking and asking: ask, export, audit, explore, methods, doctor."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nearer.app.cli._command import command
-from nearer.app.cli._options import Data, Json, Label, Report
+from nearer.app.cli._command import Data, Json, Label, Report, command
 
 __all__ = ["COMMANDS"]
 
@@ -104,4 +103,32 @@ def explore(
     """
 
 
-COMMANDS = (ask, export, audit, explore)
+@command("_about.run_methods")
+def methods(
+    name: Annotated[str | None, typer.Argument(help="A method, estimator, loss or miner to show in full.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List what there is to learn with, or show one of them in full.
+
+    \b
+    Examples:
+      nearer methods
+      nearer methods lmnn
+      nearer methods SupConLoss
+    """
+
+
+@command("_about.run_doctor")
+def doctor(as_json: Json = False) -> None:
+    """Check this installation: versions, threads, the data folder, a loss, an index and an evaluation.
+
+    The exit code is 1 if something is broken.
+
+    \b
+    Examples:
+      nearer doctor
+      nearer doctor --json
+    """
+
+
+COMMANDS = (ask, export, audit, explore, methods, doctor)

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nearer.app.cli._command import command
-from nearer.app.cli._options import BatchRows, Data, Json, K, Label, ModelFolder, PairsFile, Quiet, Report
+from nearer.app.cli._command import BatchRows, Data, Json, K, Label, ModelFolder, PairsFile, Quiet, Report, command
 
 __all__ = ["COMMANDS"]
 
@@ -38,7 +37,7 @@ def embed(
     """
 
 
-@command("_evaluate.run_evaluate")
+@command("_judge.run_evaluate")
 def evaluate(
     data: Data,
     model: ModelFolder,
@@ -139,7 +138,7 @@ def search(
     """
 
 
-@command("_same.run_calibrate")
+@command("_judge.run_calibrate")
 def calibrate(
     data: Data,
     model: ModelFolder,
@@ -242,7 +241,7 @@ def dedupe(
     """
 
 
-@command("_same.run_same")
+@command("_judge.run_same")
 def same(
     first: Annotated[str, typer.Argument(help="A row number of --data, a photo, or a text.")],
     second: Annotated[str, typer.Argument(help="The other one.")],

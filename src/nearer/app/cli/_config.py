@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nearer._limits import check_limit, parse_json
-from nearer.app.cli._output import check_new, print_json, say
+from nearer.app.cli._output import answer, check_new
 from nearer.exceptions import MissingDataError, NearerError, ParameterError
 from nearer.models._settings import FitSettings, check_keys
 
@@ -89,10 +89,7 @@ def run_init(path: Path, *, as_json: bool) -> None:
     check_new(out=path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(commented_config(), encoding="utf-8")
-    if as_json:
-        print_json({"config": str(path)})
-    else:
-        say(f"Wrote {path}. Edit it, then: nearer fit --config {path}")
+    answer(as_json, {"config": str(path)}, f"Wrote {path}. Edit it, then: nearer fit --config {path}")
 
 
 def commented_config() -> str:

@@ -22,8 +22,7 @@ from torch import Tensor
 
 from nearer.app.cli._output import check_writable, print_json, say
 from nearer.app.cli._pages import evaluation_page
-from nearer.app.cli._screen import screen
-from nearer.app.cli._tables import comparison_table
+from nearer.app.cli._screen import comparison_table, screen
 from nearer.datasets import Split, few_labels, load, stratified_split
 from nearer.evaluation import Comparison, compare, evaluate
 from nearer.geometry import MLP, embed, normalize
@@ -43,7 +42,7 @@ RETRIEVED = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class DemoRun:
     """Raw pixels beside the learned metric on held-out digits, and how it came about."""
 
     comparison: Comparison
@@ -76,7 +75,7 @@ def run_demo(report: Path, *, seed: int, epochs: int, quiet: bool, as_json: bool
         say(f"Report with pictures: {report} (open it in a browser)")
 
 
-def learn_digits(*, seed: int, epochs: int, callbacks: Sequence[Callable[..., Any]] = ()) -> Learned:
+def learn_digits(*, seed: int, epochs: int, callbacks: Sequence[Callable[..., Any]] = ()) -> DemoRun:
     """Learn a metric from a few labels per class and score it on digits it never saw.
 
     The same seed gives the same result on the same machine.
@@ -116,10 +115,10 @@ def learn_digits(*, seed: int, epochs: int, callbacks: Sequence[Callable[..., An
         f"{int((labels >= 0).sum()) - LABELS * 10:,} more got one by label spreading."
     )
     comparison = compare(raw, learned, names=("raw features", "learned metric"))
-    return Learned(comparison, test, embeddings, story, [float(epoch["loss"]) for epoch in history.epochs])
+    return DemoRun(comparison, test, embeddings, story, [float(epoch["loss"]) for epoch in history.epochs])
 
 
-def digits_pictures(learned: Learned, seed: int) -> list[Section]:
+def digits_pictures(learned: DemoRun, seed: int) -> list[Section]:
     """The map of the held-out digits, the nearest ones of one digit per class, and the loss."""
     test, pixels = learned.test, torch.from_numpy(learned.test.matrix())
     queries = np.unique(test.y, return_index=True)[1]

@@ -18,13 +18,12 @@ from nearer.app.cli._config import DATA_KEYS, parse_yaml, read_config
 from nearer.app.cli._iterations import IterationBar
 from nearer.app.cli._loading import load_data, paired
 from nearer.app.cli._output import check_new, check_writable, print_json, say
-from nearer.app.cli._screen import screen
-from nearer.app.cli._tables import comparison_table
+from nearer.app.cli._screen import comparison_table, screen
 from nearer.datasets import Dataset
 from nearer.exceptions import ParameterError
 from nearer.models._card import save_fitted
-from nearer.models._encoded import NO_PHOTOS_EXTRA
 from nearer.models._fitting import Fitted, fit_model
+from nearer.models._reading import NO_PHOTOS_EXTRA
 from nearer.models._settings import FitSettings
 from nearer.training import ProgressBar, process_group
 from nearer.training._shared import agree, rank
@@ -104,12 +103,12 @@ def run_fit(
             return
         with _busy(console, "writing the model"):
             logs = {file.name: file.read_bytes() for file in scratch.glob("log.*")} if scratch.is_dir() else {}
-            place = save_fitted(fitted, out, logs=logs)
+            folder = save_fitted(fitted, out, logs=logs)
             shutil.rmtree(scratch, ignore_errors=True)
             if report is not None:
                 fitted.model.report(report)
         if as_json:
-            again = {"command": command_line(about, settings), "model": str(place), "skipped": list(data.skipped)}
+            again = {"command": command_line(about, settings), "model": str(folder), "skipped": list(data.skipped)}
             print_json({**fitted_record(fitted), **again})
         else:
             _show(fitted, out, again=command_line(about, settings), quiet=quiet)
@@ -147,8 +146,8 @@ def command_line(about: Mapping[str, Any], settings: FitSettings) -> str:
     """The command that makes the same model: only what differs from the defaults."""
     words = ["nearer", "fit", str(about["data"])]
     for name in ("label", "features", "ignore", "keep"):
-        for one in _listed(about[name]):
-            words += [f"--{name}", one]
+        for item in _listed(about[name]):
+            words += [f"--{name}", item]
     for name in ("pairs", "rows", "id", "encoder", "text", "unlabeled", "unreadable", "out"):
         if about[name] != DATA_KEYS[name][0]:
             words += [f"--{name}", str(about[name])]
@@ -157,14 +156,14 @@ def command_line(about: Mapping[str, Any], settings: FitSettings) -> str:
         if value == default or (name == "method" and settings.loss is not None):
             continue
         if name == "loss_settings":
-            words += [word for key, one in value.items() for word in ("--set", f"{key}={one}")]
+            words += [word for key, item in value.items() for word in ("--set", f"{key}={item}")]
             continue
         flag = name.replace("_", "-")
         if isinstance(value, bool):
             words.append(f"--{flag}" if value else f"--no-{flag}")
         else:
-            for one in value if isinstance(value, tuple) else [value]:
-                words += [f"--{flag}", str(one)]
+            for item in value if isinstance(value, tuple) else [value]:
+                words += [f"--{flag}", str(item)]
     return shlex.join(words)
 
 
@@ -195,7 +194,7 @@ def _summary(data: Dataset) -> str:
     if data.cleaning is not None and any(column.why for column in data.cleaning.columns):
         lines += [f"  {line}" for line in str(data.cleaning).splitlines()]
     learned = () if data.cleaning is None else data.cleaning.inputs
-    kept = [] if data.columns is None else [one for one in data.columns.keep if one not in learned]
+    kept = [] if data.columns is None else [name for name in data.columns.keep if name not in learned]
     if kept:
         lines.append(f"  Kept for searches, not learned from: {', '.join(kept)}. --features learns from them too.")
     return "\n".join(lines)
@@ -220,7 +219,7 @@ def _without_folders(about: Mapping[str, Any]) -> dict[str, Any]:
 
     def cut(value: Any) -> Any:
         if isinstance(value, list | tuple):
-            return [cut(one) for one in value]
+            return [cut(entry) for entry in value]
         return Path(value).name if isinstance(value, str | Path) and Path(value).is_absolute() else value
 
     return {name: cut(value) for name, value in about.items()}
@@ -244,4 +243,4 @@ def _busy(console: Console, what: str) -> Any:
 def _listed(value: Any) -> Sequence[str]:
     if value is None:
         return []
-    return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]
+    return [str(entry) for entry in value] if isinstance(value, list | tuple) else [str(value)]

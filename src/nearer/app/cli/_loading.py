@@ -1,20 +1,23 @@
-"""Data and models as the commands name them."""
+"""Data, models and conditions as the commands name them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from nearer._limits import parse_json
 from nearer.datasets import Dataset
 from nearer.datasets._anything import Columns, check_ids, read_frame, with_pairs
 from nearer.exceptions import NearerError, ParameterError
+from nearer.index._fields import kind_of
 from nearer.models import Model
-from nearer.models._encoded import Reading, read_items
+from nearer.models._reading import Reading, read_items
 from nearer.relations import Pairs
 
-__all__ = ["as_asked", "load_data", "load_for", "paired", "reading"]
+__all__ = ["as_asked", "as_where", "load_data", "load_for", "paired", "reading"]
 
 Name = TypeVar("Name", str, str | int)
 
@@ -107,3 +110,49 @@ def paired(data: Dataset, path: Path) -> Dataset:
 
 _ANSWERS = dict.fromkeys(("1", "true", "yes", "same", "near"), True)
 _ANSWERS |= dict.fromkeys(("0", "-1", "false", "no", "different", "far"), False)
+
+
+OPERATORS = {"=": "$eq", "==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
+FORMS = (
+    'NAME=VALUE, with != < <= > >= too, NAME= where there is none, or JSON such as {"Year": {"$in": [1999, 2004]}}'
+)
+
+
+def as_where(text: str, fields: Mapping[str, Collection[str]]) -> dict[str, Any]:
+    """A condition from the command line; what a value is, is decided by what the field of an index holds.
+
+    >>> fields = {"year": {"numbers"}, "code": {"text"}}
+    >>> as_where("year>=2000", fields), as_where("code=2000", fields), as_where("code != x", fields)
+    ({'year': {'$gte': 2000}}, {'code': {'$eq': '2000'}}, {'code': {'$ne': 'x'}})
+    >>> as_where("code=", fields)
+    {'code': {'$eq': None}}
+    >>> as_where('{"year": {"$in": [1999, 2000]}}', fields)
+    {'year': {'$in': [1999, 2000]}}
+    """
+    if text.lstrip().startswith("{"):
+        try:
+            found = parse_json(text.encode(), "`--where`")
+        except ValueError as error:
+            raise ParameterError(f"`--where` must be {FORMS}: {error}.") from error
+        return dict(found)
+    ways = [
+        (text[: one.start()].strip(), one[0], text[one.end() :].strip()) for one in re.finditer("[!<>=]=?", text)
+    ]
+    ways = [one for one in ways if one[0] and one[1] in OPERATORS]
+    if not ways:
+        raise ParameterError(f"`--where` must be {FORMS}; got {text!r}.")
+    # A name may hold such signs itself; then it is the one that is there.
+    name, sign, value = next((one for one in ways if one[0] in fields), ways[0])
+    return {name: {OPERATORS[sign]: _typed(value, fields.get(name, ()))}}
+
+
+def _typed(text: str, kinds: Collection[str]) -> Any:
+    """A number, a truth value or null where the field holds them; text where it holds text."""
+    if not text:
+        return None  # an empty cell of a table
+    try:
+        value = parse_json(text.encode(), "`--where`")
+        kind = kind_of(value)
+    except ValueError:
+        return text
+    return text if "text" in kinds and kind not in kinds and value is not None else value

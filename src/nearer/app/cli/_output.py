@@ -17,7 +17,7 @@ import typer
 
 from nearer.exceptions import NearerError, ParameterError
 
-__all__ = ["Terminated", "check_new", "check_writable", "failures_reported", "plain", "print_json", "say"]
+__all__ = ["Terminated", "answer", "check_new", "check_writable", "failures_reported", "plain", "print_json", "say"]
 
 # What a terminal obeys instead of showing it: the controls of ASCII and of Latin-1 but for tab and line feed, and
 # those that turn the direction of writing around. Names of classes, ids, columns and files come from the data.
@@ -42,6 +42,14 @@ def print_json(document: Mapping[str, Any]) -> None:
     """One JSON document on stdout."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
     typer.echo(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def answer(as_json: bool, document: Mapping[str, Any], line: str) -> None:
+    """What a command has done: a JSON document for programs, or a line for people."""
+    if as_json:
+        print_json(document)
+    else:
+        say(line)
 
 
 class Terminated(KeyboardInterrupt):

@@ -15,10 +15,9 @@ from rich.table import Table
 
 from nearer._checks import check_int
 from nearer._storage import write_file
-from nearer.app.cli._loading import as_asked, load_for, reading
-from nearer.app.cli._output import check_new, print_json, say
+from nearer.app.cli._loading import as_asked, as_where, load_for, reading
+from nearer.app.cli._output import answer, check_new, print_json, say
 from nearer.app.cli._screen import screen
-from nearer.app.cli._where import as_where
 from nearer.datasets._image_files import IMAGES, load_image
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
@@ -26,7 +25,7 @@ from nearer.index._open import check_fits, model_of
 from nearer.models import Model
 from nearer.models._inputs import item_metadata
 from nearer.models._model import load
-from nearer.models._unfinished import stopped_before, work_folder
+from nearer.models._sinks import stopped_before, work_folder
 
 __all__ = ["run_embed", "run_export", "run_index", "run_neighbors", "run_search"]
 
@@ -68,11 +67,12 @@ def run_embed(
             check_new(out=Path(out))
         with reading():
             done = embed_stream(load(model), data, out, batch_size=batch_size, progress=_shown(quiet, as_json))
-    if as_json:
-        print_json({"rows": done.rows, "dimensions": done.dimensions, "out": done.out, "earlier": done.earlier})
-    else:
-        told = f" ({done.earlier:,} of them by an earlier run)" if done.earlier else ""
-        say(f"{done.rows:,} embeddings of {done.dimensions} dimensions{told}: {done.out}")
+    note = f" ({done.earlier:,} of them by an earlier run)" if done.earlier else ""
+    answer(
+        as_json,
+        {"rows": done.rows, "dimensions": done.dimensions, "out": done.out, "earlier": done.earlier},
+        f"{done.rows:,} embeddings of {done.dimensions} dimensions{note}: {done.out}",
+    )
 
 
 def _shown(quiet: bool, as_json: bool) -> bool:
@@ -115,13 +115,13 @@ def run_index(
     if model is None:
         _copy(data, out=out, kind=kind, as_json=as_json)
         return
-    place = Path(out)
+    folder = Path(out)
     unfinished = (work_folder(out) / "progress.json").exists()
     if (
         "://" not in out
-        and place.exists()
+        and folder.exists()
         and not unfinished
-        and any(place.iterdir() if place.is_dir() else [place])
+        and any(folder.iterdir() if folder.is_dir() else [folder])
     ):
         raise ParameterError(f"`--out` must be free or an empty folder, `{out}` is not.")
     machine = load(model)
@@ -148,11 +148,12 @@ def run_index(
     index = open_index(out, fingerprint=machine.fingerprint, read_only="://" not in out)
     items, recall = index.count(), getattr(index, "recall", None)
     index.close()
-    if as_json:
-        print_json({"items": items, "kind": kind, "out": out, "recall": None if recall is None else recall.value})
-    else:
-        told = "" if recall is None else f"; measured recall {recall.value:.3f}"
-        say(f"{items:,} items in {out} ({kind}{told}). Search it: nearer search {out} QUERIES")
+    note = "" if recall is None else f"; measured recall {recall.value:.3f}"
+    answer(
+        as_json,
+        {"items": items, "kind": kind, "out": out, "recall": None if recall is None else recall.value},
+        f"{items:,} items in {out} ({kind}{note}). Search it: nearer search {out} QUERIES",
+    )
 
 
 def _copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
@@ -167,16 +168,13 @@ def _copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
 
     say_unfinished(source)
     items = copy_index(source, out, kind=KINDS[kind])
-    if as_json:
-        print_json({"items": items, "out": out})
-    else:
-        say(f"{items:,} items in {out}.")
+    answer(as_json, {"items": items, "out": out}, f"{items:,} items in {out}.")
 
 
 def say_unfinished(index: str) -> None:
     """Tell of rows that are not there yet, on stderr: what is read by programs stays as it is."""
-    if told := stopped_before(index):
-        say(f"nearer: {told}", err=True)
+    if note := stopped_before(index):
+        say(f"nearer: {note}", err=True)
 
 
 def opened_with_model(index: str, model: Path | None) -> tuple[Any, Model]:
@@ -216,17 +214,17 @@ def run_search(
     if out is not None and out.suffix not in (".csv", ".jsonl"):
         raise ParameterError(f"`--out` must end in .csv or .jsonl, got {out.name!r}; a page is for `--report`.")
     check_new(out=out, report=report)
-    found, machine = opened_with_model(index, model)
-    condition = {"$and": [as_where(one, found.fields()) for one in where]} if where else None
-    k = min(check_int(k, "k"), max(1, found.count(condition)))
+    opened, machine = opened_with_model(index, model)
+    condition = {"$and": [as_where(text, opened.fields()) for text in where]} if where else None
+    k = min(check_int(k, "k"), max(1, opened.count(condition)))
     if queries.suffix.lower() in IMAGES:
         rows = machine.transform(_image(queries, machine))
     else:
         rows = machine.embed(load_for(machine, queries, option="queries"))
-    results = list(found.search(rows, k=k, where=condition))
+    results = list(opened.search(rows, k=k, where=condition))
     if not any(results):
         # On stderr: what is read by programs stays as it is.
-        why = " that fit `--where`" if condition and found.count() else ""
+        why = " that fit `--where`" if condition and opened.count() else ""
         say(f"There are no hits: {index} has no items{why}.", err=True)
     if out is not None:
         write_file(out, _hits_as_text(results, out.suffix))
@@ -250,11 +248,8 @@ def run_export(model: Path, *, out: Path, as_json: bool) -> None:
     if out.suffix not in EXPORTED:
         raise ParameterError(f"`--out` must end in {' or '.join(EXPORTED)}, got {out.name!r}.")
     check_new(out=out)
-    place = load(model).export(out)
-    if as_json:
-        print_json({"out": str(place), "bytes": place.stat().st_size})
-    else:
-        say(f"{place} ({place.stat().st_size:,} bytes)")
+    file = load(model).export(out)
+    answer(as_json, {"out": str(file), "bytes": file.stat().st_size}, f"{file} ({file.stat().st_size:,} bytes)")
 
 
 def _image(path: Path, machine: Model) -> Any:
@@ -271,9 +266,9 @@ def _image(path: Path, machine: Model) -> Any:
 def _hits_as_text(results: Sequence[Sequence[Any]], suffix: str) -> bytes:
     """All hits as CSV or as JSON lines, one row for each."""
     rows = [
-        {"query": number, "rank": place, "id": hit.id, "distance": -hit.similarity, **(hit.metadata or {})}
+        {"query": number, "rank": position, "id": hit.id, "distance": -hit.similarity, **(hit.metadata or {})}
         for number, hits in enumerate(results)
-        for place, hit in enumerate(hits, start=1)
+        for position, hit in enumerate(hits, start=1)
     ]
     if suffix == ".jsonl":
         return ("\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n").encode()
@@ -285,21 +280,22 @@ def _hits_as_text(results: Sequence[Sequence[Any]], suffix: str) -> bytes:
     return text.getvalue().encode()
 
 
-def _print_hits(found: Sequence[Sequence[Any]], *, as_json: bool, queries: Sequence[str] | None = None) -> None:
+def _print_hits(results: Sequence[Sequence[Any]], *, as_json: bool, queries: Sequence[str] | None = None) -> None:
     if as_json:
         rows = [
-            [{"id": hit.id, "distance": -hit.similarity, **(hit.metadata or {})} for hit in hits] for hits in found
+            [{"id": hit.id, "distance": -hit.similarity, **(hit.metadata or {})} for hit in hits]
+            for hits in results
         ]
         print_json({"results": rows})
         return
     table = Table()
     for name in ("query", "rank", "id", "distance", "about"):
         table.add_column(name, justify="left" if name == "about" else "right")
-    for number, hits in enumerate(found):
-        for place, hit in enumerate(hits, start=1):
+    for number, hits in enumerate(results):
+        for position, hit in enumerate(hits, start=1):
             about = ", ".join(str(value) for value in (hit.metadata or {}).values())
             asked = str(number) if queries is None else queries[number]
-            table.add_row(asked, str(place), str(hit.id), f"{-hit.similarity:.4f}", about)
+            table.add_row(asked, str(position), str(hit.id), f"{-hit.similarity:.4f}", about)
     screen().print(table)
 
 
@@ -310,5 +306,5 @@ def _as_npy(rows: Any) -> bytes:
 
 
 def _as_csv(rows: Any) -> bytes:
-    head = ",".join(f"d{place}" for place in range(rows.shape[1]))
+    head = ",".join(f"d{number}" for number in range(rows.shape[1]))
     return "\n".join([head, *(",".join(f"{value:.9g}" for value in row) for row in rows), ""]).encode()

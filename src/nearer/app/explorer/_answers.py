@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearer._checks import check_choice, check_int
+from nearer._plain import Array
+from nearer.app.explorer._items import COLUMNS, PER_SPRITE, SIDE
 from nearer.app.explorer._playground import MINERS
 from nearer.app.explorer._session import Session
-from nearer.app.explorer._thumbnails import COLUMNS, PER_SPRITE, SIDE
 from nearer.exceptions import ParameterError
 from nearer.reports._style import DARK, UNKNOWN, class_colors
 
 __all__ = ["audit_lists", "colors", "overview", "positions", "questions"]
 
-Array = NDArray[Any]
 MOST_LISTED = 300
 # A column with more values than this is no legend.
 MOST_VALUES = 60

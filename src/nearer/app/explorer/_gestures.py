@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearer._checks import check_choice
+from nearer._plain import Array
 from nearer.exceptions import ParameterError
 from nearer.relations import Pairs
 
-__all__ = ["Gesture", "History", "Supervision", "supervision"]
+__all__ = ["Gesture", "GestureHistory", "Supervision", "supervision"]
 
-Array = NDArray[Any]
 KINDS = ("label", "together", "apart", "same", "keep", "drop", "refit")
 LONGEST_LABEL = 200
 # Pairs of one lasso: all of them up to here, a random part above.
@@ -108,10 +107,10 @@ class Gesture:
         }[self.kind]
 
 
-class History:
+class GestureHistory:
     """Gestures in their order, of which the last ones may be undone.
 
-    >>> history = History([Gesture("drop", (0,)), Gesture("drop", (1,))])
+    >>> history = GestureHistory([Gesture("drop", (0,)), Gesture("drop", (1,))])
     >>> history.undo(), len(history.active), history.redo()
     (Gesture(kind='drop', items=(1,), ...), 1, Gesture(kind='drop', items=(1,), ...))
     """
@@ -149,7 +148,7 @@ class History:
         return {"done": self.done, "gestures": [one.to_dict() for one in self.gestures]}
 
     @classmethod
-    def from_dict(cls, given: Mapping[str, Any], *, n: int) -> History:
+    def from_dict(cls, given: Mapping[str, Any], *, n: int) -> GestureHistory:
         """The history that `to_dict` wrote, about n items."""
         gestures = [Gesture.parse(one, n=n) for one in given["gestures"]]
         done = given["done"]

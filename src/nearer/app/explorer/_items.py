@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nearer._plain import Array
 from nearer.exceptions import ShapeError
 
-__all__ = ["Items"]
+__all__ = ["COLUMNS", "PER_SPRITE", "SIDE", "ShownItems", "sprite"]
 
-Array = NDArray[Any]
 # What a browser draws well; of more items a random part is shown, and the page says so.
 MOST_SHOWN = 200_000
 HELD_OUT = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
+class ShownItems:
     """Rows that are looked at and corrected.
 
     `raw` (n, p) are the features, `learned` (n, d) the embeddings of the model it begins with, by default the
     features. `labels` (n,) are codes of `classes`, −1 for none. Items of `held_out` (n,) are never learned from.
 
-    >>> items = Items(np.eye(4, dtype=np.float32), labels=np.array([0, 0, 1, -1]), classes=("cat", "dog"))
+    >>> items = ShownItems(np.eye(4, dtype=np.float32), labels=np.array([0, 0, 1, -1]), classes=("cat", "dog"))
     >>> items.n, items.name(3)
     (4, 'item 3')
 
@@ -92,7 +92,7 @@ class Items:
         """What a person calls the item."""
         return f"item {item}" if self.ids is None else str(self.ids[item])
 
-    def shown(self, most: int = MOST_SHOWN) -> Items:
+    def shown(self, most: int = MOST_SHOWN) -> ShownItems:
         """At most so many items, drawn at random, with a note where some were left out."""
         if self.n <= most:
             return self
@@ -112,3 +112,52 @@ class Items:
             held_out=self.held_out[rows],
             notes=(*self.notes, note),
         )
+
+
+SIDE, COLUMNS, PER_SPRITE = 48, 8, 64
+
+
+def sprite(items: ShownItems, page: int) -> bytes:
+    """The pictures of items 64·page … as one PNG, 8 in a row of 48 pixels; what cannot be read is crossed out."""
+    from PIL import Image
+
+    first = page * PER_SPRITE
+    rows = np.arange(first, min(first + PER_SPRITE, items.n))
+    tall = -(-max(len(rows), 1) // COLUMNS)
+    sheet = Image.new("RGB", (COLUMNS * SIDE, tall * SIDE), (255, 255, 255))
+    for number, picture in enumerate(pictures(items, rows)):
+        image = Image.fromarray(picture).convert("RGB")
+        image.thumbnail((SIDE, SIDE))
+        if max(image.size) < SIDE:
+            ratio = SIDE / max(image.size)
+            size = (round(image.width * ratio), round(image.height * ratio))
+            image = image.resize(size, Image.Resampling.NEAREST if max(image.size) <= 16 else None)
+        left = (number % COLUMNS) * SIDE + (SIDE - image.width) // 2
+        sheet.paste(image, (left, number // COLUMNS * SIDE + (SIDE - image.height) // 2))
+    buffer = io.BytesIO()
+    sheet.save(buffer, "PNG", compress_level=1)
+    return buffer.getvalue()
+
+
+def pictures(items: ShownItems, rows: Array) -> list[Array]:
+    """The pictures of some items; one that cannot be read is a crossed box."""
+    assert items.images is not None
+    try:
+        return list(np.asarray(items.images(rows), dtype=np.uint8))
+    except (OSError, ValueError):
+        found = []
+        for row in rows:
+            try:
+                found.append(np.asarray(items.images(np.array([row])), dtype=np.uint8)[0])
+            except (OSError, ValueError):
+                found.append(_crossed())
+        return found
+
+
+def _crossed() -> Array:
+    box = np.full((SIDE, SIDE, 3), 235, dtype=np.uint8)
+    line = np.arange(SIDE)
+    for shift in (-1, 0, 1):
+        box[line, np.clip(line + shift, 0, SIDE - 1)] = 170
+        box[line, np.clip(SIDE - 1 - line + shift, 0, SIDE - 1)] = 170
+    return box

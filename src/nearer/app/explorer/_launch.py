@@ -1,8 +1,17 @@
-"""Serve a session on this machine until it is stopped, and open the page."""
+"""Serve a session on this machine until it is stopped, and open the page.
+
+A tab that is still open finds a session that was started again: its port and word are kept in the state folder of
+the user, by the path of the project. They are not beside the data: whoever gives away a data set could give the
+word along, and would know it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
+import os
+import re
 import secrets
 import socket
 import tempfile
@@ -14,14 +23,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from nearer.app.explorer._address import keep_address, last_address
+from nearer._storage._disk import open_plain
 from nearer.app.explorer._session import Session
 from nearer.exceptions import MissingDataError, ParameterError
 
-__all__ = ["Served", "check_installed", "serve"]
+__all__ = ["ServedSession", "check_installed", "keep_address", "last_address", "serve"]
 
 
-class Served:
+class ServedSession:
     """A page that is being served; `close()` or the end of a `with` stops it."""
 
     def __init__(self, session: Session, *, port: int = 0) -> None:
@@ -59,7 +68,7 @@ class Served:
             self._at_the_end.close()
             self.session.close()
 
-    def start(self) -> Served:
+    def start(self) -> ServedSession:
         """Serve in a thread of its own; returns when the page can be opened."""
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self._thread.start()
@@ -85,7 +94,7 @@ class Served:
         self._at_the_end.close()
         self.session.close()
 
-    def __enter__(self) -> Served:
+    def __enter__(self) -> ServedSession:
         return self
 
     def __exit__(
@@ -131,7 +140,7 @@ def serve(
     plain: bool = False,
 ) -> None:
     """Serve a session until Ctrl-C; `say` gets what people are told, or with `plain` the address alone."""
-    served = Served(session, port=port)
+    served = ServedSession(session, port=port)
     if plain:
         say(served.url)
     else:
@@ -157,3 +166,42 @@ def doorway(url: str) -> Iterator[str]:
             f'<meta http-equiv="refresh" content="0;url={url}"><a href="{url}">Open the map</a>\n'
         )
         yield file.as_uri()
+
+
+WORD = re.compile(r"[A-Za-z0-9_-]{24}\Z")
+
+
+def last_address(project: Path) -> tuple[int, str] | None:
+    """Port and word of the last page of a project; None without one, or where others could have written it."""
+    try:
+        handle = open_plain(_file(project), os.O_RDONLY)
+    except (OSError, RuntimeError):
+        return None
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077):
+            return None
+        try:
+            found = json.loads(file.read(1000))
+            port, word = found["port"], found["word"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+    good = type(port) is int and 0 < port < 1 << 16 and isinstance(word, str) and WORD.match(word)
+    return (port, word) if good else None
+
+
+def keep_address(project: Path, port: int, word: str) -> None:
+    """Keep them for the next time, for the owner's eyes only; without a home there is no next time."""
+    with contextlib.suppress(OSError, RuntimeError):
+        file = _file(project)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent)
+        with os.fdopen(handle, "w") as fresh:
+            json.dump({"port": port, "word": word}, fresh)
+        os.replace(name, file)
+
+
+def _file(project: Path) -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    name = hashlib.sha256(os.fsencode(os.path.realpath(project))).hexdigest()[:32]
+    return Path(state) / "nearer" / "explore" / f"{name}.json"

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from nearer._plain import Array
 from nearer.neighbors import search
 
 __all__ = ["flat_map", "place", "principal_axes", "principal_map", "tsne_maps", "turn_towards"]
 
-Array = NDArray[Any]
 LANDMARKS, STEPS, ITERATIONS = 4_000, 4, 250
 
 

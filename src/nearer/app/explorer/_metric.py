@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nearer._plain import Array
 from nearer.estimators import WithinClass
 from nearer.evaluation._paired import per_query_scores
 from nearer.exceptions import LabelError
@@ -21,7 +20,6 @@ from nearer.graph import class_shares, nearest_neighbors
 
 __all__ = ["Metric", "fit_metric"]
 
-Array = NDArray[Any]
 # Labelled items that are needed to choose a map by, that are left out to choose, and that a map is learned from.
 LEAST_KNOWN, MOST_ASKED, MOST_LEARNED = 80, 800, 20_000
 # Labels are spread over so many items, and taken from a lead on.

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nearer._plain import Array
 from nearer.app.explorer._gestures import supervision
-from nearer.app.explorer._items import Items
-from nearer.app.explorer._launch import Served
+from nearer.app.explorer._items import ShownItems
+from nearer.app.explorer._launch import ServedSession
 from nearer.app.explorer._session import Session, gestures_from
 from nearer.app.explorer._static import static_html, static_page
 from nearer.datasets import Dataset
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["apply_gestures", "explore_model", "inline_map", "items_of", "suggest_pairs", "write_map"]
 
-Array = NDArray[Any]
 # With fewer rows that the model has not seen, a fifth of all rows is held out instead.
 LEAST_UNSEEN = 50
 THUMBNAIL = 48
@@ -37,7 +36,7 @@ THUMBNAIL = 48
 MOST_INLINE = 2_000
 
 
-def items_of(data: Dataset, model: Model | None = None, *, root: Path | None = None) -> Items:
+def items_of(data: Dataset, model: Model | None = None, *, root: Path | None = None) -> ShownItems:
     """What is on the map: raw features, embeddings, labels, pictures or texts, ids and columns of a data set."""
     everything = data.all
     extra = dict(everything.extra)
@@ -63,7 +62,7 @@ def items_of(data: Dataset, model: Model | None = None, *, root: Path | None = N
             held_out, trained = fresh, "The model has not learned from the held-out items."
         else:
             trained = "The model has learned from the held-out items too: its first scores flatter it."
-    return Items(
+    return ShownItems(
         np.ascontiguousarray(raw, dtype=np.float32),
         labels=labels,
         classes=tuple(data.class_names) if labels is not None else (),
@@ -115,9 +114,9 @@ def _pictures(data: Dataset, root: Path | None) -> Any:
 
 def explore_model(
     model: Model, data: Any, y: Any, *, project: str | os.PathLike[str] | None, port: int, browser: bool
-) -> Served:
+) -> ServedSession:
     """A page that is served in a thread."""
-    served = Served(_session(model, data, y, project=project), port=port).start()
+    served = ServedSession(_session(model, data, y, project=project), port=port).start()
     print(f"{served.session.items.n:,} items: {served.url}", file=sys.stderr)
     if browser:
         served.show()

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from nearer._checks import check_choice, check_number
+from nearer._plain import Array
 from nearer.losses import RAWLoss
 from nearer.mining import VTHM, HardestFraction, SemiHard
 from nearer.pairwise import Miner
@@ -17,7 +17,6 @@ from nearer.reports._weights import pair_weights
 
 __all__ = ["MINERS", "weigh"]
 
-Array = NDArray[Any]
 MINERS = ("none", "VTHM", "semi-hard", "hardest")
 BATCH, MOST_PAIRS = 64, 300
 

@@ -20,7 +20,7 @@ import torch
 from nearer._limits import check_limit, parse_json
 from nearer._storage import read_folder, remove_folder, write_file, write_folder
 from nearer._storage._disk import open_plain
-from nearer.app.explorer._gestures import History
+from nearer.app.explorer._gestures import GestureHistory
 from nearer.app.explorer._metric import Metric
 from nearer.exceptions import CorruptFileError, NearerError, ParameterError
 
@@ -45,7 +45,7 @@ class Project:
             self.close()
             raise
 
-    def save(self, history: History) -> None:
+    def save(self, history: GestureHistory) -> None:
         """Write what was said; when it returns it is on disk."""
         document = {"format": FORMAT, "version": VERSION, "data": self.fingerprint, "items": self.n}
         write_file(self.path / "gestures.json", json.dumps({**document, **history.to_dict()}).encode())
@@ -80,10 +80,10 @@ class Project:
         """Let another session have it."""
         os.close(self._lock)
 
-    def _read(self) -> History:
+    def _read(self) -> GestureHistory:
         file = self.path / "gestures.json"
         if not os.path.lexists(file):
-            return History()
+            return GestureHistory()
         try:
             with os.fdopen(open_plain(file, os.O_RDONLY), "rb") as opened:
                 check_limit("NEARER_MAX_TEXT", os.fstat(opened.fileno()).st_size, f"`{file}`")
@@ -93,7 +93,7 @@ class Project:
             data, items = given["data"], given["items"]
             if (data, items) != (self.fingerprint, self.n):
                 raise _OtherData(items)
-            return History.from_dict(given, n=self.n)
+            return GestureHistory.from_dict(given, n=self.n)
         except _OtherData as other:
             raise ParameterError(
                 f"`{self.path}` must be a project of this data, and it is of other data, {other.items:,} items. "

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nearer._plain import Array
 from nearer.judging._influence import graph_of, pick, spread, walk
 
 __all__ = ["ask"]
 
-Array = NDArray[Any]
 # Items that are looked at; a graph of more would keep the page waiting.
 SAMPLE = 4_000
 

@@ -14,8 +14,8 @@ from nearer._checks import check_choice
 from nearer._limits import parse_json
 from nearer.app._local import PRIVATE, is_local
 from nearer.app.explorer import _answers
+from nearer.app.explorer._items import PER_SPRITE, sprite
 from nearer.app.explorer._session import Session
-from nearer.app.explorer._thumbnails import PER_SPRITE, sprite
 from nearer.exceptions import NearerError, ParameterError
 
 if TYPE_CHECKING:

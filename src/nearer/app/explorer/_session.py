@@ -13,19 +13,18 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from nearer._checks import check_choice, check_int
+from nearer._plain import Array
 from nearer.app.explorer._gestures import Gesture, Supervision, supervision
-from nearer.app.explorer._items import Items
+from nearer.app.explorer._items import ShownItems
 from nearer.app.explorer._maps import flat_map, principal_axes, principal_map, tsne_maps, turn_towards
 from nearer.app.explorer._metric import Metric, Progress, fit_metric
 from nearer.app.explorer._playground import weigh
 from nearer.app.explorer._project import Project
 from nearer.app.explorer._questions import ask
-from nearer.app.explorer._scores import score_table, scored_items
-from nearer.app.explorer._state import State, nearest_to, predicted, usual_distance
+from nearer.app.explorer._state import State, nearest_to, predicted, score_table, scored_items, usual_distance
 from nearer.evaluation._paired import per_query_scores
 from nearer.exceptions import NearerError, ParameterError
 from nearer.geometry import Chain, Mahalanobis, Standardize, UnitLength
@@ -33,7 +32,6 @@ from nearer.judging import Audit, find_issues
 
 __all__ = ["Session"]
 
-Array = NDArray[Any]
 P = ParamSpec("P")
 R = TypeVar("R")
 # Directions of the features that a refit works in.
@@ -62,7 +60,7 @@ class Session:
     """Items with everything that is shown, said and learned about them; safe to use from several threads.
 
     >>> rows = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
-    >>> session = Session(Items(rows))
+    >>> session = Session(ShownItems(rows))
     >>> said = session.say({"kind": "label", "items": list(range(30)), "label": "left"})
     >>> said = session.say({"kind": "label", "items": list(range(30, 60)), "label": "right"})
     >>> table = session.refit()
@@ -78,7 +76,7 @@ class Session:
     @_on_one_thread
     def __init__(
         self,
-        items: Items,
+        items: ShownItems,
         *,
         project: str | os.PathLike[str] | None = None,
         listener: Callable[[str, dict[str, Any]], None] = _nobody,

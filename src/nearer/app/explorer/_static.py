@@ -7,21 +7,19 @@ import html
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nearer._plain import Array
 from nearer._storage import write_file
 from nearer.app.explorer import _answers
+from nearer.app.explorer._items import PER_SPRITE, sprite
 from nearer.app.explorer._server import _asset
 from nearer.app.explorer._session import Session
-from nearer.app.explorer._thumbnails import PER_SPRITE, sprite
 from nearer.neighbors import search
 
 __all__ = ["static_html", "static_page"]
 
-Array = NDArray[Any]
 NEIGHBORS = 6
 # The file is sent by mail: of more items a random part is in it.
 MOST_INSIDE, MOST_PICTURES = 20_000, 5_000

@@ -14,14 +14,16 @@ from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import report
 from nearer.estimators.neighbors._near import nearest_rows
-from nearer.estimators.neighbors._neighborhood_training import Rows, Schedule, held_out_loss
+from nearer.estimators.neighbors._neighborhood_training import BothSides, VotePlan, held_out_loss
 from nearer.exceptions import NearerWarning, ShapeError
 from nearer.losses import NeighborhoodLoss
 from nearer.losses._shared import RegularizerName
 
-__all__ = ["Fitted", "check_settings", "fit_maps", "hold_out", "scale_to_margin"]
+__all__ = ["FittedMaps", "check_settings", "fit_maps", "hold_out", "scale_to_margin"]
 
-Descent = Callable[[Tensor, Tensor | None, Rows, Schedule, torch.Generator], Iterator[tuple[Tensor, Tensor, float]]]
+Descend = Callable[
+    [Tensor, Tensor | None, BothSides, VotePlan, torch.Generator], Iterator[tuple[Tensor, Tensor, float]]
+]
 
 _PATIENCE = 10
 # Held-out rows whose votes say enough about an epoch.
@@ -29,7 +31,7 @@ _ENOUGH = 200
 _SAMPLE = 2000
 
 
-class Fitted(NamedTuple):
+class FittedMaps(NamedTuple):
     """Maps (p, d) and (p', d) in double precision, epochs, mean loss of the last one, held-out error after it."""
 
     queries: Array
@@ -77,7 +79,7 @@ def hold_out(codes: Array, share: float, rng: np.random.RandomState) -> Array:
     return chosen
 
 
-def check_settings(estimator: Any, n: int, n_classes: int, regularizer: RegularizerName = "squared_w") -> Schedule:
+def check_settings(estimator: Any, n: int, n_classes: int, regularizer: RegularizerName = "squared_w") -> VotePlan:
     """The settings that both estimators share, for n rows of so many classes; k is cut to n − 1, with a warning."""
     k = check_int(estimator.n_neighbors, "n_neighbors")
     if k > n - 1:
@@ -94,7 +96,7 @@ def check_settings(estimator: Any, n: int, n_classes: int, regularizer: Regulari
                 f"`task_loss` must have a row and a column for each of the {n_classes} classes, in the order of "
                 f"`classes_`, got {tuple(table.shape)}."
             )
-    return Schedule(
+    return VotePlan(
         k=min(k, n - 1),
         epochs=check_int(estimator.max_iter, "max_iter"),
         rate=check_number(estimator.lr, "lr", above=0),
@@ -106,16 +108,16 @@ def check_settings(estimator: Any, n: int, n_classes: int, regularizer: Regulari
 
 
 def fit_maps(
-    descend: Descent,
+    descend: Descend,
     start: tuple[Array, Array | None],
     views: tuple[Array, Array],
     codes: Array,
-    schedule: Schedule,
+    schedule: VotePlan,
     *,
     validation: float,
     rng: np.random.RandomState,
     verbose: int = 0,
-) -> Fitted:
+) -> FittedMaps:
     """Find the best number of epochs on held-out rows, then descend on all rows for as long.
 
     The best epoch has the fewest wrong held-out votes, then the least held-out loss. Too few rows to hold out ten,
@@ -124,7 +126,7 @@ def fit_maps(
     order = np.argsort(codes, kind="stable")
     queries = _tensor(views[0][order])
     database = queries if views[1] is views[0] else _tensor(views[1][order])
-    rows = Rows(queries, database, torch.from_numpy(codes[order].astype(np.int64)))
+    rows = BothSides(queries, database, torch.from_numpy(codes[order].astype(np.int64)))
     U = _tensor(start[0])
     V = None if start[1] is None else _tensor(start[1])
     seed = int(rng.randint(2**31 - 1))
@@ -137,14 +139,14 @@ def fit_maps(
             if epoch == epochs:
                 break
     left, right, loss = kept
-    return Fitted(left.numpy().astype(np.float64), right.numpy().astype(np.float64), epochs, loss, error)
+    return FittedMaps(left.numpy().astype(np.float64), right.numpy().astype(np.float64), epochs, loss, error)
 
 
 def _best_epoch(
-    descend: Descent,
+    descend: Descend,
     start: tuple[Tensor, Tensor | None],
-    rows: Rows,
-    schedule: Schedule,
+    rows: BothSides,
+    schedule: VotePlan,
     validation: float,
     seed: int,
     rng: np.random.RandomState,
@@ -158,7 +160,7 @@ def _best_epoch(
     parts, descents = [], []
     for _ in range(min(5, -(-_ENOUGH // held))):
         outside = torch.from_numpy(hold_out(codes, validation, rng))
-        parts.append((Rows(*(one[outside] for one in rows)), Rows(*(one[~outside] for one in rows))))
+        parts.append((BothSides(*(one[outside] for one in rows)), BothSides(*(one[~outside] for one in rows))))
         descents.append(descend(*start, parts[-1][1], schedule, torch.Generator().manual_seed(seed)))
     first = start[0], start[0] if start[1] is None else start[1]
     best, best_epoch = _mean([held_out_loss(*first, *part, schedule) for part in parts]), 0

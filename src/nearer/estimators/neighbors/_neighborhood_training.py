@@ -29,10 +29,10 @@ from nearer.losses._shared import (
 
 __all__ = [
     "RENEW",
-    "Candidates",
-    "Pairs",
-    "Rows",
-    "Schedule",
+    "BothSides",
+    "CandidateLists",
+    "VotePlan",
+    "WeightedPairs",
     "batch_loss",
     "batches",
     "choose_pairs",
@@ -51,7 +51,7 @@ _STEPS = 8
 RENEW = 4
 
 
-class Rows(NamedTuple):
+class BothSides(NamedTuple):
     """Items seen from both sides, (n, p) and (n, p'), with class codes (n,), sorted by class."""
 
     queries: Tensor
@@ -59,7 +59,7 @@ class Rows(NamedTuple):
     codes: Tensor
 
 
-class Schedule(NamedTuple):
+class VotePlan(NamedTuple):
     """What is trained and for how long."""
 
     k: int
@@ -82,18 +82,14 @@ class Schedule(NamedTuple):
         return (choose_sets if self.inference == "exact" else choose_sets_greedily)(near, penalties)
 
 
-class Candidates(NamedTuple):
+class CandidateLists(NamedTuple):
     """For each query the nearest members (n, c, m) of c classes (n, c), −1 where there are fewer."""
 
     items: Tensor
     classes: Tensor
 
 
-def _spare(k: int) -> int:
-    return max(2 * k, k + 5)
-
-
-def find_candidates(left: Tensor, right: Tensor, codes: Tensor, k: int) -> Candidates:
+def find_candidates(left: Tensor, right: Tensor, codes: Tensor, k: int) -> CandidateLists:
     """Lists for mapped queries (n, d) against the mapped database (n, d) of the same items, sorted by class.
 
     >>> line = torch.tensor([[0.0], [1.0], [5.0]])
@@ -102,7 +98,7 @@ def find_candidates(left: Tensor, right: Tensor, codes: Tensor, k: int) -> Candi
     """
     n, n_classes = len(codes), int(codes[-1]) + 1
     kept = min(n_classes, _CLASSES)
-    depth = min(_spare(k), n)
+    depth = min(max(2 * k, k + 5), n)
     items = torch.empty((n, kept, depth), dtype=torch.int32)
     classes = torch.empty((n, kept), dtype=torch.int64)
     squares = right.square().sum(dim=1)
@@ -118,7 +114,7 @@ def find_candidates(left: Tensor, right: Tensor, codes: Tensor, k: int) -> Candi
         chosen = first.topk(kept, largest=False).indices
         items[part] = near.items.gather(1, chosen[:, :, None].expand(-1, -1, depth)).to(torch.int32)
         classes[part] = chosen
-    return Candidates(items, classes)
+    return CandidateLists(items, classes)
 
 
 def batches(n: int, generator: torch.Generator) -> list[Tensor]:
@@ -136,7 +132,7 @@ def batches(n: int, generator: torch.Generator) -> list[Tensor]:
     ]
 
 
-class Pairs(NamedTuple):
+class WeightedPairs(NamedTuple):
     """The pairs of a batch that have weight ±1: row of the batch, item, weight, and the task loss of each row."""
 
     rows: Tensor
@@ -147,8 +143,8 @@ class Pairs(NamedTuple):
 
 @torch.no_grad()
 def choose_pairs(
-    left: Tensor, V: Tensor, rows: Rows, candidates: Candidates, batch: Tensor, schedule: Schedule
-) -> Pairs:
+    left: Tensor, V: Tensor, rows: BothSides, candidates: CandidateLists, batch: Tensor, schedule: VotePlan
+) -> WeightedPairs:
     """Both inferences for a batch of mapped queries (b, d) on their lists, the database mapped by V (p', d)."""
     k = schedule.k
     lists = candidates.items[batch].long()
@@ -166,11 +162,11 @@ def choose_pairs(
     penalties = schedule.penalties(rows.codes[batch], candidates.classes[batch]).to(values.dtype)
     sets = schedule.choose(near, penalties)
     i, j, weights = set_weights(sets)
-    return Pairs(i, j, weights.to(left.dtype), torch.where(sets.feasible, sets.task_loss, 0.0))
+    return WeightedPairs(i, j, weights.to(left.dtype), torch.where(sets.feasible, sets.task_loss, 0.0))
 
 
 def batch_loss(
-    U: Tensor, V: Tensor, rows: Rows, candidates: Candidates, batch: Tensor, schedule: Schedule
+    U: Tensor, V: Tensor, rows: BothSides, candidates: CandidateLists, batch: Tensor, schedule: VotePlan
 ) -> Tensor:
     """The mean neighbourhood loss of some queries, on the graph of U (p, d) and V (p', d)."""
     left = rows.queries[batch] @ U
@@ -180,7 +176,9 @@ def batch_loss(
     return (sums + pairs.task_loss).clamp(min=0).mean()
 
 
-def held_out_loss(U: Tensor, V: Tensor, queries: Rows, database: Rows, schedule: Schedule) -> tuple[float, float]:
+def held_out_loss(
+    U: Tensor, V: Tensor, queries: BothSides, database: BothSides, schedule: VotePlan
+) -> tuple[float, float]:
     """Error of the k-NN vote (ties count as wrong) and mean loss of held-out queries against the database."""
     k, n_classes = schedule.k, int(max(database.codes.max(), queries.codes.max())) + 1
     left, right = queries.queries @ U, database.database @ V
@@ -222,7 +220,7 @@ class _Adam:
 
 
 def learn_maps(
-    U: Tensor, V: Tensor | None, rows: Rows, schedule: Schedule, generator: torch.Generator
+    U: Tensor, V: Tensor | None, rows: BothSides, schedule: VotePlan, generator: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor, float]]:
     """Descend from U and V (None: one map for both sides); gives the maps and the mean loss after every epoch."""
     maps = [U.clone().requires_grad_()] if V is None else [U.clone().requires_grad_(), V.clone().requires_grad_()]
@@ -233,7 +231,7 @@ def learn_maps(
     first = float(asymmetric_regularizer(U.detach(), V.detach(), norm=schedule.regularizer))
     strength = schedule.regularization / first if first > 0 else 0.0
     optimizer = _Adam(maps)
-    candidates: Candidates | None = None
+    candidates: CandidateLists | None = None
     for epoch in range(schedule.epochs):
         rate = schedule.rate * scale * (1 + math.cos(math.pi * epoch / schedule.epochs)) / 2
         if candidates is None or epoch % RENEW == 0:

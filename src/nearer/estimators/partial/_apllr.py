@@ -12,14 +12,14 @@ from nearer._checks import check_choice, check_number
 from nearer.estimators._matrices import Array, factor_psd, project_psd, symmetric
 from nearer.estimators._scatter import label_scatters
 from nearer.estimators.linear._kissme import kissme_matrix
-from nearer.estimators.partial._partly_labeled import Edges, PartlyLabeledLearner, edge_scatter
+from nearer.estimators.partial._partly_labeled import EdgeList, PartlyLabeledLearner, edge_scatter
 from nearer.exceptions import NearerWarning, ParameterError
 from nearer.graph import nearest_neighbors, propagate
 
 __all__ = ["APLLR", "affinity_edges", "near_prior"]
 
 
-def affinity_edges(X: Array, codes: Array, *, k: int, gamma: float, clipped: bool = True) -> Edges:
+def affinity_edges(X: Array, codes: Array, *, k: int, gamma: float, clipped: bool = True) -> EdgeList:
     """The edges of the k nearest neighbours with their propagated affinity; negative ones become 0 when clipped.
 
     >>> affinity_edges(np.array([[0.0], [1.0]]), np.array([0, -1]), k=1, gamma=0.5).weight.round(4)
@@ -31,7 +31,7 @@ def affinity_edges(X: Array, codes: Array, *, k: int, gamma: float, clipped: boo
         warnings.simplefilter("ignore", NearerWarning)
         weight = propagate(near, codes, gamma=gamma).edges.numpy().reshape(-1)
     left, right = np.repeat(np.arange(near.n), near.k), near.indices.numpy().reshape(-1)
-    return Edges(left, right, weight.clip(min=0) if clipped else weight)
+    return EdgeList(left, right, weight.clip(min=0) if clipped else weight)
 
 
 def near_prior(prior: Array, graph: Array, strength: float, *, form: str = "logdet") -> Array:

@@ -11,7 +11,7 @@ from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._matrices import Array, ridged, symmetric
 from nearer.estimators.partial._lrml import unit_determinant_minimizer
 from nearer.estimators.partial._partly_labeled import (
-    Edges,
+    EdgeList,
     PartlyLabeledLearner,
     edge_scatter,
     labeled_scatters,
@@ -23,7 +23,7 @@ from nearer.graph._shared import parzen_density
 __all__ = ["ISDML", "density_edges", "geodesic_descent"]
 
 
-def density_edges(X: Array, k: int, *, v: float = 10.0) -> Edges:
+def density_edges(X: Array, k: int, *, v: float = 10.0) -> EdgeList:
     """Edges with weight `(β_i + β_j)·exp(−‖x_i − x_j‖²/2σ²)`, `σ = d_min + (d_max − d_min)/v`, β Parzen's density.
 
     σ is over the distances of the edges. Weights below 1e-30 are left out.
@@ -40,7 +40,7 @@ def density_edges(X: Array, k: int, *, v: float = 10.0) -> Edges:
     density = parzen_density(X, width=width).numpy()
     weight = (density[edges.left] + density[edges.right]) * np.exp(-squared / (2 * width**2))
     kept = weight >= 1e-30
-    return Edges(edges.left[kept], edges.right[kept], weight[kept])
+    return EdgeList(edges.left[kept], edges.right[kept], weight[kept])
 
 
 def geodesic_descent(matrix: Array, *, max_iter: int = 500, tol: float = 1e-8) -> tuple[Array, int]:

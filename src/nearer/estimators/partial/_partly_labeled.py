@@ -20,10 +20,10 @@ from nearer.estimators._supervision import reduce_components
 from nearer.exceptions import NearerWarning, NotFiniteError
 from nearer.graph import nearest_neighbors
 
-__all__ = ["Edges", "PartlyLabeledLearner", "edge_scatter", "labeled_scatters", "neighbor_edges", "safe_weight"]
+__all__ = ["EdgeList", "PartlyLabeledLearner", "edge_scatter", "labeled_scatters", "neighbor_edges", "safe_weight"]
 
 
-class Edges(NamedTuple):
+class EdgeList(NamedTuple):
     """Undirected weighted edges between rows: `left[e]`, `right[e]` and `weight[e]`, each edge once."""
 
     left: Array
@@ -31,7 +31,7 @@ class Edges(NamedTuple):
     weight: Array
 
 
-def neighbor_edges(X: Array, k: int, *, normalized: bool = False) -> Edges:
+def neighbor_edges(X: Array, k: int, *, normalized: bool = False) -> EdgeList:
     """The edges {i, j} with j among the k nearest of i or i among those of j, each once with weight 1.
 
     >>> edges = neighbor_edges(np.array([[0.0], [1.0], [5.0]]), 1)
@@ -41,15 +41,15 @@ def neighbor_edges(X: Array, k: int, *, normalized: bool = False) -> Edges:
     near = nearest_neighbors(X, k=k, normalized=normalized)
     i, j = np.repeat(np.arange(near.n), near.k), near.indices.numpy().reshape(-1)
     pairs = np.unique(np.stack([np.minimum(i, j), np.maximum(i, j)], axis=1), axis=0)
-    return Edges(pairs[:, 0], pairs[:, 1], np.ones(len(pairs)))
+    return EdgeList(pairs[:, 0], pairs[:, 1], np.ones(len(pairs)))
 
 
-def edge_scatter(X: Array, edges: Edges, *, normalized: bool = False) -> Array:
+def edge_scatter(X: Array, edges: EdgeList, *, normalized: bool = False) -> Array:
     """`Σ_e w_e (x_i − x_j)(x_i − x_j)ᵀ = Xᵀ𝓛X` divided by the number of edges, (p, p).
 
     `normalized` divides every row by the root of its degree first: the symmetric normalised Laplacian.
 
-    >>> edge_scatter(np.array([[0.0], [2.0]]), Edges(np.array([0]), np.array([1]), np.array([1.0])))
+    >>> edge_scatter(np.array([[0.0], [2.0]]), EdgeList(np.array([0]), np.array([1]), np.array([1.0])))
     array([[4.]])
     """
     n = X.shape[0]

@@ -1,6 +1,6 @@
 """The engine of the retrieval scores: what streams over the similarities, a tile at a time.
 
-Read `_problem` first: it turns what the user passed into a `Problem`, which is all that the others take. Then
+Read `_problem` first: it turns what the user passed into a `Retrieval`, which is all that the others take. Then
 `_ranking`, the door: `rank(problem, ...)` decides what has to be looked at, looks once and answers. Under it, in
 the order in which a value passes through:
 

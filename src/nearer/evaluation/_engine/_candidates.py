@@ -11,17 +11,15 @@ and one sort of integers gives the exact order. float64 values are sorted beside
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["Candidates"]
+from nearer._plain import Array
 
-Array = NDArray[Any]
+__all__ = ["BestCandidates"]
 
 
-class Candidates:
+class BestCandidates:
     """What the queries of one block have collected; in the end the first `depth` of each are wanted.
 
     Of equal values the one with the smaller tie (0..n−1) comes first. `bound` is what a value must reach to be of

@@ -16,18 +16,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nearer.evaluation._engine._problem import Problem, Ties
+from nearer._plain import Array
+from nearer.evaluation._engine._problem import Retrieval, Ties
 from nearer.evaluation._engine._sweep import fill
 from nearer.evaluation._engine._tiles import Products, run
 
 __all__ = ["Best", "FirstHit", "best_positive"]
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +43,7 @@ class FirstHit:
     or behind ("optimistic") the positives. Queries without a positive count nothing.
     """
 
-    def __init__(self, problem: Problem, products: Products, ties: Ties) -> None:
+    def __init__(self, problem: Retrieval, products: Products, ties: Ties) -> None:
         best = best_positive(problem, products)
         length = len(products.queries)
         self.q, self.ties = products.q, ties
@@ -104,7 +101,7 @@ def _exceed(values: Array, bound: Array, mask: Array) -> Array:
     return np.asarray(parts.sum(axis=0, dtype=np.int64))
 
 
-def best_positive(problem: Problem, products: Products) -> Best:
+def best_positive(problem: Retrieval, products: Products) -> Best:
     """The largest value of an item of the query's class, found class by class."""
     q = len(problem.queries)
     value = np.full(q, -np.inf, dtype=problem.queries.dtype)
@@ -142,7 +139,7 @@ class _Job:
     both: bool = False  # the columns are queries too and meet the rows here only
 
 
-def _jobs(problem: Problem, rows: int, columns: int) -> Iterator[_Job]:
+def _jobs(problem: Retrieval, rows: int, columns: int) -> Iterator[_Job]:
     """Tiles of queries and items, class by class: several small classes share a tile, large ones take many."""
     order_q = np.argsort(problem.query_codes, kind="stable")
     order_d = order_q if problem.symmetric else np.argsort(problem.database_codes, kind="stable")
@@ -185,7 +182,7 @@ def _packed(classes: list[tuple[Array, Array]]) -> _Job:
     return _Job(np.concatenate([mine for mine, _ in classes]), np.concatenate([both for _, both in classes]), parts)
 
 
-def _search(problem: Problem, tile: Array, job: _Job) -> list[_Found]:
+def _search(problem: Retrieval, tile: Array, job: _Job) -> list[_Found]:
     rows, columns, parts, penalty = job.rows, job.columns, job.parts, problem.penalty
     values = tile if penalty is None else tile - penalty[columns]
     itself = None if problem.itself is None else problem.itself[rows]

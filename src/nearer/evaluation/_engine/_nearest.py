@@ -13,16 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nearer.evaluation._engine._candidates import Candidates
-from nearer.evaluation._engine._problem import Problem, Ties
+from nearer._plain import Array
+from nearer.evaluation._engine._candidates import BestCandidates
+from nearer.evaluation._engine._problem import Retrieval, Ties
 from nearer.evaluation._engine._sweep import fill
 from nearer.evaluation._engine._tiles import SIDE, Products, run
 
 __all__ = ["FirstPlaces", "Profile", "expected_candidates"]
 
-Array = NDArray[Any]
 
 SAMPLE = 2 * SIDE
 SMALLEST_SAMPLE = 240
@@ -74,7 +73,7 @@ class FirstPlaces:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Retrieval,
         products: Products,
         depth: Array,
         ks: Sequence[int],
@@ -92,7 +91,7 @@ class FirstPlaces:
         self.chosen = np.sort(np.random.default_rng(0).permutation(n)[: _sample_size(n)])
         # Strips of a search in itself are open together, others one after the other.
         blocks = products.query_blocks()
-        self.open: dict[int, Candidates] = {}
+        self.open: dict[int, BestCandidates] = {}
         if problem.symmetric:
             self.open = dict(zip(blocks, run(blocks, self._start), strict=True))
 
@@ -146,14 +145,14 @@ class FirstPlaces:
         buffer = self.products.buffer()
         return lambda block: self._candidates(block, buffer)
 
-    def _candidates(self, block: int, buffer: Any) -> Candidates:
+    def _candidates(self, block: int, buffer: Any) -> BestCandidates:
         rows = self.products.rows
         mine = np.arange(block * rows, min((block + 1) * rows, self.products.q))
         bound = np.full(rows, np.inf, dtype=self.problem.queries.dtype)
         bound[: len(mine)] = self._bound(mine, buffer)
         limit = int(2 * self.expected[mine].sum())
         depth = fill(self.depth[mine], rows, 0)
-        return Candidates(depth, bound, self.products.n, by_index=self.ties == "index", limit=limit)
+        return BestCandidates(depth, bound, self.products.n, by_index=self.ties == "index", limit=limit)
 
     def _bound(self, queries: Array, buffer: Any) -> Array:
         """For each query a value that, as far as the sample tells, at least `depth` items reach."""

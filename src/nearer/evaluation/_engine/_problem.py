@@ -1,7 +1,7 @@
 """What a retrieval score is computed from: checked, comparable vectors and the classes of both sides.
 
 Every score of this folder asks the same question, "which items of the database come first for this query?".
-`prepare` turns whatever the user passed into a `Problem` that the rest of the folder can trust: vectors in which
+`prepare` turns whatever the user passed into a `Retrieval` that the rest of the folder can trust: vectors in which
 a larger value means closer, class codes, and the number of items that each query could find.
 """
 
@@ -12,17 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from nearer._checks import check_choice
+from nearer._plain import Array
 from nearer._validation import as_array, as_labels, as_matrix, encode_labels
 from nearer.exceptions import LabelError, NotFiniteError, ShapeError
+from nearer.neighbors._shared import Similarity
 
-__all__ = ["Problem", "Similarity", "Ties", "Unlabeled", "class_codes", "prepare", "unit_rows"]
+__all__ = ["Retrieval", "Similarity", "Ties", "Unlabeled", "class_codes", "prepare", "unit_rows"]
 
-Array = NDArray[Any]
-Similarity = Literal["cosine", "dot", "euclidean"]
 Ties = Literal["index", "pessimistic", "optimistic"]
 Unlabeled = Literal["error", "ignore", "class"]
 
@@ -30,7 +29,7 @@ UNLABELED = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Retrieval:
     """Queries, database and classes, ready to be ranked.
 
     The value of item j for query i is `queries[i] · database[j] − penalty[j]`; larger is closer. For the cosine
@@ -62,7 +61,7 @@ class Problem:
         """The number of queries without another item of their class."""
         return int(np.count_nonzero(self.positives == 0))
 
-    def subset(self, rows: Array) -> Problem:
+    def subset(self, rows: Array) -> Retrieval:
         """The same question for some of the queries, in any order."""
         return replace(
             self,
@@ -81,7 +80,7 @@ def prepare(
     *,
     similarity: Similarity = "euclidean",
     unlabeled: Unlabeled = "error",
-) -> Problem:
+) -> Retrieval:
     """Check the input of a retrieval score and bring it into the form that is ranked.
 
     Without a `database` the set is searched in itself. float32 stays float32 and float64 stays float64, except
@@ -114,7 +113,7 @@ def prepare(
     positives = count[query_codes] - (1 if database is None else 0)
     queries, database_rows, penalty = _comparable(rows, other, similarity)
     itself = np.arange(len(rows)) if database is None else None
-    return Problem(queries, database_rows, penalty, query_codes, database_codes, itself, positives, left_out)
+    return Retrieval(queries, database_rows, penalty, query_codes, database_codes, itself, positives, left_out)
 
 
 def class_codes(

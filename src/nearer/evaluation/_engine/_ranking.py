@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nearer._plain import Array
 from nearer.evaluation._engine._first_hit import FirstHit
 from nearer.evaluation._engine._nearest import FirstPlaces, Profile, expected_candidates
-from nearer.evaluation._engine._problem import Problem, Ties
+from nearer.evaluation._engine._problem import Retrieval, Ties
 from nearer.evaluation._engine._sweep import Observer, sweep
 from nearer.evaluation._engine._tiles import GRAIN, SIDE, Products, block_size
 
 __all__ = ["Ranks", "rank"]
 
-Array = NDArray[Any]
 
 # Candidates that may be kept at a time when all queries are open together: 8 bytes each for float32.
 TOGETHER = 72_000_000
@@ -38,7 +36,7 @@ class Ranks:
 
 
 def rank(
-    problem: Problem, *, ks: Sequence[int] = (), at_r: bool = False, before: bool = False, ties: Ties = "index"
+    problem: Retrieval, *, ks: Sequence[int] = (), at_r: bool = False, before: bool = False, ties: Ties = "index"
 ) -> Ranks:
     """Look at the first places of every query.
 
@@ -63,7 +61,7 @@ def rank(
     return ranks
 
 
-def _in_groups(problem: Problem, depth: Array, ties: Ties, ranks: Ranks) -> Array:
+def _in_groups(problem: Retrieval, depth: Array, ties: Ties, ranks: Ranks) -> Array:
     """Strip by strip; queries of similar depth share a strip, strips of similar depth a shape."""
     queries = np.flatnonzero(problem.answerable)
     queries = queries[np.argsort(-depth[queries], kind="stable")]
@@ -82,7 +80,7 @@ def _rows(depth: Array, n: int, *, certain: bool = False) -> int:
 
 
 def _look(
-    problem: Problem, rows: int, depth: Array, ties: Ties, ranks: Ranks, queries: Array, *, certain: bool = False
+    problem: Retrieval, rows: int, depth: Array, ties: Ties, ranks: Ranks, queries: Array, *, certain: bool = False
 ) -> Array:
     """One sweep; fills the rows `queries` of the answer and returns those whose bound was too high."""
     products = Products(problem.queries, problem.database, rows, block_size(len(problem.database)))

@@ -7,17 +7,15 @@ on and above the diagonal are computed, and each is shown twice. Never more than
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nearer.evaluation._engine._problem import Problem
+from nearer._plain import Array
+from nearer.evaluation._engine._problem import Retrieval
 from nearer.evaluation._engine._tiles import Products, run
 
 __all__ = ["Observer", "fill", "sweep"]
-
-Array = NDArray[Any]
 
 
 class Observer(Protocol):
@@ -34,7 +32,7 @@ class Observer(Protocol):
         """The block of queries has been shown every item."""
 
 
-def sweep(problem: Problem, products: Products, observers: Sequence[Observer]) -> None:
+def sweep(problem: Retrieval, products: Products, observers: Sequence[Observer]) -> None:
     """Show every tile to every observer."""
     blocks = products.query_blocks()
     both = problem.symmetric

@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
+
+from nearer._plain import Array
 
 __all__ = ["Products", "block_size", "is_uniform", "one_thread", "run"]
 
-Array = NDArray[Any]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

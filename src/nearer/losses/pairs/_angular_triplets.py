@@ -16,16 +16,8 @@ from torch import Tensor, nn
 from nearer._checks import check_choice, check_number
 from nearer._validation import as_matrix
 from nearer.exceptions import ShapeError
-from nearer.pairwise._shared import inner_settings
 
-__all__ = [
-    "ProjectedAngularLoss",
-    "angular_factor_gradient",
-    "angular_margins",
-    "check_triplets",
-    "projected_angular",
-    "tangent_weight",
-]
+__all__ = ["angular_factor_gradient", "angular_margins", "check_triplets", "projected_angular", "tangent_weight"]
 
 
 def tangent_weight(angle: float, name: str = "angle") -> float:
@@ -110,25 +102,3 @@ def projected_angular(
         return z.sum() * 0
     costs = nn.functional.softplus(angular_margins(z, chosen, L, weight))
     return costs.sum() if reduction == "sum" else costs.mean()
-
-
-class ProjectedAngularLoss(nn.Module):
-    """`projected_angular` as a module: called with embeddings, triplets and the factor.
-
-    >>> loss = ProjectedAngularLoss(angle=45, reduction="mean")
-    >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
-    >>> round(loss(z, [[0, 1, 2]]).item(), 6)  # log(1 + e^-16)
-    0.0
-    """
-
-    extra_repr = inner_settings
-
-    def __init__(self, *, angle: float = 40.0, reduction: str = "sum") -> None:
-        super().__init__()
-        tangent_weight(angle)
-        self.angle = angle
-        self.reduction = check_choice(reduction, "reduction", ["sum", "mean"])
-
-    def forward(self, embeddings: Tensor, triplets: Any, factor: Tensor | None = None) -> Tensor:
-        """The loss of the triplets, (n, d), (m, 3) and (d, l) -> a scalar."""
-        return projected_angular(embeddings, triplets, factor, angle=self.angle, reduction=self.reduction)

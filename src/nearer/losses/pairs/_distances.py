@@ -1,11 +1,13 @@
-"""Distances from squared distances: the one place that decides what coincident points mean."""
+"""Distances from squared ones (the one place that decides what coincident points mean), and weighted sums."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["inverse", "lengths", "root", "tile_lengths"]
+__all__ = ["inverse", "lengths", "root", "sum_weighted_squares", "tile_lengths"]
 
 
 def root(squared: Tensor) -> Tensor:
@@ -41,3 +43,47 @@ def tile_lengths(scaled: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
         squared.masked_fill_(same, 0.0)
         inverse_d = torch.rsqrt(squared, out=spare).masked_fill_(same, 0.0)
     return squared.mul_(inverse_d), inverse_d
+
+
+# Entries of gathered rows that are held at once: 16 MB in single precision.
+_CHUNK = 1 << 22
+
+
+def sum_weighted_squares(queries: Tensor, items: Tensor, rows: Tensor, columns: Tensor, weights: Tensor) -> Tensor:
+    """`Σ_{(i,j,w)} w ‖q_i − x_j‖²` of every query i: (q, d), (n, d) and m pairs -> (q,). The weights are constants.
+
+    >>> one = torch.tensor([0, 0])
+    >>> items, weights = torch.tensor([[1.0], [3.0]]), torch.tensor([1.0, -1.0])
+    >>> sum_weighted_squares(torch.zeros(2, 1), items, one, torch.tensor([0, 1]), weights)
+    tensor([-8.,  0.])
+    """
+    return _WeightedSquares.apply(queries, items, rows, columns, weights)  # type: ignore[no-untyped-call, no-any-return]
+
+
+def _parts(m: int, d: int) -> list[slice]:
+    step = max(1, _CHUNK // max(1, d))
+    return [slice(start, start + step) for start in range(0, m, step)]
+
+
+class _WeightedSquares(torch.autograd.Function):
+    """dQ_i = 2 Σ w (q_i − x_j), dX_j = −2 Σ w (q_i − x_j)."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, x: Tensor, rows: Tensor, columns: Tensor, weights: Tensor) -> Tensor:
+        sums = q.new_zeros(len(q))
+        for part in _parts(len(rows), q.shape[1]):
+            squares = (q[rows[part]] - x[columns[part]]).square().sum(dim=1)
+            sums.index_add_(0, rows[part], squares * weights[part])
+        ctx.save_for_backward(q, x, rows, columns, weights)
+        return sums
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        (g,) = gradients
+        q, x, rows, columns, weights = ctx.saved_tensors
+        to_q, to_x = torch.zeros_like(q), torch.zeros_like(x)
+        for part in _parts(len(rows), q.shape[1]):
+            pull = (2 * g[rows[part]] * weights[part])[:, None] * (q[rows[part]] - x[columns[part]])
+            to_q.index_add_(0, rows[part], pull)
+            to_x.index_add_(0, columns[part], -pull)
+        return to_q, to_x, None, None, None

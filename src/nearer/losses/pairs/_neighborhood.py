@@ -15,16 +15,20 @@ from torch import Tensor, nn
 from nearer._checks import check_choice, check_int, check_number
 from nearer._validation import as_labels, as_tensor, check_finite
 from nearer.exceptions import LabelError, ParameterError, ShapeError
-from nearer.losses.pairs._neighborhood_greedy import choose_sets_greedily
-from nearer.losses.pairs._neighborhood_inference import NeighborSets, choose_sets, nearest_by_class
+from nearer.losses.pairs._distances import sum_weighted_squares
+from nearer.losses.pairs._neighborhood_inference import (
+    NeighborSets,
+    choose_sets,
+    choose_sets_greedily,
+    nearest_by_class,
+)
 from nearer.losses.pairs._pair_loss import check_embeddings
-from nearer.losses.pairs._weighted_squares import sum_weighted_squares
 from nearer.pairwise._shared import full_precision
 
 __all__ = ["NeighborhoodLoss", "neighborhood", "neighborhood_of_distances", "set_weights"]
 
 Inference = Literal["exact", "greedy"]
-Reduction = Literal["mean", "sum", "active"]
+NeighborhoodReduction = Literal["mean", "sum", "active"]
 
 # Entries of a tile of distances: 32 MB in single precision.
 _TILE = 1 << 23
@@ -92,7 +96,7 @@ class NeighborhoodLoss(nn.Module):
         k: int = 3,
         task_loss: Any = 1.0,
         inference: Inference = "exact",
-        reduction: Reduction = "mean",
+        reduction: NeighborhoodReduction = "mean",
     ) -> None:
         super().__init__()
         self.k = check_int(k, "k")
@@ -262,7 +266,7 @@ def neighborhood(
     k: int = 3,
     task_loss: Any = 1.0,
     inference: Inference = "exact",
-    reduction: Reduction = "mean",
+    reduction: NeighborhoodReduction = "mean",
 ) -> Tensor:
     """`NeighborhoodLoss` as a function.
 
@@ -283,7 +287,7 @@ def neighborhood_of_distances(
     k: int = 3,
     task_loss: Any = 1.0,
     inference: Inference = "exact",
-    reduction: Reduction = "mean",
+    reduction: NeighborhoodReduction = "mean",
 ) -> Tensor:
     """`NeighborhoodLoss` for any distances (q, n), whatever made them; `own` is the column of the query itself.
 

@@ -11,9 +11,9 @@ from torch import nn
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry import UnitLength
 from nearer.losses import ContrastiveLoss
-from nearer.losses.layers._layer_input import LayerInput
 from nearer.training import EncoderStep, TensorBatches
 from nearer_papers.systems import ABIERLoss, BoostedHeads, EnergyConfusionLoss, HDMLLoss
+from nearer_papers.systems._layer_input import LayerInput
 
 LABELS = torch.arange(4).repeat_interleave(3)
 

@@ -1,4 +1,4 @@
-"""`nearer calibrate` and `nearer same`: which distance means the same, and whether two items are."""
+"""`nearer evaluate`, `calibrate` and `same`: how good a model is, and what it answers about two items."""
 
 from __future__ import annotations
 
@@ -10,14 +10,48 @@ from typing import Any
 import numpy as np
 
 from nearer._checks import check_int
-from nearer.app.cli._loading import load_for
-from nearer.app.cli._output import check_new, print_json, say
+from nearer.app.cli._loading import load_for, paired
+from nearer.app.cli._output import answer, check_new, print_json, say
+from nearer.app.cli._pages import evaluation_page
+from nearer.app.cli._screen import comparison_table, screen
 from nearer.exceptions import NearerWarning, ParameterError
+from nearer.models._door import evaluate_dataset
 from nearer.models._model import load
-from nearer.reports._errors import error_curves
+from nearer.reports._curves import error_curves
 from nearer.reports._page import Code, Picture, Section, html_report
 
-__all__ = ["run_calibrate", "run_same"]
+__all__ = ["run_calibrate", "run_evaluate", "run_same"]
+
+
+def run_evaluate(
+    data: Path,
+    *,
+    model: Path,
+    label: Sequence[str] | None,
+    pairs: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Score the model beside the raw features on other data."""
+    check_new(report=report)
+    machine = load(model)
+    given = load_for(machine, data, label=label)
+    if pairs is not None:
+        given = paired(given, pairs)
+    comparison = evaluate_dataset(machine, given)
+    rows = comparison.first.counts.get("queries", comparison.first.counts.get("rows", len(given.all)))
+    left_out = comparison.first.counts.get("trained on, left out", 0)
+    notes = [f"{left_out:,} rows were left out: the model was trained on them."] if left_out else []
+    if report is not None:
+        evaluation_page(comparison, report, data=data.name, rows=rows, notes=notes)
+    if as_json:
+        print_json({"rows": rows, **comparison.to_dict()})
+        return
+    screen().print(comparison_table(comparison, title=f"{rows:,} rows of {data.name}"))
+    for note in notes:
+        say(note)
+    say(comparison.verdict)
+
 
 HEADING = "## Same or not"
 
@@ -39,24 +73,24 @@ def run_calibrate(
     given = load_for(machine, data, label=label)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", NearerWarning)
-        found = machine.calibrate(given, error=error, miss=miss, guarantee=guarantee)  # type: ignore[arg-type]
-    notes = [str(one.message) for one in raised]
+        calibration = machine.calibrate(given, error=error, miss=miss, guarantee=guarantee)  # type: ignore[arg-type]
+    notes = [str(warning.message) for warning in raised]
     # The pages stay as they are; the card gets, or changes, its part about same or not.
     pages = {file.name: file.read_bytes() for file in model.iterdir() if _is_page(file)}
     card = pages.get("README.md", b"").decode("utf-8").split(f"\n{HEADING}")[0].rstrip()
-    told = "\n".join([str(found), *(f"Note: {note}" for note in notes)])
-    pages["README.md"] = f"{card}\n\n{HEADING}\n\n```\n{told}\n```\n".encode()
+    text = "\n".join([str(calibration), *(f"Note: {note}" for note in notes)])
+    pages["README.md"] = f"{card}\n\n{HEADING}\n\n```\n{text}\n```\n".encode()
     machine.save(model, pages=pages)
     if report is not None:
         picture = Picture(
-            error_curves(found), "False matches and misses over the distance, and one against the other"
+            error_curves(calibration), "False matches and misses over the distance, and one against the other"
         )
-        html_report("Same or not", [Section("Thresholds", [Code(told), picture])], report)
+        html_report("Same or not", [Section("Thresholds", [Code(text), picture])], report)
     if as_json:
-        record = {key: value for key, value in found.to_dict().items() if key not in ("curve_", "likeness_")}
+        record = {key: value for key, value in calibration.to_dict().items() if key not in ("curve_", "likeness_")}
         print_json({**record, "notes": notes, "model": str(model)})
     else:
-        say(told)
+        say(text)
         say(f"Kept in {model}. Ask: nearer same 0 1 --data {data} --model {model}")
 
 
@@ -72,13 +106,11 @@ def run_same(first: str, second: str, *, model: Path, data: Path | None, as_json
             f"The model must be calibrated first: nearer calibrate DATA --model {model} --label COLUMN, with items "
             f"of classes that it did not learn from."
         )
-    rows = [_embedded(one, machine, data) for one in (first, second)]
+    rows = [_embedded(word, machine, data) for word in (first, second)]
     distance = float(np.linalg.norm(rows[0].astype(np.float64) - rows[1]))
-    answer = str(machine.calibration.answers([distance])[0])
-    if as_json:
-        print_json({"answer": answer, "distance": distance, "error": machine.calibration.error})
-    else:
-        say(f"{answer} (distance {distance:.4g})")
+    verdict = str(machine.calibration.answers([distance])[0])
+    record = {"answer": verdict, "distance": distance, "error": machine.calibration.error}
+    answer(as_json, record, f"{verdict} (distance {distance:.4g})")
 
 
 def _embedded(word: str, machine: Any, data: Path | None) -> Any:
