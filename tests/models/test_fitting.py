@@ -176,7 +176,9 @@ def test_held_out_rows_teach_nothing():
 def test_a_part_named_test_stays_unseen():
     x, y = blobs()
     parts = {"train": Split(x[:80], y[:80]), "test": Split(x[80:], y[80:])}
-    model = fit_model(Dataset(load_dataset("wine").source, parts), FitSettings(method="kissme", pictures=False)).model
+    model = fit_model(
+        Dataset(load_dataset("wine").source, parts), FitSettings(method="kissme", pictures=False)
+    ).model
     assert model.seen(x[:80]).all()
     assert not model.seen(x[80:]).any()
 
