@@ -108,7 +108,7 @@ def _read_bounded(file: IO[bytes], stored: int, what: str) -> bytes:
     """All bytes of a stream that unpacks a file of `stored` bytes; a stream that does not end is cut off.
 
     >>> import io
-    >>> read_bounded(io.BytesIO(b"abc"), 3, "`a`")
+    >>> _read_bounded(io.BytesIO(b"abc"), 3, "`a`")
     b'abc'
     """
     largest = max(limit("NEARER_MAX_BYTES"), EXPANSION * stored)

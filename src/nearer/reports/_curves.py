@@ -160,7 +160,8 @@ def error_curves(decision: SamePair, *, title: str = "Same or not") -> Figure:
 
     The rates are those of the calibration classes; what the thresholds promise for new ones is in their margin.
 
-    >>>     >>> X, y = [[10.0 * (i % 30) + 0.1 * (i // 30)] for i in range(120)], [i % 30 for i in range(120)]
+    >>> from nearer.judging import SamePair
+    >>> X, y = [[10.0 * (i % 30) + 0.1 * (i // 30)] for i in range(120)], [i % 30 for i in range(120)]
     >>> len(error_curves(SamePair(error=0.1).calibrate(X, y)).axes)
     2
 
