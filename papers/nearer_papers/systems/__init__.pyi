@@ -14,6 +14,8 @@ from ._deep_pairs import DeepSERAPH as DeepSERAPH
 from ._deml import DeMLLoss as DeMLLoss
 from ._discrepancy import nn_discrepancy as nn_discrepancy
 from ._discrepancy import nn_lambda as nn_lambda
+from ._dml_eig import DMLEig as DMLEig
+from ._doublet_svm import DoubletSVM as DoubletSVM
 from ._energy_confusion import EnergyConfusionLoss as EnergyConfusionLoss
 from ._equal import EqualWeightLoss as EqualWeightLoss
 from ._facility_location import FacilityLocationLoss as FacilityLocationLoss
@@ -53,6 +55,7 @@ __all__ = [
     "BoostedHeads",
     "CascadeHeads",
     "ClassTree",
+    "DMLEig",
     "DeMLLoss",
     "DecoupledEncoder",
     "DeepAPIT",
@@ -60,6 +63,7 @@ __all__ = [
     "DeepISDML",
     "DeepLRML",
     "DeepSERAPH",
+    "DoubletSVM",
     "EnergyConfusionLoss",
     "EqualWeightLoss",
     "FacilityLocationLoss",

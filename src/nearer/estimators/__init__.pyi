@@ -1,8 +1,6 @@
 from ._class_probabilities import ClassProbabilities as ClassProbabilities
 from ._learner import MetricLearner as MetricLearner
 from .linear._covariance import Covariance as Covariance
-from .linear._dml_eig import DMLEig as DMLEig
-from .linear._doublet_svm import DoubletSVM as DoubletSVM
 from .linear._euclidean import Euclidean as Euclidean
 from .linear._gmml import GMML as GMML
 from .linear._itml import ITML as ITML
@@ -60,8 +58,6 @@ __all__ = [
     "AsymmetricKNN",
     "ClassProbabilities",
     "Covariance",
-    "DMLEig",
-    "DoubletSVM",
     "Euclidean",
     "KernelAsymmetricKNN",
     "KernelLearner",

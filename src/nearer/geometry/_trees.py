@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nearer._checks import check_int, check_number
 from nearer._validation import as_matrix
 from nearer.exceptions import ShapeError
-from nearer.geometry._saving import description, save_module
+from nearer.geometry._saving import SavedModule, description
 from nearer.geometry._standardize import Standardize
 
 __all__ = ["ProbabilityMap", "Trees"]
@@ -23,7 +21,7 @@ __all__ = ["ProbabilityMap", "Trees"]
 POWER, DOUBT = 4, 0.02
 
 
-class Trees(nn.Module):
+class Trees(SavedModule):
     """The sum of decision trees, (n, p) -> (n, g·w).
 
     From a node a row goes on to the node `child`, or to the one behind it where `x[feature] > threshold`; a leaf
@@ -98,12 +96,8 @@ class Trees(nn.Module):
                 raise ShapeError(f"`{name}` must point to the {size} {limit} of the trees.")
         super()._load_from_state_dict(state_dict, prefix, *more)
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `nearer.geometry.load` reads."""
-        return save_module(self, path)
 
-
-class ProbabilityMap(nn.Module):
+class ProbabilityMap(SavedModule):
     """Class probabilities and features side by side, (n, p) -> (n, c + p + m).
 
         P = (w₁ network(x̂) + w₂ F + w₃ boosting(x)) · F / (F + 1/50), divided by its sum, with F = forest(x)
@@ -197,10 +191,6 @@ class ProbabilityMap(nn.Module):
         chances = (first * network + second * forest + third * boosted) * forest / (forest + DOUBT)
         known: Tensor = chances / chances.sum(dim=1, keepdim=True).clamp_min(1e-30)
         return known
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `nearer.geometry.load` reads."""
-        return save_module(self, path)
 
 
 def distribution(scores: Tensor) -> Tensor:

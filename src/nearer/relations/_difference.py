@@ -29,7 +29,7 @@ from torch import Tensor
 from nearer._checks import check_choice
 from nearer.exceptions import LabelError, ShapeError
 
-__all__ = ["Difference", "find_difference", "largest_observed", "smallest_eigenvalue"]
+__all__ = ["Difference", "find_difference", "largest_observed"]
 
 # Rows (…, q, K) and columns (…, n, K) -> (…, q, n).
 Tiled = Callable[[Tensor, Tensor], Tensor]
@@ -211,13 +211,3 @@ def largest_observed(between: Tiled, table: Tensor) -> float:
             raise LabelError("a relation function must give finite numbers that are not negative, got others.")
         top = max(top, float(tile.max()))
     return top if top > 0 else 1.0
-
-
-def smallest_eigenvalue(target: Tensor) -> float:
-    """Of `1 − g/2` for targets g (n, n): not negative if and only if unit vectors have these squared distances.
-
-    >>> smallest_eigenvalue(2 * torch.ones(2, 2) - 2 * torch.eye(2))  # two orthogonal vectors
-    1.0
-    """
-    kernel = 1 - target.double() / 2
-    return float(torch.linalg.eigvalsh((kernel + kernel.T) / 2)[0])

@@ -46,11 +46,7 @@ def nca_loss_and_gradient(
     """
     n = X.shape[0]
     Z = (X @ components.T).astype(dtype, copy=False)
-    ones = np.ones((n, 1), dtype=dtype)
-    squares = np.square(Z).sum(axis=1, keepdims=True)
-    # One product gives 2 z_i·z_j − |z_i|² − |z_j|² = −‖z_i − z_j‖².
-    left, keys = np.concatenate([Z, squares, ones], axis=1), np.concatenate([2 * Z, -ones, -squares], axis=1)
-    with_one = np.concatenate([Z, ones], axis=1)
+    left, keys, with_one = _sides(Z)
     tiles = [(rows, columns) for rows in _stretches(n) for columns in _stretches(n) if rows.start <= columns.start]
     space = _space(n, dtype) if space is None else space
     # With room for them the tiles are kept for the second pass; else they are formed again.
@@ -89,11 +85,23 @@ def nca_loss_and_gradient(
         if rows != columns:
             total[columns] -= weights.T @ with_one[rows]
     if len(isolated):
-        _add_isolated(isolated, left, keys, with_one, starts, right, total)
-    # Σ_ij W_ij (z_i − z_j)(x_i − x_j)ᵀ, W in both orders: its row sums are the last column.
+        codes = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        _add_rows(isolated, left, keys, with_one, codes, right, total)
+    return -float(right.sum(dtype=np.float64)), _gradient(total, Z, X)
+
+
+def _sides(Z: Array) -> tuple[Array, Array, Array]:
+    """Two matrices whose product is 2 z_i·z_j − |z_i|² − |z_j|² = −‖z_i − z_j‖², and the rows with a one behind."""
+    ones, squares = np.ones((len(Z), 1), dtype=Z.dtype), np.square(Z).sum(axis=1, keepdims=True)
+    left, keys = np.concatenate([Z, squares, ones], axis=1), np.concatenate([2 * Z, -ones, -squares], axis=1)
+    return left, keys, np.concatenate([Z, ones], axis=1)
+
+
+def _gradient(total: Array, Z: Array, X: Any) -> Array:
+    """Σ_ij W_ij (z_i − z_j)(x_i − x_j)ᵀ, W in both orders: the row sums of W are the last column of `total`."""
     inner = total[:, -1:] * Z - total[:, :-1]
-    gradient = 2 * (inner.T.astype(np.float64, copy=False) @ X)
-    return -float(right.sum(dtype=np.float64)), gradient
+    gradient: Array = 2 * (inner.T.astype(np.float64, copy=False) @ X)
+    return gradient
 
 
 def _space(n: int, dtype: Any) -> Array:
@@ -133,34 +141,28 @@ def _same_class(starts: Array, rows: slice, columns: slice) -> Iterator[tuple[sl
             yield some, others, block
 
 
-def _add_isolated(
-    rows: Array, left: Array, keys: Array, with_one: Array, starts: Array, right: Array, total: Array
+def _add_rows(
+    rows: Array, left: Array, keys: Array, with_one: Array, codes: Array, right: Array, total: Array
 ) -> None:
-    """p_i and the weights of rows that are far from all others, with exponents shifted by the nearest."""
-    codes = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    # Few rows at a time stay in the cache; fewer would starve the products.
-    step = max(64, _HELD_ENTRIES // (64 * len(keys)))
+    """p_i and the weights of some rows (r,), each with all others, with exponents shifted by the nearest."""
+    # A few megabytes at a time; fewer rows would starve the products.
+    step = max(64, _HELD_ENTRIES // (16 * len(keys)))
     for begin in range(0, len(rows), step):
         some = rows[begin : begin + step]
         own = np.arange(len(some)), some
-        near = _row_softmax(left[some] @ keys.T, own)
+        near = left[some] @ keys.T
+        near[own] = -np.inf
+        near -= near.max(axis=1, keepdims=True)
+        # Below e⁻⁸⁰ lie the denormal numbers, which slow the products down and change nothing.
+        np.maximum(near, -80, out=near)
+        np.exp(near, out=near)
+        near[own] = 0
+        near /= near.sum(axis=1, keepdims=True)
         same = codes[some, None] == codes[None, :]
         right[some] = np.where(same, near, 0).sum(axis=1)
         near *= same - right[some, None]
         total[some] += near @ with_one
         total += near.T @ with_one[some]
-
-
-def _row_softmax(scores: Array, own: tuple[Array, Array]) -> Array:
-    """p_ij over the rows of `scores`, in place; 0 at `own`, a row and itself. Exponents count from the nearest."""
-    scores[own] = -np.inf
-    scores -= scores.max(axis=1, keepdims=True)
-    # Below e⁻⁸⁰ lie the denormal numbers, which slow the products down and change nothing.
-    np.maximum(scores, -80, out=scores)
-    np.exp(scores, out=scores)
-    scores[own] = 0
-    scores /= scores.sum(axis=1, keepdims=True)
-    return scores
 
 
 def _sorted_by_class(codes: Array) -> tuple[Array, Array]:
@@ -175,20 +177,12 @@ def batch_loss(A: Array, X: Array, y: Array) -> tuple[float, Array]:
     >>> round(value, 4)
     -0.6667
     """
-    x = X.astype(np.float32, copy=False)
-    z = x @ A.T.astype(np.float32)
-    squares = np.einsum("ij,ij->i", z, z)
-    P = z @ (2 * z.T)
-    P -= squares[None, :]
-    own = np.arange(len(y))
-    P = _row_softmax(P, (own, own))
-    same = y[:, None] == y[None, :]
-    right = np.where(same, P, 0).sum(axis=1)
-    W = P * (same - right[:, None])
-    # The rows of W sum to zero, so only its columns have a degree.
-    spread = W.sum(axis=0)[:, None] * z - W @ z - W.T @ z
-    gradient = (2 / len(y)) * (spread.T @ x)
-    return -float(right.mean(dtype=np.float64)), gradient.astype(np.float64)
+    X = X.astype(np.float32, copy=False)
+    Z = X @ A.T.astype(np.float32)
+    left, keys, with_one = _sides(Z)
+    right, total = np.zeros(len(Z), dtype=np.float32), np.zeros_like(with_one)
+    _add_rows(np.arange(len(Z)), left, keys, with_one, y, right, total)
+    return -float(right.mean(dtype=np.float64)), _gradient(total, Z, X) / len(y)
 
 
 class NCA(MetricLearner):

@@ -13,7 +13,7 @@ from nearer.estimators._optimize import report, warn_stopped_early
 from nearer.estimators.relation._raml import RelationLearner
 from nearer.estimators.relation._raml_pairs import PairSums
 
-__all__ = ["RAMLKRR", "constrained_krr", "krr_by_gradients", "krr_by_kernel", "krr_objective"]
+__all__ = ["RAMLKRR", "constrained_krr", "krr_by_gradients", "krr_by_kernel"]
 
 _KERNEL_PAIRS = 2000
 
@@ -89,14 +89,6 @@ def krr_by_gradients(
         report(0, "RAMLKRR", count, size, most=max_iter)
     offset = float(g.mean() - np.vdot(sums.mean_scatter(), matrix)) if bias else 0.0
     return symmetric(matrix), offset, count, bool(np.linalg.norm(residual) <= goal)
-
-
-def krr_objective(sums: PairSums, g: Array, matrix: Array, *, ridge: float, bias: bool = True) -> float:
-    """`Σ(g − ⟨M, T⟩ − b)² + λ‖M‖²` with the best b."""
-    error = g - sums.distances(matrix)
-    if bias:
-        error = error - error.mean()
-    return float(np.square(error).sum() + ridge * np.square(matrix).sum())
 
 
 def constrained_krr(

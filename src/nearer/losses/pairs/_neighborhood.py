@@ -25,7 +25,7 @@ from nearer.losses.pairs._neighborhood_inference import (
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._shared import full_precision
 
-__all__ = ["NeighborhoodLoss", "neighborhood", "neighborhood_of_distances", "set_weights"]
+__all__ = ["NeighborhoodLoss", "set_weights"]
 
 Inference = Literal["exact", "greedy"]
 NeighborhoodReduction = Literal["mean", "sum", "active"]
@@ -63,7 +63,7 @@ class NeighborhoodLoss(nn.Module):
     `loss(embeddings, labels)` is leave-one-out: no item is its own neighbour. With `database` and
     `database_labels` the queries are other items, or the same through another encoder: pairs with equal `ids` and
     `database_ids` are never neighbours. D is the squared Euclidean distance; for any other see
-    `neighborhood_of_distances`.
+    `from_distances`.
 
     `task_loss` Λ is a number (the cost of every wrong class) or a matrix (c, c), row: true class, zeros on the
     diagonal, for labels 0..c−1. A set costs the largest Λ over the classes with most votes, so only a strict win
@@ -255,47 +255,6 @@ class NeighborhoodLoss(nn.Module):
     def extra_repr(self) -> str:
         shown = f"matrix {tuple(self.task_loss.shape)}" if self.task_loss is not None else f"{self.constant:g}"
         return f"k={self.k}, task_loss={shown}, inference={self.inference!r}, reduction={self.reduction!r}"
-
-
-def neighborhood(
-    embeddings: Tensor,
-    labels: Any,
-    *,
-    database: Tensor | None = None,
-    database_labels: Any = None,
-    k: int = 3,
-    task_loss: Any = 1.0,
-    inference: Inference = "exact",
-    reduction: NeighborhoodReduction = "mean",
-) -> Tensor:
-    """`NeighborhoodLoss` as a function.
-
-    >>> neighborhood(torch.tensor([[0.0], [1.0], [9.0], [8.0]]), [0, 0, 1, 1], k=1).item()
-    0.0
-    """
-    loss = NeighborhoodLoss(k=k, task_loss=task_loss, inference=inference, reduction=reduction)
-    result: Tensor = loss(embeddings, labels, database=database, database_labels=database_labels)
-    return result
-
-
-def neighborhood_of_distances(
-    distances: Any,
-    labels: Any,
-    database_labels: Any = None,
-    *,
-    own: Any = None,
-    k: int = 3,
-    task_loss: Any = 1.0,
-    inference: Inference = "exact",
-    reduction: NeighborhoodReduction = "mean",
-) -> Tensor:
-    """`NeighborhoodLoss` for any distances (q, n), whatever made them; `own` is the column of the query itself.
-
-    >>> neighborhood_of_distances([[2.0, 1.5]], [0], [0, 1], k=1).item()
-    1.5
-    """
-    loss = NeighborhoodLoss(k=k, task_loss=task_loss, inference=inference, reduction=reduction)
-    return loss.from_distances(distances, labels, database_labels, own=own)
 
 
 def _wide(tensor: Tensor) -> Tensor:
