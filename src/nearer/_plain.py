@@ -64,11 +64,11 @@ def as_plain(value: Any) -> Any:
     {'n': 3, 'weight': None, 'on': '1999-12-31'}
     """
     if isinstance(value, Mapping):
-        return {str(key): as_plain(one) for key, one in value.items()}
+        return {str(key): as_plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray | np.generic) and not isinstance(value, np.datetime64):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [as_plain(one) for one in value]
+        return [as_plain(entry) for entry in value]
     if is_nothing(value):
         return None
     if isinstance(value, np.datetime64):

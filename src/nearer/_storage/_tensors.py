@@ -115,7 +115,7 @@ def _view(data: NDArray[np.uint8], dtype: torch.dtype, count: int, start: int) -
 def _place(item: tuple[str, Any]) -> tuple[int, int]:
     name, entry = item
     offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
-    if not isinstance(offsets, list) or len(offsets) != 2 or not all(_is_size(one) for one in offsets):
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(_is_size(offset) for offset in offsets):
         raise ValueError(f"{name!r} has no place in the file")
     return offsets[0], offsets[1]
 

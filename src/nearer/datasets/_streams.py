@@ -82,8 +82,8 @@ def _fingerprint(*parts: object) -> str:
 
 def _of_files(files: list[Path]) -> str:
     """Names, sizes and times of files: cheap, and enough to see that they are other ones."""
-    told = [(file.name, (status := file.stat()).st_size, status.st_mtime_ns) for file in files]
-    return _fingerprint(told)
+    facts = [(file.name, (status := file.stat()).st_size, status.st_mtime_ns) for file in files]
+    return _fingerprint(facts)
 
 
 def _numpy(path: Path) -> Stream:
@@ -222,7 +222,7 @@ def _saved_by_hugging_face(path: Path) -> Stream:
         )
     try:
         state = json.loads((path / "state.json").read_text())
-        files = [path / Path(one["filename"]).name for one in state["_data_files"]]
+        files = [path / Path(entry["filename"]).name for entry in state["_data_files"]]
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptFileError(f"`{path / 'state.json'}` must list the files of a data set.") from error
     if state.get("_indices_data_files"):

@@ -176,7 +176,7 @@ def encode(labels: Mapping[str, Array], unlabeled: str | int | None) -> tuple[di
                 f"`y` must name at least two classes, got {classes[0]!r} alone: {unlabeled!r} marks rows without a "
                 f"label."
             )
-    code = {name: place for place, name in enumerate(classes)}
+    code = {name: position for position, name in enumerate(classes)}
     codes = {}
     for part, texts in labels.items():
         table = {name: code.get(canonical.get(name, ""), -1) for name in set(texts.tolist())}

@@ -44,7 +44,7 @@ def start_components(init: Any, X: Any, codes: Array | None, d: int, rng: np.ran
     if kind == "random":
         drawn: Array = rng.standard_normal((d, p)) / np.sqrt(p)
         return drawn
-    found = np.eye(d, p)
+    components = np.eye(d, p)
     if kind == "lda" and n_classes > 1:
         if sparse.issparse(X):
             raise ParameterError("`init` must be pca, identity or random for sparse rows, got 'lda'.")
@@ -56,8 +56,8 @@ def start_components(init: Any, X: Any, codes: Array | None, d: int, rng: np.ran
         return np.eye(d, p)
     else:
         rows = PCA(min(d, n, p), svd_solver="full").fit(X).components_
-    found[: len(rows)] = rows
-    return found
+    components[: len(rows)] = rows
+    return components
 
 
 def centered(X: Any) -> Any:

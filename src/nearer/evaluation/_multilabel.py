@@ -142,9 +142,9 @@ def _tied_precision(f: Array, y: Array, ties: TieRule) -> float:
         for g in np.flatnonzero(mine).tolist():
             # A relevant label stands at each of the places of its group with equal probability; of the others
             # before it in the group, the share (mine − 1)/(size − 1) is relevant on average.
-            place = np.arange(1, size[g] + 1)
-            others = (place - 1) * (mine[g] - 1) / max(size[g] - 1, 1)
-            total += float(mine[g] * ((right_above[g] + 1 + others) / (above[g] + place)).mean())
+            rank = np.arange(1, size[g] + 1)
+            others = (rank - 1) * (mine[g] - 1) / max(size[g] - 1, 1)
+            total += float(mine[g] * ((right_above[g] + 1 + others) / (above[g] + rank)).mean())
     return total / float(mine.sum())
 
 

@@ -185,7 +185,7 @@ class Comparison:
             (
                 name,
                 _number(self.first[name]),
-                *(_number(one[name]) for one in others),
+                *(_number(evaluation[name]) for evaluation in others),
                 _number(self.second[name]),
                 self.shown_gain(name),
             )

@@ -252,7 +252,7 @@ def embed(encoder: nn.Module, items: Any, *, batch_size: int = 512) -> Tensor:
     if rows.ndim < 2:
         raise ShapeError(f"`items` must have one row per item, got shape {tuple(rows.shape)}.")
     size = check_int(batch_size, "batch_size")
-    where = next((one.device for one in (*encoder.parameters(), *encoder.buffers())), rows.device)
+    where = next((tensor.device for tensor in (*encoder.parameters(), *encoder.buffers())), rows.device)
     training = encoder.training
     encoder.eval()
     try:

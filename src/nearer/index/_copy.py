@@ -16,7 +16,7 @@ from nearer._storage._disk import flush_folder
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError, WriteError
 from nearer.index._exact import Floats
 from nearer.index._items import Id, check_next_id
-from nearer.index._kinds import Exact, Kind, kind_from, kind_to
+from nearer.index._kinds import Exact, SearchKind, kind_from, kind_to
 from nearer.index._open import VectorIndex, open_index
 
 __all__ = ["copy_index"]
@@ -34,7 +34,9 @@ class Part(NamedTuple):
     metadata: list[dict[str, Any]]
 
 
-def copy_index(source: str | os.PathLike[str], target: str | os.PathLike[str], *, kind: Kind | None = None) -> int:
+def copy_index(
+    source: str | os.PathLike[str], target: str | os.PathLike[str], *, kind: SearchKind | None = None
+) -> int:
     """Copy all items of an index, in their order, and return how many; the target must be new.
 
     A Parquet file has the columns id, embedding and metadata (a JSON text). One that `nearer embed` wrote, where
@@ -66,7 +68,9 @@ def copy_index(source: str | os.PathLike[str], target: str | os.PathLike[str], *
         return _write(target, about, parts, about["kind"] if kind is None else kind)
 
 
-def _write(target: str | os.PathLike[str], about: dict[str, Any], parts: Iterator[Part], kind: Kind | None) -> int:
+def _write(
+    target: str | os.PathLike[str], about: dict[str, Any], parts: Iterator[Part], kind: SearchKind | None
+) -> int:
     part = next(parts, None)
     dimension = about.get("dimension") if part is None else part.rows.shape[1]
     if dimension is None:
@@ -102,8 +106,8 @@ def _write(target: str | os.PathLike[str], about: dict[str, Any], parts: Iterato
     return copied
 
 
-def _is_parquet(place: str | os.PathLike[str]) -> bool:
-    return "://" not in str(place) and Path(place).suffix.lower() == ".parquet"
+def _is_parquet(address: str | os.PathLike[str]) -> bool:
+    return "://" not in str(address) and Path(address).suffix.lower() == ".parquet"
 
 
 def _moved(model: dict[str, Any], source: Any, target: Any) -> dict[str, Any]:
@@ -116,8 +120,8 @@ def _moved(model: dict[str, Any], source: Any, target: Any) -> dict[str, Any]:
     return model | {"path": path}
 
 
-def _folder(place: Any) -> str:
-    return str(Path(place).parent if _is_parquet(place) else place)
+def _folder(address: Any) -> str:
+    return str(Path(address).parent if _is_parquet(address) else address)
 
 
 @contextmanager

@@ -40,13 +40,13 @@ class MappedIndex:
 
     def add(self, items: Any, ids: Any = None, metadata: Any = None) -> list[Id]:
         """As `Index.add`, of items that the database map takes."""
-        found: list[Id] = self.index.add(self._database(items), ids, metadata)
-        return found
+        added: list[Id] = self.index.add(self._database(items), ids, metadata)
+        return added
 
     def upsert(self, items: Any, ids: Any, metadata: Any = None) -> list[Id]:
         """As `Index.upsert`, of items that the database map takes."""
-        found: list[Id] = self.index.upsert(self._database(items), ids, metadata)
-        return found
+        put: list[Id] = self.index.upsert(self._database(items), ids, metadata)
+        return put
 
     def remove(self, ids: Any) -> int:
         """As `Index.remove`."""
@@ -54,8 +54,8 @@ class MappedIndex:
 
     def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
         """As `Index.search`, of items that the query map takes."""
-        found: SearchResult = self.index.search(self._queries(queries), k, where=where)
-        return found
+        result: SearchResult = self.index.search(self._queries(queries), k, where=where)
+        return result
 
     def count(self, where: Mapping[str, Any] | None = None) -> int:
         """As `Index.count`."""
@@ -78,8 +78,8 @@ class MappedIndex:
     def __len__(self) -> int:
         return len(self.index)
 
-    def __contains__(self, one: object) -> bool:
-        return one in self.index
+    def __contains__(self, item_id: object) -> bool:
+        return item_id in self.index
 
     def close(self) -> None:
         """Close the index."""

@@ -41,8 +41,8 @@ def embedded(metric: Any, X: Any) -> Array:
     # A torch module takes tensors, whatever X came as.
     given = as_matrix(X, "X") if isinstance(metric, torch.nn.Module) and apply is metric else X
     rows = X if metric is None else apply(given)
-    found: Array = as_matrix(rows, "X", minimum_rows=2).detach().cpu().numpy().astype(np.float32)
-    return found
+    mapped: Array = as_matrix(rows, "X", minimum_rows=2).detach().cpu().numpy().astype(np.float32)
+    return mapped
 
 
 def graph_of(rows: Array, *, k: int = NEIGHBORS) -> Neighbors:

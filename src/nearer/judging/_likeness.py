@@ -42,9 +42,9 @@ class Likeness:
         """Warn if these rows are farther from the calibration items than those are from other classes."""
         if len(rows) < FEWEST or len(self.nearest) < FEWEST:
             return
-        found = distances(rows[:KEPT], self.rows).min(axis=1)
-        result = stats.mannwhitneyu(found, self.nearest, alternative="greater")
-        share = float(result.statistic) / (len(found) * len(self.nearest))
+        nearest = distances(rows[:KEPT], self.rows).min(axis=1)
+        result = stats.mannwhitneyu(nearest, self.nearest, alternative="greater")
+        share = float(result.statistic) / (len(nearest) * len(self.nearest))
         if result.pvalue < RARE and share > CLEAR:
             warnings.warn(
                 f"The new items do not look like the calibration items: in {share:.0%} of comparisons they are "

@@ -137,18 +137,18 @@ class SamePair:
             needed = fewest_classes(level, self.guarantee, pairs=in_pairs)
             if m >= needed:
                 continue
-            told = f"{needed} classes for {name}={level:g}, got {m}: {needed - m} are missing"
+            shortage = f"{needed} classes for {name}={level:g}, got {m}: {needed - m} are missing"
             if self.guarantee == "estimated":
                 warnings.warn(
-                    f"An estimate needs about {told}. The margin is wide and may not hold.",
+                    f"An estimate needs about {shortage}. The margin is wide and may not hold.",
                     NearerWarning,
                     stacklevel=4,
                 )
                 return
             else:
                 raise LabelError(
-                    f"guarantee={self.guarantee!r} must have at least {told}. Add classes, allow a larger error, "
-                    f"or take guarantee='estimated'."
+                    f"guarantee={self.guarantee!r} must have at least {shortage}. Add classes, allow a larger "
+                    f"error, or take guarantee='estimated'."
                 )
 
     def _holds_for_pairs(self, data: Calibration, grid: Floats, sums: Floats) -> NDArray[np.bool_]:
@@ -168,8 +168,8 @@ class SamePair:
 
     def distance(self, a: Any, b: Any) -> Floats:
         """The distance of row i of `a` to row i of `b`, under the metric: (n,)."""
-        found: Floats = np.linalg.norm(np.subtract(*self._both(a, b), dtype=np.float64), axis=1)
-        return found
+        apart: Floats = np.linalg.norm(np.subtract(*self._both(a, b), dtype=np.float64), axis=1)
+        return apart
 
     def _both(self, a: Any, b: Any) -> tuple[Rows, Rows]:
         left, right = self._embedded(a, "a"), self._embedded(b, "b")
@@ -192,9 +192,9 @@ class SamePair:
     def answers(self, distances: Any) -> NDArray[Any]:
         """The same for distances that are there already, (n,)."""
         self._check_calibrated()
-        found = np.asarray(distances, dtype=np.float64)
-        words = np.where(found > self.different_beyond_, "different", "cannot say").astype(object)
-        words[found <= self.same_within_] = "same"
+        apart = np.asarray(distances, dtype=np.float64)
+        words = np.where(apart > self.different_beyond_, "different", "cannot say").astype(object)
+        words[apart <= self.same_within_] = "same"
         return words
 
     def matches(self, queries: Any, database: Any) -> list[list[int]]:
@@ -246,11 +246,11 @@ class SamePair:
         """Everything but the metric, as JSON."""
         self._check_calibrated()
         settings = ("error", "miss", "guarantee", "per", "similarity", "seed")
-        found = ("same_within_", "different_beyond_", "n_classes_", "n_items_", "n_database_")
+        fitted = ("same_within_", "different_beyond_", "n_classes_", "n_items_", "n_database_")
         rates = ("false_matches_", "true_matches_")
         return {
             **{name: getattr(self, name) for name in settings},
-            **{name: _plain(getattr(self, name)) for name in (*found, *rates)},
+            **{name: _plain(getattr(self, name)) for name in (*fitted, *rates)},
             "curve_": self.curve_.tolist(),
             "likeness_": {
                 "rows": np.round(self.likeness_.rows.astype(np.float64), 6).tolist(),

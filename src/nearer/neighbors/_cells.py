@@ -155,5 +155,5 @@ def _smallest(distance: Tensor, k: int) -> tuple[Tensor, Tensor]:
     # What does not fill a block is looked at as it is.
     inside = torch.cat([inside, distance[:, whole:]], dim=1)
     names = torch.cat([names, torch.arange(whole, n).expand(m, -1)], dim=1)
-    values, place = inside.topk(k, dim=1, largest=False, sorted=False)
-    return values, names.gather(1, place)
+    values, columns = inside.topk(k, dim=1, largest=False, sorted=False)
+    return values, names.gather(1, columns)

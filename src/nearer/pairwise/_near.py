@@ -74,14 +74,14 @@ class Near:
         if len(self.blocks) == 1 and self.blocks[0].span is not None:
             return None
         total = sum(block.rows.numel() for block in self.blocks)
-        place = torch.full((self.walk.n,), total, device=self.walk.queries.device)
+        position = torch.full((self.walk.n,), total, device=self.walk.queries.device)
         at = 0
         for block in self.blocks:
-            numbers = torch.arange(at, at + block.rows.numel(), device=place.device).view(block.rows.shape)
+            numbers = torch.arange(at, at + block.rows.numel(), device=position.device).view(block.rows.shape)
             real = slice(None) if block.real is None else block.real
-            place[block.rows[real]] = numbers[real]
+            position[block.rows[real]] = numbers[real]
             at += block.rows.numel()
-        return place
+        return position
 
     def sum(self, function: Callable[..., Tensor], *anchors: Tensor) -> Tensor:
         """Σ_P function(s, …)."""

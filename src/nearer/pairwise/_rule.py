@@ -272,7 +272,7 @@ class Rule:
             slopes = [
                 torch.autograd.grad(column.sum(), wanted, retain_graph=True, materialize_grads=True)
                 if column.requires_grad
-                else [torch.zeros_like(one) for one in wanted]
+                else [torch.zeros_like(tensor) for tensor in wanted]
                 for column in columns
             ]
         by_anchor = None if values is None else torch.stack([slope[1] for slope in slopes]).sum(0)

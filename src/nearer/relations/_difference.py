@@ -126,15 +126,15 @@ def by_rows(function: Callable[[Tensor, Tensor], Tensor]) -> Tiled:
         step = max(1, _ELEMENTS // max(1, b.numel()))
         parts = []
         for part in torch.split(a, step, dim=-2):
-            one = function(part[..., :, None, :], b[..., None, :, :])
+            block = function(part[..., :, None, :], b[..., None, :, :])
             expected = (*a.shape[:-2], part.shape[-2], b.shape[-2])
-            if not isinstance(one, Tensor) or one.shape != expected:
-                came = tuple(one.shape) if isinstance(one, Tensor) else type(one).__name__
+            if not isinstance(block, Tensor) or block.shape != expected:
+                came = tuple(block.shape) if isinstance(block, Tensor) else type(block).__name__
                 raise ShapeError(
                     f"a relation function must reduce the last axis of two tensors that broadcast, here to "
                     f"{tuple(expected)}, got {came}. An example: lambda a, b: (a - b).abs().sum(-1)."
                 )
-            parts.append(one)
+            parts.append(block)
         return torch.cat(parts, dim=-2) if parts else a.new_zeros((*a.shape[:-1], b.shape[-2]))
 
     return tile

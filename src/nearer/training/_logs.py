@@ -49,8 +49,8 @@ class JSONLinesLog:
         elif moment.kind == "end":
             self._close()
         elif self._file is not None:
-            place = {"kind": moment.kind, "epoch": moment.epoch, "step": moment.step}
-            self._file.write(json.dumps({**place, **moment.values}) + "\n")
+            head = {"kind": moment.kind, "epoch": moment.epoch, "step": moment.step}
+            self._file.write(json.dumps({**head, **moment.values}) + "\n")
             self._file.flush()
 
     def _close(self) -> None:

@@ -237,7 +237,7 @@ class EarlyAverage:
 
     def average(self, parameters: Iterable[nn.Parameter]) -> None:
         """Average the gradients that were not sent early."""
-        average_gradients(one for one in parameters if id(one) not in self._averaged)
+        average_gradients(parameter for parameter in parameters if id(parameter) not in self._averaged)
         self._averaged = set()
 
 
@@ -282,8 +282,8 @@ def gather_states(state: dict[str, Any]) -> list[dict[str, Any]]:
     texts = _gathered(text)
     named = {name: _gathered(tensor) for name, tensor in tensors.items()}
     return [
-        unpack({name: parts[place] for name, parts in named.items()}, json.loads(bytes(texts[place].tolist())))
-        for place in range(world_size())
+        unpack({name: parts[process] for name, parts in named.items()}, json.loads(bytes(texts[process].tolist())))
+        for process in range(world_size())
     ]
 
 

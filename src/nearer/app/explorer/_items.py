@@ -145,13 +145,13 @@ def pictures(items: ShownItems, rows: Array) -> list[Array]:
     try:
         return list(np.asarray(items.images(rows), dtype=np.uint8))
     except (OSError, ValueError):
-        found = []
+        scaled = []
         for row in rows:
             try:
-                found.append(np.asarray(items.images(np.array([row])), dtype=np.uint8)[0])
+                scaled.append(np.asarray(items.images(np.array([row])), dtype=np.uint8)[0])
             except (OSError, ValueError):
-                found.append(_crossed())
-        return found
+                scaled.append(_crossed())
+        return scaled
 
 
 def _crossed() -> Array:

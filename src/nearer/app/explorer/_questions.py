@@ -31,13 +31,13 @@ def ask(rows: Array, labels: Array, n: int, *, allowed: Array, seed: int = 0) ->
     S, shares = walk(neighbors), spread(neighbors, y)
     guesses, lead = shares.pseudo_labels.numpy(), shares.lead.numpy()
     asked = []
-    for place in pick(S, shares, n, allowed=y < 0):
-        guess = int(guesses[place])
-        item = int(chosen[place])
-        near = S[[place]].indices
-        other = int(chosen[near[near != place][0]]) if len(near) > 1 or (len(near) and near[0] != place) else item
+    for row in pick(S, shares, n, allowed=y < 0):
+        guess = int(guesses[row])
+        item = int(chosen[row])
+        near = S[[row]].indices
+        other = int(chosen[near[near != row][0]]) if len(near) > 1 or (len(near) and near[0] != row) else item
         if guess >= 0:
             members = np.flatnonzero(labels == guess)
             other = int(members[np.square(rows[members] - rows[item]).sum(axis=1).argmin()])
-        asked.append({"item": item, "other": other, "guess": guess, "lead": float(lead[place])})
+        asked.append({"item": item, "other": other, "guess": guess, "lead": float(lead[row])})
     return asked

@@ -59,9 +59,9 @@ def static_html(session: Session, *, title: str, most: int = MOST_INSIDE) -> str
         colors[by] = {"legend": legend, "values": _packed(np.frombuffer(values, dtype="<f4")[rows])}
     near = {}
     for name, space in (("raw", items.raw), ("learned", session.state.rows)):
-        found = search(space[rows], k=min(NEIGHBORS, max(len(rows) - 1, 1)), method="auto")
-        near[name] = {"items": _packed(found.indices.numpy().astype("<i4")),
-                      "distances": _packed(found.distances.numpy().astype("<f4"))}  # fmt: skip
+        neighbors = search(space[rows], k=min(NEIGHBORS, max(len(rows) - 1, 1)), method="auto")
+        near[name] = {"items": _packed(neighbors.indices.numpy().astype("<i4")),
+                      "distances": _packed(neighbors.distances.numpy().astype("<f4"))}  # fmt: skip
     about = _answers.overview(session)
     notes = list(about["notes"])
     if len(rows) < items.n:

@@ -27,7 +27,7 @@ def features_of(model: Model, items: Sequence[Any] | Floats) -> Floats:
     size = model.inputs.size
     if isinstance(items, np.ndarray):
         return items.reshape(len(items), *size)
-    kinds = {type(one) for one in items}
+    kinds = {type(item) for item in items}
     if kinds == {list}:
         rows = matrix(items, "items")  # type: ignore[arg-type]
         if rows.shape[1] == math.prod(size):

@@ -48,8 +48,8 @@ class Euclidean(MetricLearner):
         else:
             solver = "covariance_eigh" if X.shape[0] > X.shape[1] else "full"
             dense = X.toarray() if hasattr(X, "toarray") else X
-            found = PCA(min(d, *X.shape), svd_solver=solver).fit(dense).components_
+            components = PCA(min(d, *X.shape), svd_solver=solver).fit(dense).components_
             # Fewer rows than wanted directions: the rest is any orthonormal completion, here left at zero.
             self.components_ = np.zeros((d, X.shape[1]), dtype=X.dtype)
-            self.components_[: len(found)] = found
+            self.components_[: len(components)] = components
         return self

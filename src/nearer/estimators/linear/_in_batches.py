@@ -148,5 +148,5 @@ def _batches(codes: Array, size: int, rng: np.random.RandomState) -> Iterator[Ar
         if len(queue) < many:
             queue = rng.permutation(able)
         chosen, queue = queue[:many], queue[many:]
-        rows = [by_class[starts[one] + rng.permutation(counts[one])[:OF_A_CLASS]] for one in chosen.tolist()]
+        rows = [by_class[starts[code] + rng.permutation(counts[code])[:OF_A_CLASS]] for code in chosen.tolist()]
         yield np.sort(np.concatenate(rows))

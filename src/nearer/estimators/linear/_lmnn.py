@@ -104,8 +104,8 @@ def _impostor_blocks(Z: Array, starts: Array, radii: Array, most: int | None) ->
             else:
                 # In many dimensions nearly all rows lie inside the margin at first: take the nearest, then look.
                 values, near = _smallest(torch.from_numpy(distance), most)
-                i, place = np.nonzero(values.numpy() < bar[begin:end, None])
-                l = near.numpy()[i, place]
+                i, columns_near = np.nonzero(values.numpy() < bar[begin:end, None])
+                l = near.numpy()[i, columns_near]
             yield i + begin, l
 
 
@@ -118,8 +118,8 @@ def _smallest(table: Tensor, count: int) -> tuple[Tensor, Tensor]:
     minima = table.view(len(table), _GROUP, groups).amin(1)
     chosen = torch.topk(minima, count, dim=1, largest=False, sorted=False).indices
     columns = (chosen[:, None, :] + groups * torch.arange(_GROUP)[:, None]).flatten(1)
-    values, place = torch.topk(table.gather(1, columns), count, dim=1, largest=False, sorted=False)
-    return values, columns.gather(1, place)
+    values, columns_taken = torch.topk(table.gather(1, columns), count, dim=1, largest=False, sorted=False)
+    return values, columns.gather(1, columns_taken)
 
 
 def lmnn_objective(components: Array, X: Any, targets: Array, starts: Array, *, push: float = 0.5) -> float:
@@ -136,8 +136,8 @@ def lmnn_objective(components: Array, X: Any, targets: Array, starts: Array, *, 
     radii = (1 + near.max(axis=1)) * (1 + 1e-4) + 1e-5 * np.square(Z).sum(axis=1)
     for anchors, impostors in _impostor_blocks(Z, starts, radii, None):
         far = _pair_squares(Z, anchors, impostors)
-        for place in range(targets.shape[1]):
-            total += push * float(np.maximum(near[anchors, place] + 1 - far, 0).sum())
+        for neighbor in range(targets.shape[1]):
+            total += push * float(np.maximum(near[anchors, neighbor] + 1 - far, 0).sum())
     return total
 
 
@@ -164,14 +164,14 @@ def lmnn_loss_and_gradient(
     pull[targets < 0] = 0
     degree = pull.sum(axis=1)
     hits = np.zeros(len(far), dtype=np.int32)
-    for place in range(k):
-        gap = np.take(near[:, place] + 1, anchors)
+    for neighbor in range(k):
+        gap = np.take(near[:, neighbor] + 1, anchors)
         gap -= far
         active = gap > 0
         loss += push * float(np.maximum(gap, 0, out=gap).sum(dtype=np.float64))
         hits += active
         if len(some):
-            pull[some, place] += push * np.add.reduceat(active, ends[some], dtype=np.int32)
+            pull[some, neighbor] += push * np.add.reduceat(active, ends[some], dtype=np.int32)
     # Most of the listed are outside the margin at most times.
     struck = np.flatnonzero(hits)
     impostors, weights = impostors[struck], hits[struck] * -Z.dtype.type(push)

@@ -52,8 +52,8 @@ def nca_loss_and_gradient(
     # With room for them the tiles are kept for the second pass; else they are formed again.
     kept = len(space) > len(tiles)
     row_sums, positives = np.zeros(n, dtype=dtype), np.zeros(n, dtype=dtype)
-    for place, (rows, columns) in enumerate(tiles):
-        near = _nearness(left, keys, rows, columns, space[place if kept else 0])
+    for number, (rows, columns) in enumerate(tiles):
+        near = _nearness(left, keys, rows, columns, space[number if kept else 0])
         row_sums[rows] += near.sum(axis=1)
         if rows != columns:
             row_sums[columns] += near.sum(axis=0)
@@ -70,9 +70,9 @@ def nca_loss_and_gradient(
     right = positives * share
     row_weights = right * share
     total = np.zeros_like(with_one)
-    for place, (rows, columns) in enumerate(tiles):
+    for number, (rows, columns) in enumerate(tiles):
         if kept:
-            near = space[place][: rows.stop - rows.start, : columns.stop - columns.start]
+            near = space[number][: rows.stop - rows.start, : columns.stop - columns.start]
         else:
             near = _nearness(left, keys, rows, columns, space[0])
         # Minus the weights p_ij ([y_i = y_j] − p_i) of a pair in both orders.
@@ -87,7 +87,8 @@ def nca_loss_and_gradient(
     if len(isolated):
         codes = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         _add_rows(isolated, left, keys, with_one, codes, right, total)
-    return -float(right.sum(dtype=np.float64)), _gradient(total, Z, X)
+    gradient = 2 * (_pulled(total, Z).T.astype(np.float64, copy=False) @ X)
+    return -float(right.sum(dtype=np.float64)), gradient
 
 
 def _sides(Z: Array) -> tuple[Array, Array, Array]:
@@ -97,11 +98,9 @@ def _sides(Z: Array) -> tuple[Array, Array, Array]:
     return left, keys, np.concatenate([Z, ones], axis=1)
 
 
-def _gradient(total: Array, Z: Array, X: Any) -> Array:
-    """Σ_ij W_ij (z_i − z_j)(x_i − x_j)ᵀ, W in both orders: the row sums of W are the last column of `total`."""
-    inner = total[:, -1:] * Z - total[:, :-1]
-    gradient: Array = 2 * (inner.T.astype(np.float64, copy=False) @ X)
-    return gradient
+def _pulled(total: Array, Z: Array) -> Array:
+    """Σ_j W_ij (z_i − z_j), W in both orders: the row sums of W are the last column of `total`."""
+    return np.asarray(total[:, -1:] * Z - total[:, :-1])
 
 
 def _space(n: int, dtype: Any) -> Array:
@@ -129,8 +128,8 @@ def _nearness(left: Array, keys: Array, rows: slice, columns: slice, out: Array)
 def _same_class(starts: Array, rows: slice, columns: slice) -> Iterator[tuple[slice, slice, tuple[slice, slice]]]:
     """For each class that has rows and columns in a tile: which they are, and their block of the tile."""
     last = int(np.searchsorted(starts, rows.stop))
-    for place in range(int(np.searchsorted(starts, columns.start, side="right")) - 1, last):
-        first, stop = int(starts[place]), int(starts[place + 1])
+    for code in range(int(np.searchsorted(starts, columns.start, side="right")) - 1, last):
+        first, stop = int(starts[code]), int(starts[code + 1])
         some = slice(max(first, rows.start), min(stop, rows.stop))
         others = slice(max(first, columns.start), min(stop, columns.stop))
         if some.start < some.stop and others.start < others.stop:
@@ -182,7 +181,8 @@ def batch_loss(A: Array, X: Array, y: Array) -> tuple[float, Array]:
     left, keys, with_one = _sides(Z)
     right, total = np.zeros(len(Z), dtype=np.float32), np.zeros_like(with_one)
     _add_rows(np.arange(len(Z)), left, keys, with_one, y, right, total)
-    return -float(right.mean(dtype=np.float64)), _gradient(total, Z, X) / len(y)
+    gradient = (2 / len(y)) * (_pulled(total, Z).T @ X)
+    return -float(right.mean(dtype=np.float64)), gradient.astype(np.float64)
 
 
 class NCA(MetricLearner):

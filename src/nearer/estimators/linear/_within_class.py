@@ -221,8 +221,8 @@ class _Pairs:
         """Every row of a group of rows that belong together, minus the mean of the group."""
         if not len(self.together):
             return self.rows[:0]
-        items, place = np.unique(self.together, return_inverse=True)
-        links = sparse.coo_array((np.ones(len(self.together)), place.reshape(-1, 2).T), shape=(len(items),) * 2)
+        items, number = np.unique(self.together, return_inverse=True)
+        links = sparse.coo_array((np.ones(len(self.together)), number.reshape(-1, 2).T), shape=(len(items),) * 2)
         groups = connected_components(links, directed=False)[1]
         rows = _roots(self.rows[items]) if root else self.rows[items]
         means, codes = _centers(rows, groups)

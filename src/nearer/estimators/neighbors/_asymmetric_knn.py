@@ -135,7 +135,9 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         margin = check_number(self.margin, "margin", above=0)
         share = check_number(self.validation, "validation", minimum=0, maximum=0.9)
         rng = check_random_state(self.random_state)
-        self.query_mean_, self.database_mean_ = (one.mean(axis=0, dtype=np.float64) for one in (queries, database))
+        self.query_mean_, self.database_mean_ = (
+            side.mean(axis=0, dtype=np.float64) for side in (queries, database)
+        )
         left = queries - self.query_mean_
         right = left if queries is database else database - self.database_mean_
         U, V = self._start(left, right, rng, one_view=queries is database)
@@ -152,7 +154,7 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.n_iter_, self.loss_, self.validation_error_ = fitted.epochs, fitted.loss, fitted.held_out_error
         self.query_components_, self.database_components_ = (
-            one.T.astype(queries.dtype, copy=False) for one in (fitted.queries, fitted.database)
+            side.T.astype(queries.dtype, copy=False) for side in (fitted.queries, fitted.database)
         )
         self.rows_ = self._map(database, self.database_mean_, self.database_components_)
         return self

@@ -69,13 +69,13 @@ def geodesic_descent(matrix: Array, *, max_iter: int = 500, tol: float = 1e-8) -
             # exp(−η slope) has determinant one, because the trace of the slope is zero.
             side = (lower @ vectors) * np.exp(-step * values / 2)
             fresh = symmetric(side @ side.T)
-            found = float(np.einsum("ij,ji->", A, fresh))
-            if found <= value - 1e-4 * step * size:
+            cost = float(np.einsum("ij,ji->", A, fresh))
+            if cost <= value - 1e-4 * step * size:
                 break
             step /= 2
         else:
             return M, iteration
-        M, value, step = fresh, found, 2 * step
+        M, value, step = fresh, cost, 2 * step
     return M, max_iter
 
 
@@ -145,5 +145,5 @@ class ISDML(PartlyLabeledLearner):
         self.n_iter_ = 1
         if self.solver == "closed":
             return unit_determinant_minimizer(matrix)
-        found, self.n_iter_ = geodesic_descent(matrix, max_iter=check_int(self.max_iter, "max_iter"))
-        return found
+        learned, self.n_iter_ = geodesic_descent(matrix, max_iter=check_int(self.max_iter, "max_iter"))
+        return learned

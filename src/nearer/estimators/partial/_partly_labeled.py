@@ -74,12 +74,12 @@ def labeled_scatters(X: Array, codes: Array) -> PairScatters:
     p = X.shape[1]
     if known.sum() < 2:
         return PairScatters(np.zeros((p, p)), np.zeros((p, p)), 0, 0)
-    found = label_scatters(X[known].astype(np.float64), np.unique(codes[known], return_inverse=True)[1])
+    scatters = label_scatters(X[known].astype(np.float64), np.unique(codes[known], return_inverse=True)[1])
     return PairScatters(
-        found.similar / max(1, found.n_similar),
-        found.dissimilar / max(1, found.n_dissimilar),
-        found.n_similar,
-        found.n_dissimilar,
+        scatters.similar / max(1, scatters.n_similar),
+        scatters.dissimilar / max(1, scatters.n_dissimilar),
+        scatters.n_similar,
+        scatters.n_dissimilar,
     )
 
 
@@ -118,9 +118,9 @@ class PartlyLabeledLearner(MetricLearner):
         self._forget_threshold()
         array = np.asarray(y)
         known = array != -1 if array.dtype.kind in "iuf" else np.ones(len(array), dtype=bool)
-        self.classes_, found = np.unique(array[known], return_inverse=True)
+        self.classes_, known_codes = np.unique(array[known], return_inverse=True)
         codes = np.full(len(array), -1, dtype=np.int64)
-        codes[known] = found
+        codes[known] = known_codes
         if not known.any():
             warnings.warn(
                 f"`y` should name the class of some rows, got only -1: {type(self).__name__} learns from the "

@@ -183,11 +183,11 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
         self, z: Tensor, labels: Tensor, width: int, generator: torch.Generator, max_iter: int
     ) -> tuple[Tensor, int]:
         near = nearest_neighbors(z, k=self._n_neighbors(), normalized=False)
-        found = self._mine(z, near, labels, generator)
+        triplets = self._mine(z, near, labels, generator)
         start = torch.linalg.qr(torch.randn(z.shape[1], width, generator=generator, dtype=z.dtype)).Q
-        if not len(found):
+        if not len(triplets):
             return start, 1
-        a, p, n = (z[column] for column in found.T)
+        a, p, n = (z[column] for column in triplets.T)
         closer, farther, weight = a - p, n - (a + p) / 2, tangent_weight(self.alpha, "alpha")
         descent = riemannian_conjugate_gradient(
             lambda L: angular_factor_gradient(closer, farther, L, weight), start, max_iter=max_iter

@@ -155,14 +155,14 @@ class SERAPH(PartlyLabeledLearner):
         start = p / (p + 1) * np.eye(p)
         if method == "gradient":
             share = mu * max(1, int((~free).sum())) / max(1, int(free.sum()))
-            found = seraph_descent(
+            descent = seraph_descent(
                 lambda M: seraph_objective(M, scaled, eta=eta, mu=share, trace_weight=weight),
                 start,
                 max_iter=max_iter,
             )
         else:
-            found = _expectation(scaled, start, eta, mu, weight, max_iter)
-        matrix, self.objective_, self.n_iter_, self.converged_ = found
+            descent = _expectation(scaled, start, eta, mu, weight, max_iter)
+        matrix, self.objective_, self.n_iter_, self.converged_ = descent
         if not self.converged_:
             warn_stopped_early(self, self.n_iter_)
         return matrix * (eta / typical)

@@ -174,8 +174,8 @@ def choose_graded_blend(X: Array, table: Array, matrix: Array, rng: np.random.Ra
     labels = table[numbers]
     errors = [np.square(labels[each].mean(axis=1) - labels[:asked]).sum(axis=1) for each in near]
     best = int(np.argmin([error.mean() for error in errors]))
-    for place in range(len(AMOUNTS) - 1, best, -1):
-        gap = errors[place] - errors[best]
+    for number in range(len(AMOUNTS) - 1, best, -1):
+        gap = errors[number] - errors[best]
         if gap.mean() <= 0.5 * gap.std() / np.sqrt(asked):
-            return AMOUNTS[place]
+            return AMOUNTS[number]
     return AMOUNTS[best]

@@ -87,10 +87,10 @@ def _draw_rows(n: int, codes: Array | None, count: int, k: int, rng: np.random.R
     """About `count` of n rows in their order: at random, or whole classes where these would lose their hits."""
     order = rng.permutation(n)
     if codes is not None:
-        place = np.unique(codes, return_inverse=True)[1]
-        classes = int(place.max()) + 1
+        group = np.unique(codes, return_inverse=True)[1]
+        classes = int(group.max()) + 1
         if count < 2 * (k + 1) * classes:
-            order = order[np.argsort(rng.permutation(classes)[place[order]], kind="stable")]
+            order = order[np.argsort(rng.permutation(classes)[group[order]], kind="stable")]
     return np.sort(order[:count])
 
 

@@ -138,7 +138,7 @@ def pair_mean(
 
 def checked_layers(layers: Sequence[Tensor], labels: Any) -> tuple[list[Tensor], Tensor]:
     """Layers of one length and labels for them."""
-    rows = [check_embeddings(layer, f"layers[{place}]") for place, layer in enumerate(layers)]
+    rows = [check_embeddings(layer, f"layers[{number}]") for number, layer in enumerate(layers)]
     if not rows:
         raise ParameterError("`layers` must be one layer or more, got none.")
     lengths = {len(row) for row in rows}

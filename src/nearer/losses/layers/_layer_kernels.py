@@ -126,11 +126,11 @@ class _FittedLaplace:
 
     def pull(self, weights: Tensor, rows: slice, columns: slice, *, mirrored: bool) -> None:
         # One coordinate at a time: (a, b) memory, never (a, b, d).
-        for place in range(self.x.shape[1]):
-            signed = torch.sign(self.x[rows, place, None] - self.x[None, columns, place]).mul_(weights)
-            self._total[rows, place] += signed.sum(1)
+        for column in range(self.x.shape[1]):
+            signed = torch.sign(self.x[rows, column, None] - self.x[None, columns, column]).mul_(weights)
+            self._total[rows, column] += signed.sum(1)
             if mirrored:
-                self._total[columns, place] -= signed.sum(0)
+                self._total[columns, column] -= signed.sum(0)
 
     def gradient(self) -> Tensor:
         return self._total.mul_(-self.rate)

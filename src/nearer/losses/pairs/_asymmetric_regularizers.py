@@ -76,4 +76,4 @@ def asymmetric_regularizer(
         "database": lambda: [V],
     }[name]()
     # torch's norm has the sub-gradient 0 at 0.
-    return torch.stack([torch.linalg.matrix_norm(one) for one in matrices]).sum()
+    return torch.stack([torch.linalg.matrix_norm(matrix) for matrix in matrices]).sum()

@@ -234,8 +234,8 @@ class NeighborhoodLoss(nn.Module):
         codes, item_codes, n_classes = self._codes(classes, item_classes)
         self._check_k(len(queries), len(items), excluded.rows)
         item_codes, order = item_codes.sort(stable=True)
-        place = torch.empty_like(order)
-        place[order] = torch.arange(len(order), device=order.device)
+        position = torch.empty_like(order)
+        position[order] = torch.arange(len(order), device=order.device)
         center = items.mean(dim=0) if len(items) else 0.0
         rows, sorted_items = queries - center, items[order] - center
         squares = sorted_items.square().sum(dim=1)
@@ -247,7 +247,7 @@ class NeighborhoodLoss(nn.Module):
             first, last = torch.searchsorted(
                 excluded.rows, torch.tensor([start, start + len(tile)], device=excluded.rows.device)
             ).tolist()
-            tile[excluded.rows[first:last] - start, place[excluded.columns[first:last]]] = torch.inf
+            tile[excluded.rows[first:last] - start, position[excluded.columns[first:last]]] = torch.inf
             sets = self._choose(tile, codes[start : start + step], item_codes, n_classes)
             parts.append(sets._replace(targeted=order[sets.targeted], augmented=order[sets.augmented]))
         return NeighborSets(*(torch.cat(column) for column in zip(*parts, strict=True)))

@@ -46,7 +46,7 @@ class RowLoss(PairLoss, Rule):
             bound = 1.0 if pairing.unit else _largest(pairing)
             statistic = self.statistic(bound)
             if statistic is not None:
-                found = by_statistic(
+                result = by_statistic(
                     statistic,
                     pairing,
                     reduction=self.reduction,
@@ -54,8 +54,8 @@ class RowLoss(PairLoss, Rule):
                     anchor_values=anchor_values,
                     gradient=gradient,
                 )
-                if found is not None:
-                    return found
+                if result is not None:
+                    return result
         return by_panels(
             self,
             pairing,
