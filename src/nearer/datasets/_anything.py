@@ -17,8 +17,8 @@ from nearer.datasets._dataset import Array, Dataset, Split, own_source
 from nearer.datasets._frame import Column, Frame, frame_from, read_cells
 from nearer.datasets._table import PARQUET, encode, label_text
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
-from nearer.relations import Kind, Pairs, Relation, kind_of
-from nearer.relations._shared import kind_of_column
+from nearer.relations import Pairs, Relation, kind_of
+from nearer.relations._shared import Kind, kind_of_column
 
 __all__ = [
     "Columns",

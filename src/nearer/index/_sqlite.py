@@ -7,15 +7,14 @@ writes; any number read, each the version that it opened.
 
 from __future__ import annotations
 
+import functools
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from nearer._checks import check_int
 from nearer._storage._folder import resolved
@@ -24,10 +23,9 @@ from nearer.index import _saving as saving
 from nearer.index._database import FILE, Database, in_our_words
 from nearer.index._exact import Similarity, has_faiss
 from nearer.index._fields import note_of
-from nearer.index._index import Index, SearchResult
+from nearer.index._index import Index
 from nearer.index._items import Id
-from nearer.index._kinds import IVF, Exact, Recall, SearchKind
-from nearer.index._notes import Metadata
+from nearer.index._kinds import IVF, Exact, SearchKind
 from nearer.index._older import is_older, remove_older
 from nearer.index._saving import convert, fill, fitting, make_folder, numbers_text, restore_structure, settings_of
 from nearer.index._structure_file import save_structure
@@ -36,6 +34,9 @@ if TYPE_CHECKING:
     from nearer.index._writer_lock import WriterLock
 
 __all__ = ["SQLiteIndex"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # A structure is saved when so many rows, and this share of them, are not in the saved one; and at closing.
 UNSAVED, SHARE = 50_000, 0.1
@@ -49,6 +50,17 @@ def identity(file: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def _looked_at(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """A method of an index in memory, called while no change is on its way there."""
+
+    @functools.wraps(method)
+    def settled(index: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with index._looking():
+            return method(index, *args, **kwargs)
+
+    return settled
 
 
 class SQLiteIndex(Index):
@@ -469,43 +481,15 @@ class SQLiteIndex(Index):
         self._writing.release()
         return True
 
-    def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
-        """As `Index.search`, from any number of threads beside one that writes."""
-        with self._looking():
-            return super().search(queries, k, where=where)
-
-    def recall_estimate(self, queries: Any, *, k: int = 10) -> Recall:
-        """As `Index.recall_estimate`."""
-        with self._looking():
-            return super().recall_estimate(queries, k=k)
-
-    def embeddings(self, ids: Any) -> torch.Tensor:
-        """As `Index.embeddings`."""
-        with self._looking():
-            return super().embeddings(ids)
-
-    def metadata(self, ids: Any) -> list[Metadata]:
-        """As `Index.metadata`."""
-        with self._looking():
-            return super().metadata(ids)
-
-    def fields(self) -> dict[str, set[str]]:
-        """As `Index.fields`."""
-        with self._looking():
-            return super().fields()
-
-    def count(self, where: Mapping[str, Any] | None = None) -> int:
-        """As `Index.count`."""
-        with self._looking():
-            return super().count(where)
-
-    def __len__(self) -> int:
-        with self._looking():
-            return super().__len__()
-
-    def __contains__(self, item_id: object) -> bool:
-        with self._looking():
-            return super().__contains__(item_id)
+    # As those of `Index`, from any number of threads beside one that writes.
+    search = _looked_at(Index.search)
+    recall_estimate = _looked_at(Index.recall_estimate)
+    embeddings = _looked_at(Index.embeddings)
+    metadata = _looked_at(Index.metadata)
+    fields = _looked_at(Index.fields)
+    count = _looked_at(Index.count)
+    __len__ = _looked_at(Index.__len__)
+    __contains__ = _looked_at(Index.__contains__)
 
     @property
     def ids(self) -> list[Id]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nearer.models._learning import Learned, Watch
     from nearer.models._problem import Problem
     from nearer.models._settings import FitSettings
-    from nearer.relations import Kind
+    from nearer.relations._shared import Kind
 
 __all__ = ["METHODS", "Method", "choose_method", "method_named"]
 

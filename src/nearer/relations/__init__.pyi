@@ -1,7 +1,6 @@
 from ._graded import LabelDistributions as LabelDistributions
 from ._graded import MultiLabels as MultiLabels
 from ._graded import Numbers as Numbers
-from ._kinds import Kind as Kind
 from ._kinds import kind_of as kind_of
 from ._kinds import relation_of as relation_of
 from ._labels import ClassLabels as ClassLabels
@@ -13,7 +12,6 @@ from ._soft import Soft as Soft
 
 __all__ = [
     "ClassLabels",
-    "Kind",
     "LabelDistributions",
     "MultiLabels",
     "Numbers",

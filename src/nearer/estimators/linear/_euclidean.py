@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from nearer.estimators._learner import MetricLearner
 __all__ = ["Euclidean"]
 
 
+@dataclass(eq=False, repr=False)
 class Euclidean(MetricLearner):
     """`M = I`, or the projection to the `n_components` directions of largest variance (PCA without centring).
 
@@ -31,8 +33,7 @@ class Euclidean(MetricLearner):
 
     _takes_sparse = True
 
-    def __init__(self, n_components: int | None = None) -> None:
-        self.n_components = n_components
+    n_components: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,6 +8,7 @@ representer theorem); with fewer it is the Nyström approximation, and memory is
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -53,6 +54,7 @@ def kernel_map(gram: Array) -> Array:
     return result
 
 
+@dataclass(eq=False, repr=False)
 class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Any linear learner in the space of a kernel: `KernelLearner(LMNN())`, `KernelLearner(NCA())`.
 
@@ -84,22 +86,13 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        learner: Any = None,
-        *,
-        kernel: Kernel = "rbf",
-        gamma: float | None = None,
-        degree: int = 3,
-        n_landmarks: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.learner = learner
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.n_landmarks = n_landmarks
-        self.random_state = random_state
+    learner: Any = None
+    _: KW_ONLY
+    kernel: Kernel = "rbf"
+    gamma: float | None = None
+    degree: int = 3
+    n_landmarks: int | None = None
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

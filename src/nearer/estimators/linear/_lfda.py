@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -86,6 +87,7 @@ def lfda_components(X: Array, codes: Array, *, k: int, d: int, ridge: float, emb
     return result
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LFDA(MatrixLearner):
     """Local Fisher discriminant analysis: pull neighbours of a class together, push classes apart.
 
@@ -116,22 +118,9 @@ class LFDA(MatrixLearner):
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 7,
-        embedding: Literal["weighted", "plain", "orthonormal"] = "weighted",
-        ridge: float = 1e-3,
-        blend: float | str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.embedding = embedding
-        self.ridge = ridge
-        self.blend = blend
-        self.random_state = random_state
+    n_neighbors: int = 7
+    embedding: Literal["weighted", "plain", "orthonormal"] = "weighted"
+    ridge: float = 1e-3
 
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         k = check_int(self.n_neighbors, "n_neighbors")

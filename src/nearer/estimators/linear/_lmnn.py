@@ -9,6 +9,7 @@ formed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
@@ -189,6 +190,7 @@ def lmnn_loss_and_gradient(
     return loss, gradient.astype(np.float64)
 
 
+@dataclass(eq=False, repr=False)
 class LMNN(MetricLearner):
     """Large margin nearest neighbours: the metric for k-NN classification.
 
@@ -228,30 +230,17 @@ class LMNN(MetricLearner):
 
     _takes_sparse = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 3,
-        push: float = 0.5,
-        init: Init = "auto",
-        max_impostors: int | None = 20,
-        max_iter: int = 200,
-        tol: float = 1e-2,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.push = push
-        self.init = init
-        self.max_impostors = max_impostors
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    n_neighbors: int = 3
+    push: float = 0.5
+    init: Init = "auto"
+    max_impostors: int | None = 20
+    max_iter: int = 200
+    tol: float = 1e-2
+    batch_size: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X (n, p) and their classes y (n,), of any type."""

@@ -8,6 +8,7 @@ with the tile in each role. Rows are sorted by class, so "the same class" is a s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -185,6 +186,7 @@ def batch_loss(A: Array, X: Array, y: Array) -> tuple[float, Array]:
     return -float(right.mean(dtype=np.float64)), gradient.astype(np.float64)
 
 
+@dataclass(eq=False, repr=False)
 class NCA(MetricLearner):
     """Neighbourhood components analysis: maximise the expected leave-one-out accuracy of a soft nearest neighbour.
 
@@ -220,24 +222,14 @@ class NCA(MetricLearner):
 
     _takes_sparse = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        init: Init = "auto",
-        max_iter: int = 50,
-        tol: float = 1e-5,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    init: Init = "auto"
+    max_iter: int = 50
+    tol: float = 1e-5
+    batch_size: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X (n, p) and their classes y (n,), of any type."""

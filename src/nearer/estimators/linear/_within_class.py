@@ -13,7 +13,7 @@ blocks mislead, because near relatives stand on both sides), on rows otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -69,6 +69,7 @@ class Form:
 CAREFUL = Form(0.3, 0.5, 1.4)
 
 
+@dataclass(eq=False, repr=False)
 class WithinClass(MapLearner):
     """Within-class covariance undone and class means raised, in closed form, as much as blocks of the rows ask for.
 
@@ -102,28 +103,16 @@ class WithinClass(MapLearner):
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        power: float | None = None,
-        shrink: float = 0.5,
-        floor: float | None = 1.4,
-        root: bool = False,
-        unit: bool | None = True,
-        new_classes: bool = False,
-        max_rows: int = 6_000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.power = power
-        self.shrink = shrink
-        self.floor = floor
-        self.root = root
-        self.unit = unit
-        self.new_classes = new_classes
-        self.max_rows = max_rows
-        self.random_state = random_state
+    n_components: int | None = None
+    _: KW_ONLY
+    power: float | None = None
+    shrink: float = 0.5
+    floor: float | None = 1.4
+    root: bool = False
+    unit: bool | None = True
+    new_classes: bool = False
+    max_rows: int = 6_000
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from nearer.neighbors import vote
 __all__ = ["AsymmetricKNN", "KernelAsymmetricKNN"]
 
 
+@dataclass(eq=False, repr=False)
 class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """k-NN under `D(x, x_i) = ‖U(x − m) − V(x_i − m')‖²`: U maps what is asked for, V what is stored.
 
@@ -80,36 +82,20 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 3,
-        margin: float = 3.0,
-        regularization: float = 1e-2,
-        regularizer: RegularizerName = "squared_w",
-        task_loss: Any = None,
-        inference: Inference = "exact",
-        init: Init = "auto",
-        max_iter: int = 30,
-        lr: float = 0.01,
-        validation: float = 0.2,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.margin = margin
-        self.regularization = regularization
-        self.regularizer = regularizer
-        self.task_loss = task_loss
-        self.inference = inference
-        self.init = init
-        self.max_iter = max_iter
-        self.lr = lr
-        self.validation = validation
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    n_neighbors: int = 3
+    margin: float = 3.0
+    regularization: float = 1e-2
+    regularizer: RegularizerName = "squared_w"
+    task_loss: Any = None
+    inference: Inference = "exact"
+    init: Init = "auto"
+    max_iter: int = 30
+    lr: float = 0.01
+    validation: float = 0.2
+    random_state: Any = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X (n, p) that are queries and database at once, and their classes y (n,), of any type."""
@@ -220,6 +206,7 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return result
 
 
+@dataclass(eq=False, repr=False)
 class KernelAsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """`AsymmetricKNN` in the space of a kernel: `Ux → A·k(x)`, `Vx → B·k(x)`, with the norm of W in that space.
 
@@ -247,22 +234,13 @@ class KernelAsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        learner: AsymmetricKNN | None = None,
-        *,
-        kernel: Kernel = "rbf",
-        gamma: float | None = None,
-        degree: int = 3,
-        n_landmarks: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.learner = learner
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.n_landmarks = n_landmarks
-        self.random_state = random_state
+    learner: AsymmetricKNN | None = None
+    _: KW_ONLY
+    kernel: Kernel = "rbf"
+    gamma: float | None = None
+    degree: int = 3
+    n_landmarks: int | None = None
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

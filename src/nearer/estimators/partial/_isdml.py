@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import linalg
@@ -79,6 +80,7 @@ def geodesic_descent(matrix: Array, *, max_iter: int = 500, tol: float = 1e-8) -
     return M, max_iter
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ISDML(PartlyLabeledLearner):
     """`A = Σ_S − ωΣ_D + ν·Xᵀ𝓛_βX` with a density-weighted graph, and the metric with det M = 1 that minimises
     Tr(MA).
@@ -114,32 +116,17 @@ class ISDML(PartlyLabeledLearner):
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 6,
-        graph_weight: float = 1.0,
-        solver: Literal["closed", "descent"] = "closed",
-        max_iter: int = 500,
-        ridge: float = 1e-3,
-        blend: float | Literal["auto"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.graph_weight = graph_weight
-        self.solver = solver
-        self.max_iter = max_iter
-        self.ridge = ridge
-        self.blend = blend
-        self.random_state = random_state
+    n_neighbors: int = 6
+    graph_weight: float = 1.0
+    solver: Literal["closed", "descent"] = "closed"
+    max_iter: int = 500
+    ridge: float = 1e-3
 
     def _learn(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:
         check_choice(self.solver, "solver", ["closed", "descent"])
         nu = check_number(self.graph_weight, "graph_weight", minimum=0)
         scatters = labeled_scatters(X, codes)
-        base = scatters.similar + nu * edge_scatter(X, density_edges(X, self._n_neighbors()))
+        base = scatters.similar + nu * edge_scatter(X, density_edges(X, check_int(self.n_neighbors, "n_neighbors")))
         base = ridged(base, np.diag(base), check_number(self.ridge, "ridge", minimum=0))
         matrix = base - safe_weight(base, scatters.dissimilar) * scatters.dissimilar
         self.n_iter_ = 1

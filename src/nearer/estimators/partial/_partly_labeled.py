@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy import linalg, sparse
@@ -11,7 +12,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from nearer._checks import check_int
 from nearer.estimators._blending import check_blend, choose_spread_blend, mix_with_identity
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array, factor_psd, symmetric
@@ -96,6 +96,7 @@ def safe_weight(base: Array, dissimilar: Array, *, share: float = 0.9) -> float:
     return share / largest if largest > 0 else 0.0
 
 
+@dataclass(eq=False, repr=False)
 class PartlyLabeledLearner(MetricLearner):
     """A learner of M from rows of which some have a class; −1 marks those that have none.
 
@@ -103,10 +104,10 @@ class PartlyLabeledLearner(MetricLearner):
     M with the identity (`nearer.estimators._blending`): "auto" by `choose_spread_blend`, 0.0 as published.
     """
 
-    n_components: int | None
-    n_neighbors: int
-    blend: float | str
-    random_state: Any
+    n_components: int | None = None
+    _: KW_ONLY
+    blend: float | Literal["auto"] = "auto"
+    random_state: Any = None
 
     def _learn(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:
         raise NotImplementedError
@@ -151,6 +152,3 @@ class PartlyLabeledLearner(MetricLearner):
 
     def _choose_blend(self, X: Array, codes: Array, matrix: Array, rng: np.random.RandomState) -> float:
         return choose_spread_blend(X, codes, matrix, rng)
-
-    def _n_neighbors(self) -> int:
-        return check_int(self.n_neighbors, "n_neighbors")

@@ -182,7 +182,7 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
     def _project(
         self, z: Tensor, labels: Tensor, width: int, generator: torch.Generator, max_iter: int
     ) -> tuple[Tensor, int]:
-        near = nearest_neighbors(z, k=self._n_neighbors(), normalized=False)
+        near = nearest_neighbors(z, k=check_int(self.n_neighbors, "n_neighbors"), normalized=False)
         triplets = self._mine(z, near, labels, generator)
         start = torch.linalg.qr(torch.randn(z.shape[1], width, generator=generator, dtype=z.dtype)).Q
         if not len(triplets):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -22,14 +23,16 @@ from nearer.relations._shared import TableRelation
 __all__ = ["RelationLearner", "choose_graded_blend", "label_table"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RelationLearner(PairSupervision, MatrixLearner):
     """A learner of M from a relation: subclasses regress targets on pairs (`_regress`)."""
 
-    relation: Any
-    kind: str
-    k: int
-    n_random: int
-    bias_: float
+    relation: Any = "auto"
+    kind: str = "auto"
+    n_neighbors: int = 5
+    n_random: int = 5
+    solver: str = "auto"
+    tol: float = 1e-3
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

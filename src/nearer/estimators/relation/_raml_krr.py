@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
@@ -141,6 +141,7 @@ def _largest_eigenvalue(sums: PairSums, centered: bool) -> float:
     return 1.1 * value if value > 0 else 1.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RAMLKRR(RelationLearner):
     """RAML-KRR: `⟨M, (x−x')(x−x')ᵀ⟩ + b` regressed on how far apart two rows should be, with a ridge.
 
@@ -186,40 +187,12 @@ class RAMLKRR(RelationLearner):
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        relation: Any = "auto",
-        kind: str = "auto",
-        ridge: float = 0.1,
-        ridge_on: str = "metric",
-        psd: str = "project",
-        bias: bool = True,
-        n_neighbors: int = 5,
-        n_random: int = 5,
-        max_pairs: int = 1_000_000,
-        solver: str = "auto",
-        max_iter: int = 200,
-        tol: float = 1e-3,
-        blend: float | str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.relation = relation
-        self.kind = kind
-        self.ridge = ridge
-        self.ridge_on = ridge_on
-        self.psd = psd
-        self.bias = bias
-        self.n_neighbors = n_neighbors
-        self.n_random = n_random
-        self.max_pairs = max_pairs
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.blend = blend
-        self.random_state = random_state
+    ridge: float = 0.1
+    ridge_on: str = "metric"
+    psd: str = "project"
+    bias: bool = True
+    max_pairs: int = 1_000_000
+    max_iter: int = 200
 
     def _most_pairs(self) -> int:
         most = check_int(self.max_pairs, "max_pairs", minimum=2)
