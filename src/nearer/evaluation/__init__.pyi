@@ -14,22 +14,3 @@ from ._retrieval import mrr as mrr
 from ._retrieval import precision_at_k as precision_at_k
 from ._retrieval import r_precision as r_precision
 from ._retrieval import recall_at_k as recall_at_k
-
-__all__ = [
-    "Comparison",
-    "Evaluation",
-    "ami",
-    "compare",
-    "evaluate",
-    "evaluate_distribution",
-    "evaluate_multilabel",
-    "kmeans",
-    "map_at_r",
-    "mrr",
-    "nmi",
-    "pairwise_f1",
-    "precision_at_k",
-    "purity",
-    "r_precision",
-    "recall_at_k",
-]

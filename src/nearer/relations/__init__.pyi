@@ -9,17 +9,3 @@ from ._pairs import Pairs as Pairs
 from ._pairs import Triplets as Triplets
 from ._relation import Relation as Relation
 from ._soft import Soft as Soft
-
-__all__ = [
-    "ClassLabels",
-    "LabelDistributions",
-    "MultiLabels",
-    "Numbers",
-    "Pairs",
-    "PartialLabels",
-    "Relation",
-    "Soft",
-    "Triplets",
-    "kind_of",
-    "relation_of",
-]

@@ -1,7 +1,2 @@
 from ._client import Client as Client
 from ._client import ServerError as ServerError
-
-__all__ = [
-    "Client",
-    "ServerError",
-]
