@@ -24,8 +24,6 @@ import lazy_loader  # type: ignore[import-untyped]
 
 from nearer.exceptions import NearerError, ParameterError
 
-__all__ = ["attach", "explained", "share"]
-
 _FAILURES = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError, RuntimeError, AssertionError)
 _WORDS = {int: "an integer", float: "a number", str: "a string", bool: "True or False", type(None): "None"}
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from nearer.exceptions import ParameterError
 
-__all__ = ["Array", "as_plain", "is_nothing", "table_rows"]
-
 # Any array of NumPy, whose shape and type the docstrings say.
 Array = NDArray[Any]
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["exchange", "flush_folder", "is_folder", "open_plain", "write_bytes"]
-
 # Small enough to be still in the cache when it is hashed after it was written.
 PIECE = 1 << 20
 # A file system that cannot flush a folder says so with one of these; anything else is a real failure.

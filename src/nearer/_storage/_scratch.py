@@ -36,8 +36,6 @@ from nearer.exceptions import LockedError, WriteError
 if os.name == "posix":
     import fcntl
 
-__all__ = ["locked", "publish", "remove", "restore", "scratch_of", "settle_copies", "whole_copies"]
-
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL}
 
 

@@ -17,8 +17,6 @@ from nearer._limits import check_expansion, check_limit, parse_json, size_on_dis
 from nearer._storage._disk import PIECE, open_plain
 from nearer.exceptions import CorruptFileError, MissingDataError
 
-__all__ = ["MANIFEST", "RESTORE", "Bytes", "Snapshot"]
-
 Bytes = NDArray[np.uint8]
 MANIFEST = "manifest.json"
 RESTORE = "Take it from a backup, or save it again."

@@ -19,8 +19,6 @@ from torch import Tensor
 from nearer._limits import parse_json
 from nearer.exceptions import ParameterError
 
-__all__ = ["tensor_bytes", "tensors_of"]
-
 DTYPES = {
     "F64": torch.float64,
     "F32": torch.float32,

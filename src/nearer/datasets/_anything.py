@@ -20,21 +20,6 @@ from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeE
 from nearer.relations import Pairs, Relation, kind_of
 from nearer.relations._shared import Kind, kind_of_column
 
-__all__ = [
-    "Columns",
-    "beside",
-    "check_ids",
-    "dataset_from_frame",
-    "dataset_from_matrix",
-    "label_codes",
-    "label_columns",
-    "named_columns",
-    "read_frame",
-    "sampled_frame",
-    "table_labels",
-    "with_pairs",
-]
-
 
 @dataclass(frozen=True)
 class Columns:

@@ -18,8 +18,6 @@ from nearer.datasets._dataset import Array
 from nearer.datasets._frame import Column, Frame
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 
-__all__ = ["Cleaned", "Cleaning"]
-
 ColumnRule = Literal["number", "flag", "date", "categories", "left out"]
 # More different words than this share the column "other".
 MOST_CATEGORIES = 20

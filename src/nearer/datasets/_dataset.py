@@ -26,8 +26,6 @@ from nearer.exceptions import ParameterError, ShapeError
 from nearer.relations import kind_of
 from nearer.relations._shared import Kind
 
-__all__ = ["Array", "DataFile", "Dataset", "Download", "Source", "Split", "own_source"]
-
 Array: TypeAlias = np.ndarray[Any, Any]
 _TO_BE_FOUND: Any = None
 

@@ -16,9 +16,6 @@ from nearer.datasets._frame import arrow_array, arrow_values, frame_from
 from nearer.datasets._table import ColumnChoice, FileTable, label_text
 from nearer.exceptions import CorruptFileError, NearerError, NotFiniteError, ParameterError, ShapeError
 
-__all__ = ["batches", "open_parquet", "opened_parquet", "read_parquet"]
-
-
 # pandas stores its row index under such names.
 INDEX = re.compile(r"__index_level_\d+__")
 

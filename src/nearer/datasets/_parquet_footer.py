@@ -13,8 +13,6 @@ from typing import Any
 
 from nearer.exceptions import CorruptFileError
 
-__all__ = ["column_sizes"]
-
 # A longer footer takes seconds in Python; who writes one has a file whose size speaks for itself.
 LONGEST = 1 << 20
 DEEPEST = 32

@@ -25,8 +25,6 @@ from nearer.datasets._parquet_files import INDEX, batches, opened_parquet
 from nearer.datasets._table import PARQUET, TABLES, TEXT_TABLES, check_different
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, ShapeError
 
-__all__ = ["Stream", "open_stream"]
-
 # What Arrow decodes at a time: large steps would keep whole row groups.
 READ_ROWS = 1 << 14
 

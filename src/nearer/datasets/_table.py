@@ -15,20 +15,6 @@ from nearer.datasets._dataset import Array
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.relations._shared import SIGNS, kind_of_matrix
 
-__all__ = [
-    "LABEL_NAMES",
-    "PARQUET",
-    "TABLES",
-    "TEXT_TABLES",
-    "ColumnChoice",
-    "FileTable",
-    "check_different",
-    "encode",
-    "finite_features",
-    "label_matrix",
-    "label_text",
-]
-
 # What the names of tables end in.
 TEXT_TABLES = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")

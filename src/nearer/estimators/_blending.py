@@ -24,20 +24,6 @@ from nearer.estimators._scatter import total_scatter
 from nearer.neighbors import vote
 from nearer.neighbors._shared import k_smallest, squared_distances
 
-__all__ = [
-    "AMOUNTS",
-    "SPREAD_AMOUNTS",
-    "check_blend",
-    "choose_blend",
-    "choose_spread_blend",
-    "halves",
-    "judged_rows",
-    "mix_with_identity",
-    "mixture_neighbors",
-    "spread_agreement",
-    "step_back",
-]
-
 AMOUNTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 # With labels for some rows only, less learning is often enough: more steps near the identity.
 SPREAD_AMOUNTS = (0.0, 0.25, 0.5, 0.65, 0.8, 0.9, 1.0)

@@ -17,8 +17,6 @@ from nearer._checks import check_choice, check_rectangle
 from nearer.estimators._matrices import Array
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 
-__all__ = ["MapLearner", "MetricLearner", "PairAnswers", "Strategy", "as_similar", "best_threshold"]
-
 
 def as_similar(similar: Any, m: int) -> Array:
     """Answers about m pairs as booleans: True, 1 and +1 mean similar; False, 0 and −1 dissimilar.

@@ -8,8 +8,6 @@ from nearer.estimators._matrices import Array
 from nearer.estimators.neighbors._near import nearest_hits, nearest_misses
 from nearer.exceptions import LabelError
 
-__all__ = ["default_pairs", "near_pairs", "near_triplets", "random_pairs"]
-
 
 def default_pairs(n_classes: int) -> int:
     """How many random pairs the papers draw: `40 c (c − 1)`, half of them similar.

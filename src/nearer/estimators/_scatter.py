@@ -13,8 +13,6 @@ from scipy import sparse
 
 from nearer.estimators._matrices import Array, symmetric
 
-__all__ = ["PairScatters", "class_scatter", "label_scatters", "pair_scatters", "take_differences", "total_scatter"]
-
 
 class PairScatters(NamedTuple):
     """Scatter of the similar and of the dissimilar pairs, and how many pairs each of them sums."""

@@ -14,8 +14,6 @@ from nearer.estimators._matrices import Array
 from nearer.estimators.neighbors._near import nearest_rows
 from nearer.exceptions import ParameterError, ShapeError
 
-__all__ = ["Init", "bring_neighbors_near", "centered", "start_components", "working_unit"]
-
 Init = Literal["auto", "identity", "pca", "lda", "random"]
 
 

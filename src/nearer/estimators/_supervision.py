@@ -15,8 +15,6 @@ from nearer.estimators._matrices import Array, factor_psd, fix_signs
 from nearer.estimators._scatter import take_differences, total_scatter
 from nearer.exceptions import LabelError, NearerWarning, NotFiniteError, ShapeError
 
-__all__ = ["MatrixLearner", "PairSupervision", "QuadrupletSupervision", "TripletSupervision", "reduce_components"]
-
 
 def reduce_components(components: Array, covariance: Array, d: int) -> Array:
     """The d directions of largest variance in the learned space, (r, p) -> (d, p).

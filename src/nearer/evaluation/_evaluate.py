@@ -23,8 +23,6 @@ from nearer.evaluation._paired import check_sample, score_sample
 from nearer.evaluation._result import Evaluation
 from nearer.exceptions import ParameterError
 
-__all__ = ["DEFAULT_SCORES", "evaluate", "evaluate_distribution", "evaluate_multilabel"]
-
 DEFAULT_SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "map@r", "r-precision", "nmi")
 
 CLUSTERING: dict[str, Callable[[Any, Any], float]] = {

@@ -24,8 +24,6 @@ from nearer._plain import Array
 from nearer._validation import as_matrix, as_tensor
 from nearer.exceptions import LabelError, ShapeError
 
-__all__ = ["TieRule", "average_precision", "coverage", "hamming_loss", "one_error", "ranked", "ranking_loss"]
-
 TieRule = Literal["index", "worst", "average"]
 
 

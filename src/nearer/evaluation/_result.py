@@ -13,8 +13,6 @@ from typing import Any
 
 from nearer.exceptions import ParameterError
 
-__all__ = ["Comparison", "Evaluation", "compare"]
-
 
 @dataclass(frozen=True)
 class Evaluation(Mapping[str, float]):

@@ -21,8 +21,6 @@ from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry._saving import SavedModule, description
 from nearer.geometry._similarity import squared_euclidean_distance
 
-__all__ = ["AsymmetricMap", "TwoEncoders", "inner_product_database", "inner_product_queries"]
-
 
 def inner_product_queries(queries: Any) -> Tensor:
     """Queries for an index that knows only inner products, `[q ; 1]`: (q, d) -> (q, d + 1).

@@ -20,8 +20,6 @@ from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry._saving import SavedModule, description
 from nearer.geometry._similarity import normalize
 
-__all__ = ["MLP", "Chain", "ColorCNN", "DigitsCNN", "SideBySide", "embed"]
-
 
 class MLP(SavedModule):
     """A multi-layer perceptron: (n, p) -> (n, d), `h ← activation(W h + b)` for each hidden layer, then linear.

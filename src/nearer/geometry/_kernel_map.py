@@ -13,8 +13,6 @@ from nearer.exceptions import ShapeError
 from nearer.geometry._saving import SavedModule
 from nearer.geometry._similarity import squared_euclidean_distance
 
-__all__ = ["KernelMap"]
-
 
 class KernelMap(SavedModule):
     """`x → k(x)ᵀB` with the kernels k(x) (m,) of x to m landmarks and B (m, d): (n, p) -> (n, d).

@@ -21,8 +21,6 @@ from nearer.geometry._saving import FORMAT, VERSION
 from nearer.geometry._standardize import Standardize
 from nearer.geometry._trees import ProbabilityMap, Trees
 
-__all__ = ["build", "load"]
-
 _KINDS: tuple[type[nn.Module], ...] = (
     AsymmetricMap,
     Chain,

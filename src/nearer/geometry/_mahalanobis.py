@@ -13,8 +13,6 @@ from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry._saving import SavedModule
 from nearer.geometry._similarity import euclidean_distance
 
-__all__ = ["LinearMap", "Mahalanobis", "factor_of", "project_psd"]
-
 
 def project_psd(matrix: Any) -> Tensor:
     """The nearest positive semi-definite matrix: symmetrise, and clip negative eigenvalues at 0.

@@ -19,15 +19,6 @@ from nearer._validation import as_matrix
 from nearer.exceptions import NearerWarning, ParameterError, ShapeError
 from nearer.geometry._mahalanobis import LinearMap
 
-__all__ = [
-    "OrthogonalMap",
-    "cayley_retraction",
-    "orthonormalize",
-    "polar_retraction",
-    "qr_retraction",
-    "tangent_projection",
-]
-
 
 def orthonormalize(matrix: Any) -> Tensor:
     """The orthonormal factor of the QR decomposition with a positive diagonal of R: (p, d) -> (p, d), d ≤ p.

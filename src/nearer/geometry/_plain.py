@@ -21,8 +21,6 @@ from nearer.geometry._saving import SavedModule
 from nearer.geometry._standardize import Standardize
 from nearer.geometry._trees import ProbabilityMap
 
-__all__ = ["SignedRoot", "UnitLength", "to_sequential"]
-
 
 class UnitLength(SavedModule):
     """Rows divided by their length; a row of zeros stays as it is.

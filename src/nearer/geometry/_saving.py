@@ -10,8 +10,6 @@ from torch import nn
 
 from nearer._storage import write_folder
 
-__all__: list[str] = []
-
 FORMAT = "nearer.geometry"
 VERSION = 1
 

@@ -11,8 +11,6 @@ from nearer._checks import check_int
 from nearer._validation import as_matrix
 from nearer.geometry._saving import SavedModule
 
-__all__ = ["Standardize"]
-
 
 class Standardize(SavedModule):
     """Each feature minus its mean, divided by its deviation: (n, p) -> (n, p). Nothing in it is learnt by descent.

@@ -14,8 +14,6 @@ from nearer.exceptions import ShapeError
 from nearer.geometry._saving import SavedModule, description
 from nearer.geometry._standardize import Standardize
 
-__all__ = ["ProbabilityMap", "Trees"]
-
 # How much sure probabilities count more, and the share of a forest below which a class fades out: no tree of a
 # forest names another class for a row that it learned from, which so lies at the corner of its class.
 POWER, DOUBT = 4, 0.02

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from nearer.graph._transition import Transition, solve
 
-__all__ = ["Certificate", "Entries", "certify"]
-
 
 @dataclass(frozen=True, eq=False)
 class Entries:

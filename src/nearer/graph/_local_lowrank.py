@@ -18,8 +18,6 @@ from torch import Tensor
 from nearer.graph._entries import Entries
 from nearer.graph._transition import Transition, solve
 
-__all__ = ["local_lowrank_entries"]
-
 OVERSAMPLING = 10
 # Where the range lies is seen from a rough solution; the second one gives the numbers.
 ROUGH = 0.05

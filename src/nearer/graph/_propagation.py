@@ -33,8 +33,6 @@ from nearer.graph._local_lowrank import local_lowrank_entries
 from nearer.graph._solvers import DENSE_UP_TO, blocked_entries, dense_entries, sparse_lu_entries
 from nearer.graph._transition import Transition, check_gamma, solve
 
-__all__ = ["Mode", "Propagation", "label_reach", "propagate", "two_sided_affinity", "walk_entries"]
-
 Mode = Literal["auto", "dense", "sparse_lu", "blocked", "local_lowrank"]
 
 # Up to here the inverse is quicker than the parts of the low-rank form.

@@ -17,8 +17,6 @@ from nearer._checks import check_number
 from nearer._validation import as_tensor
 from nearer.exceptions import ParameterError, ShapeError
 
-__all__ = ["Transition", "check_gamma", "solve"]
-
 # From here on most of a float64 solve is done in float32, which is several times faster.
 REFINED_ABOVE = 20_000
 

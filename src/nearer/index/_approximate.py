@@ -22,8 +22,6 @@ from nearer.index._exact import Floats, Positions, Similarity, best_first, exact
 from nearer.index._kinds import HNSW, IVF, IVFPQ, Approximate, Recall
 from nearer.index._lists import fill_lists, list_contents, restore_books
 
-__all__: list[str] = []
-
 # Below this size a structure costs more than it saves.
 SMALL = 1_000
 HELD_OUT = 100

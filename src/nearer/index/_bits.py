@@ -28,8 +28,6 @@ from nearer.index._index import SearchResult
 from nearer.index._items import Id, Items
 from nearer.index._notes import Metadata
 
-__all__ = ["BitIndex"]
-
 Bits = NDArray[np.uint8]
 FORMAT, VERSION = "nearer.index.bits", 1
 # Candidates for each wanted item; on trained codes 10 find what comparing all of them finds.

@@ -19,8 +19,6 @@ from nearer.index._items import Id, check_next_id
 from nearer.index._kinds import Exact, SearchKind, kind_from, kind_to
 from nearer.index._open import VectorIndex, open_index
 
-__all__ = ["copy_index"]
-
 PART = 10_000
 # What a Parquet file says of the index that it was; without it, it is a table of embeddings.
 ABOUT = b"nearer.index"

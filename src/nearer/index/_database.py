@@ -36,8 +36,6 @@ from nearer.index._exact import Floats
 from nearer.index._items import Id
 from nearer.index._older import is_older
 
-__all__ = ["FILE", "LOCK", "STRUCTURE", "Database", "check_plain", "failure", "has_database"]
-
 FILE, STRUCTURE, LOCK = "index.sqlite", "structure.safetensors", "writer.lock"
 LOCK_LOGS = (f"{LOCK}-journal", f"{LOCK}-wal", f"{LOCK}-shm")
 COMPANIONS = (FILE, f"{FILE}-wal", f"{FILE}-shm", f"{FILE}-journal", LOCK, STRUCTURE, *LOCK_LOGS)

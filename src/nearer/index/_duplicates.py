@@ -21,8 +21,6 @@ from nearer.exceptions import ShapeError
 from nearer.index._exact import Floats, Positions, exact_search
 from nearer.neighbors._shared import partition_rows, search_cells
 
-__all__ = ["Duplicates", "find_duplicates"]
-
 EXACT_UP_TO = 20_000
 # Of the usual distance to the tenth neighbor. In p dimensions about 10 · 0.1^p items come so near by chance.
 SHARE, TENTH, DRAWN = 0.1, 10, 1_000

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from nearer._limits import check_limit
 from nearer.exceptions import CorruptFileError
 
-__all__ = ["FieldColumn", "Fields", "Kinds", "frozen", "kind_of", "kinds_from", "merged", "note_of"]
-
 # Field -> the kinds of the values that were ever put in.
 Kinds = dict[str, set[str]]
 _KINDS: dict[type, str] = {

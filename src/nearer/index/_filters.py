@@ -27,8 +27,6 @@ from nearer.exceptions import ParameterError
 from nearer.index._fields import FieldColumn, Kinds, kind_of
 from nearer.index._notes import as_json
 
-__all__ = ["Compare", "Condition", "Every", "Some", "as_condition", "check_condition", "matching"]
-
 ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "$gt": operator.gt,
     "$gte": operator.ge,

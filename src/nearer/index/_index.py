@@ -27,8 +27,6 @@ from nearer.index._kinds import HNSW, IVF, IVFPQ, Exact, Recall, SearchKind
 from nearer.index._notes import Metadata
 from nearer.index._rows import LONGEST, WIDEST, Change, center_of, checked_lengths, kept_rows
 
-__all__ = ["Hit", "Index", "SearchResult"]
-
 # Share of removed items above which a structure is built again without them.
 STALE = 0.25
 # Removed items that an exact search steps over without a thought.

@@ -15,8 +15,6 @@ from nearer.index._fields import Fields
 from nearer.index._filters import Condition, check_condition, matching
 from nearer.index._notes import Notes, as_notes
 
-__all__: list[str] = []
-
 Id = int | str
 
 

@@ -8,9 +8,6 @@ from typing import Any
 
 from nearer._checks import check_int, check_number
 
-__all__ = ["HNSW", "IVF", "IVFPQ", "Approximate", "Exact", "Recall", "SearchKind", "kind_from", "kind_to"]
-
-
 # faiss reserves room for so many candidates in every search.
 WIDEST = 1 << 20
 

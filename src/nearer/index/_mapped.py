@@ -16,8 +16,6 @@ from nearer.index._index import SearchResult
 from nearer.index._items import Id
 from nearer.index._notes import Metadata
 
-__all__ = ["MappedIndex", "fingerprint_of", "maps_of"]
-
 
 class MappedIndex:
     """An index that takes items instead of embeddings; made by `open_index(..., model=...)`.

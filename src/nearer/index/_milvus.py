@@ -27,8 +27,6 @@ from nearer.index._kinds import HNSW, IVF, Exact, SearchKind, kind_from, kind_to
 from nearer.index._remote import Candidates, RemoteIndex, _check_known, checked_about, lost
 from nearer.index._rows import Change
 
-__all__ = ["MilvusIndex"]
-
 METRICS = {"euclidean": "L2", "cosine": "COSINE", "dot": "IP"}
 LONGEST_ID = 65_535
 WIDEST = 32_768

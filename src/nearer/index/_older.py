@@ -34,8 +34,6 @@ from nearer.index._rows import Change
 if TYPE_CHECKING:
     from nearer.index._index import Index
 
-__all__ = ["is_older", "load_older", "remove_older", "seal_of_older"]
-
 SAVED, JOURNALED = "nearer.index", "nearer.stored_index"
 MAGIC, HEAD = b"nrJ1", struct.Struct("<4sIQQQ")
 # Everything that such folders consist of.

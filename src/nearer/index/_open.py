@@ -23,8 +23,6 @@ from nearer.index._sqlite import SQLiteIndex
 if TYPE_CHECKING:
     from nearer.index._remote import RemoteIndex
 
-__all__ = ["VectorIndex", "model_of", "open_index"]
-
 
 class VectorIndex(Protocol):
     """What every index can do, wherever it lives: the same ids, similarities and order from each.

@@ -16,18 +16,6 @@ from nearer.index._exact import Floats
 from nearer.index._remote import lost
 from nearer.index._rows import Change
 
-__all__ = [
-    "SWITCHING",
-    "Vector",
-    "alone",
-    "connect",
-    "copy_rows",
-    "exact_numbers",
-    "in_our_words",
-    "load_psycopg",
-    "split_address",
-]
-
 MINIMUM = (0, 8)
 TABLE = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
 SWITCHING = "nearer_switching"

@@ -40,8 +40,6 @@ from nearer.index._pgvector import (
 from nearer.index._remote import Candidates, RemoteIndex, _check_known, checked_about
 from nearer.index._rows import Change
 
-__all__ = ["PostgresIndex"]
-
 WIDEST = 16_000
 OPERATORS = {
     "euclidean": ("<->", "vector_l2_ops"),

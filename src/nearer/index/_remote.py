@@ -30,8 +30,6 @@ from nearer.index._kinds import SearchKind, kind_from
 from nearer.index._notes import Metadata
 from nearer.index._rows import Change, checked_lengths, kept_rows
 
-__all__ = ["Candidates", "RemoteIndex", "checked_about"]
-
 ROUNDING = 2.0**-24
 
 

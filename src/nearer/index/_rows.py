@@ -12,8 +12,6 @@ from nearer.index._exact import Floats, Similarity
 from nearer.index._items import Id
 from nearer.index._notes import Notes
 
-__all__ = ["Change", "center_of", "checked_lengths", "kept_rows"]
-
 # Squares of anything longer do not fit into single precision.
 LONGEST = 1e18
 # Columns of an embedding; a forged number must not ask for all memory.

@@ -38,18 +38,6 @@ from nearer.index._structure_file import load_structure, save_structure
 if TYPE_CHECKING:
     from nearer.index._index import Index
 
-__all__ = [
-    "check_free",
-    "convert",
-    "fill",
-    "fitting",
-    "load",
-    "make_folder",
-    "restore_structure",
-    "save",
-    "settings_of",
-]
-
 # Up to so many rows comparing with all of them takes a millisecond or so.
 EXACT_UP_TO = 20_000
 RECALL = 0.95
@@ -268,6 +256,7 @@ def fitting(folder: Path) -> Iterator[None]:
 
 
 def numbers_text(numbers: Floats) -> str | None:
+    """Numbers as text for JSON; None where all are 0."""
     return base64.b64encode(numbers.astype("<f4").tobytes()).decode() if numbers.any() else None
 
 

@@ -33,8 +33,6 @@ from nearer.index._structure_file import save_structure
 if TYPE_CHECKING:
     from nearer.index._writer_lock import WriterLock
 
-__all__ = ["SQLiteIndex"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -28,8 +28,6 @@ from nearer.index._database import STRUCTURE
 from nearer.index._exact import Floats, Similarity
 from nearer.index._kinds import Approximate, Exact, Recall, kind_from, kind_to
 
-__all__ = ["load_structure", "save_structure"]
-
 
 def save_structure(folder: Path, structure: Structure, name: str, generation: int) -> bool:
     """Write the cache; False where that is not possible, which costs nothing but time at the next opening."""

@@ -11,8 +11,6 @@ from nearer.exceptions import LockedError, MissingDataError, ParameterError
 from nearer.index._database import FILE, Database, has_database
 from nearer.index._writer_lock import WriterLock, hold
 
-__all__ = ["switch_index"]
-
 
 def switch_index(where: str | os.PathLike[str], fresh: str | os.PathLike[str]) -> None:
     """Give the index `fresh` the name `where`, and the old one the name `fresh`.

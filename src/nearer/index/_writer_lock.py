@@ -14,8 +14,6 @@ from nearer._storage._disk import open_plain
 from nearer.exceptions import LockedError, WriteError
 from nearer.index._database import LOCK, check_plain, failure
 
-__all__ = ["WriterLock", "hold"]
-
 
 class WriterLock(NamedTuple):
     """The right to write a folder: a lock of SQLite on an empty database, and one of the file that is open.

@@ -29,8 +29,6 @@ from nearer.estimators._shared import minimize
 from nearer.exceptions import LabelError, ShapeError
 from nearer.neighbors import search
 
-__all__ = ["Audit", "cross_fitted", "find_issues", "label_quality"]
-
 NEIGHBORS = 15
 # How much the probability of the given label counts beside its lead over the best other one. Chosen on other flips
 # than those of docs/audit.md: the probability finds labels that were drawn at random, the lead finds mix-ups.

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from nearer.exceptions import LabelError
 
-__all__ = ["Calibration", "database_losses", "matched_losses", "missed", "thresholds", "within"]
-
 Floats = NDArray[np.float64]
 Rows = NDArray[np.float32]
 Codes = NDArray[np.int64]

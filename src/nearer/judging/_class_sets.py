@@ -12,8 +12,6 @@ from nearer._validation import as_array, as_matrix
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.judging._class_losses import BLOCK, distances
 
-__all__ = ["ClassSets"]
-
 
 class ClassSets:
     """For each item the set of classes it may belong to: it holds the true one in `1 − error` of new items, proven.

@@ -25,8 +25,6 @@ from nearer.graph import class_shares
 from nearer.graph._shared import ClassShares
 from nearer.neighbors import Neighbors, search
 
-__all__ = ["embedded", "graph_of", "mass_of", "pick", "spread", "walk"]
-
 NEIGHBORS, GAMMA = 15, 0.95
 DAMPING, REACH = 0.9, 3
 

@@ -11,8 +11,6 @@ from scipy import stats
 from nearer.exceptions import NearerWarning
 from nearer.judging._class_losses import Calibration, Floats, Rows, distances
 
-__all__ = ["Likeness"]
-
 # Rows that are kept to compare with, and the fewest new items that can say anything.
 KEPT, FEWEST = 300, 20
 # A warning once in a thousand calls with nothing the matter, and only for a difference worth the word.

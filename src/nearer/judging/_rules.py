@@ -21,8 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-__all__ = ["Guarantee", "bets", "fewest_classes", "mean_bound", "pair_bound"]
-
 Floats = NDArray[np.float64]
 Guarantee = Literal["estimated", "average", "high-probability"]
 GUARANTEES: Sequence[str] = ("estimated", "average", "high-probability")

@@ -27,8 +27,6 @@ from nearer.judging._rules import CONFIDENCE, GUARANTEES, Guarantee, bets, fewes
 from nearer.neighbors import search
 from nearer.neighbors._shared import unit_rows
 
-__all__ = ["SamePair"]
-
 MATCHINGS = 8
 # Enough to draw a curve.
 DRAWN = 200

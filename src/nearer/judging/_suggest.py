@@ -16,8 +16,6 @@ from nearer.graph._shared import ClassShares
 from nearer.judging._influence import embedded, graph_of, mass_of, pick, spread, walk
 from nearer.relations import Pairs
 
-__all__ = ["groups_of", "suggest_items", "suggest_pairs"]
-
 
 def groups_of(pairs: Pairs) -> tuple[Array, set[tuple[int, int]]]:
     """What pairs say of items: a group for each that was asked about (n,), −1 for the others, and groups apart.

@@ -15,8 +15,6 @@ from torch import Tensor, nn
 
 from nearer.exceptions import ParameterError
 
-__all__ = ["SentenceTransformersLoss", "for_transformers"]
-
 
 def for_transformers(loss: nn.Module, *, field: str = "embeddings") -> Callable[..., Tensor]:
     """A `compute_loss_func` for the Trainer of Hugging Face transformers, from what the model returns as `field`.

@@ -13,8 +13,6 @@ from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._shared import inner_settings
 
-__all__ = ["BinaryLoss", "NestedLoss"]
-
 
 class NestedLoss(nn.Module):
     """The weighted mean of a loss over prefixes of the embedding: `Σ_w c_w L(z[:, :w]) / Σ_w c_w`.

@@ -18,8 +18,6 @@ from torch import Tensor
 
 from nearer.neighbors._exact import best_first, exact_neighbors, load_faiss, similarities
 
-__all__ = ["CellNeighbors", "cell_neighbors", "partition_rows", "search_cells"]
-
 Floats = NDArray[np.floating]
 Positions = NDArray[np.int64]
 

@@ -22,17 +22,6 @@ from scipy import sparse
 
 from nearer.exceptions import NearerError
 
-__all__ = [
-    "Similarity",
-    "best_first",
-    "exact_neighbors",
-    "has_faiss",
-    "k_smallest",
-    "load_faiss",
-    "similarities",
-    "squared_distances",
-]
-
 Similarity = Literal["cosine", "dot", "euclidean"]
 Floats = NDArray[Any]
 Positions = NDArray[np.int64]

@@ -18,8 +18,6 @@ from nearer.neighbors._cells import cell_neighbors
 from nearer.neighbors._exact import Similarity, exact_neighbors, has_faiss
 from nearer.neighbors._through_index import check_alike, is_index, through_index
 
-__all__ = ["Neighbors", "SearchMethod", "search"]
-
 SearchMethod = Literal["auto", "exact", "approximate"]
 
 # Up to here comparing a table with itself takes a minute at most; above, cells are searched.

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from nearer.exceptions import ParameterError
 
-__all__ = ["is_index", "through_index"]
-
 # Queries that are sent at once.
 BATCH = 4_096
 

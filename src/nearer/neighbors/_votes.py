@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from nearer.exceptions import ShapeError
 
-__all__ = ["vote"]
-
 
 def vote(classes: NDArray[Any]) -> NDArray[Any]:
     """The class with most votes in each row of (m, k) classes of neighbors, nearest first: (m,).

@@ -18,8 +18,6 @@ from torch import Tensor
 from nearer.pairwise._distributed import Shards
 from nearer.pairwise._function import attach
 
-__all__ = ["CenterSimilarity", "ClassSimilarity", "VectorSimilarity", "class_softmax", "class_tiles", "own_classes"]
-
 # Entries of a tile: 1 MB of float32, which stays in cache while it is worked on.
 TILE = 1 << 18
 LOG2E = 1.4426950408889634

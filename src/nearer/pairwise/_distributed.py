@@ -16,8 +16,6 @@ from nearer.pairwise._rule import Gradient, Pairing
 from nearer.relations import Relation
 from nearer.relations._shared import TableRelation
 
-__all__ = ["Shards"]
-
 
 class Shards:
     """This process's stretch of a joint batch whose shards may differ in length."""

@@ -14,8 +14,6 @@ from nearer.exceptions import NotFiniteError, ParameterError
 from nearer.pairwise._precision import without_autocast
 from nearer.pairwise._rule import Gradient
 
-__all__ = ["Compute", "attach", "check_untransformed", "differentiate", "normalize_rows", "refuse_second"]
-
 # queries, database (None: the queries themselves), anchor values, whether a gradient is wanted
 Compute = Callable[[Tensor, Tensor | None, Tensor | None, bool], Gradient]
 

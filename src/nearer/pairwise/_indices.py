@@ -18,8 +18,6 @@ from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.pairwise._rule import Miner, Pairing, Panel, Select
 from nearer.relations import ClassLabels, Pairs, Relation
 
-__all__ = ["ListedPairs", "PeerMiner", "as_columns", "pairs_of"]
-
 _SMALL = 1 << 24  # entries of a mask: 16 MB
 _BOTH = "a pair must not be listed as positive and as negative. Remove it from one list."
 _SHAPE = "`indices_tuple` must be (anchors, positives, negatives) or (anchors, positives, anchors, negatives)"

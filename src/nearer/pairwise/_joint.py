@@ -14,8 +14,6 @@ from typing import Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-__all__ = ["KernelTile", "LayerKernel", "joint_similarity"]
-
 # Items per side of a tile, at most: the few tiles of one step then stay in the cache, and calls are few.
 SIDE = 512
 # From so many on a tile of the diagonal is cut into three, and a fourth that would repeat one of them is left out.

@@ -14,8 +14,6 @@ from nearer.pairwise._panels import iterate_panels
 from nearer.pairwise._rule import Miner, Pairing
 from nearer.relations._shared import relate
 
-__all__ = ["mined_pairs"]
-
 
 @torch.no_grad()
 def mined_pairs(

@@ -14,8 +14,6 @@ from torch.utils.checkpoint import checkpoint
 from nearer.pairwise._rule import Edges
 from nearer.pairwise._walk import Block, Walk
 
-__all__ = ["Near"]
-
 # Up to so many positive pairs their similarities are the leaves of the head's graph; beyond, blocks are made again.
 _LEAVES = 1 << 22
 

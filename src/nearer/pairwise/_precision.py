@@ -10,8 +10,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-__all__ = ["full_precision", "without_autocast"]
-
 Self = TypeVar("Self")
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

@@ -23,21 +23,6 @@ if TYPE_CHECKING:
     from nearer.pairwise._distributed import Shards
     from nearer.pairwise._near import Near
 
-__all__ = [
-    "Edges",
-    "Far",
-    "Gradient",
-    "Miner",
-    "Pairing",
-    "Panel",
-    "Prepared",
-    "Rule",
-    "Select",
-    "Statistic",
-    "Terms",
-    "exponential",
-]
-
 _UNSHOWN = object()
 OUT_OF_THE_WAY = 1e4  # added to a similarity that must not be an extreme; what is not moved stays exact
 LOG2E = math.log2(math.e)

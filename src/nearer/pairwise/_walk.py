@@ -17,8 +17,6 @@ from nearer.pairwise._panels import forced_tile
 from nearer.pairwise._rule import Gradient, Pairing
 from nearer.relations import ClassLabels
 
-__all__ = ["Block", "Tile", "Walk", "sortable"]
-
 _TILE = 512
 # Up to here one panel is the whole batch: sorting by class costs more than symmetry saves. Measured at 320 and 512.
 _SMALL = 384

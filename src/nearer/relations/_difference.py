@@ -29,8 +29,6 @@ from torch import Tensor
 from nearer._checks import check_choice
 from nearer.exceptions import LabelError, ShapeError
 
-__all__ = ["Difference", "find_difference", "largest_observed"]
-
 # Rows (…, q, K) and columns (…, n, K) -> (…, q, n).
 Tiled = Callable[[Tensor, Tensor], Tensor]
 

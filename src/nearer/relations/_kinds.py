@@ -13,8 +13,6 @@ from nearer._validation import as_array, encode_labels
 from nearer.exceptions import LabelError, ShapeError
 from nearer.relations._relation import Relation, TableRelation
 
-__all__ = ["SIGNS", "Kind", "kind_of", "kind_of_column", "kind_of_matrix", "relation_of"]
-
 Kind = Literal["classes", "partial", "sets", "distributions", "numbers", "pairs"]
 """What the labels of a data set are; `kind_of` says it of a relation or of labels as they come."""
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -12,8 +12,6 @@ from nearer._validation import as_tensor
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.relations._relation import ALL, Relation
 
-__all__ = ["Pairs", "Triplets"]
-
 
 def as_indices(value: Any, name: str, width: int, limits: tuple[int, ...]) -> Tensor:
     """Rows of item numbers, each column within its limit."""

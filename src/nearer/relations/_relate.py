@@ -15,8 +15,6 @@ from nearer.relations._pairs import Pairs, Triplets
 from nearer.relations._relation import Relation, TableRelation
 from nearer.relations._soft import Soft
 
-__all__ = ["kind_of_relation", "relate"]
-
 
 def relate(
     labels: Any,

@@ -12,8 +12,6 @@ from torch import Tensor
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.relations._difference import Difference
 
-__all__ = ["Relation"]
-
 ALL = slice(None)
 
 

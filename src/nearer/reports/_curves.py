@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from nearer.judging import SamePair
 
-__all__ = ["error_curves", "training_curve"]
-
 Series = dict[str, NDArray[np.float64]]
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["retrieval_grid"]
-
 # More would be too small to see on a page.
 MOST = 40
 

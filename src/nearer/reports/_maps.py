@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_map", "embedding_map", "map_to_plane", "turn_towards"]
-
 # Above these a legend is longer than the picture, and names on the map hide what they name.
 LEGEND_CLASSES = 20
 NAMED_CLASSES, NAMED_LENGTH = 12, 10

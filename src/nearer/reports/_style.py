@@ -15,8 +15,6 @@ from nearer.exceptions import MissingDataError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["as_png", "as_pngs", "class_colors", "load_matplotlib"]
-
 INK, MUTED, FAINT, PAPER = "#1b2026", "#5c6773", "#d9dee3", "#ffffff"
 RIGHT, WRONG, UNKNOWN = "#117a3d", "#d1260f", "#b4bcc4"
 ACCENT = "#2166ac"

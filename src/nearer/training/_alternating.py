@@ -29,8 +29,6 @@ from nearer.training._processes import average_gradients, joint_rows, same_draws
 from nearer.training._samplers import UniformSampler
 from nearer.training._schedules import Schedule, constant
 
-__all__ = ["AlternatingLearner", "AlternatingStep", "Plan", "alternate"]
-
 
 class AlternatingLearner(Protocol):
     """A metric that is learnt in turn with an encoder; `module` maps embeddings to where they are compared.

@@ -23,8 +23,6 @@ from nearer._storage import read_folder, remove_folder, settle, write_folder
 from nearer.exceptions import CorruptFileError, ParameterError
 from nearer.training._state import pack, unpack
 
-__all__ = ["Checkpoints"]
-
 FORMAT = "nearer.checkpoint"
 VERSION = 1
 _NAME = re.compile(r"step-(\d{8,})\Z")

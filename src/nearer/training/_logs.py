@@ -19,8 +19,6 @@ from nearer.exceptions import ParameterError
 from nearer.training._loop import Moment
 from nearer.training._processes import rank
 
-__all__ = ["CSVLog", "JSONLinesLog", "MLflowLog", "ProgressBar", "TensorBoardLog", "WandbLog"]
-
 
 class JSONLinesLog:
     """One JSON object per step and per epoch.

@@ -20,8 +20,6 @@ from nearer.mining._shared import mine_neighborhood, mine_signed
 from nearer.neighbors import Neighbors
 from nearer.training._riemannian import RiemannianAdam, riemannian_conjugate_gradient
 
-__all__ = ["NeighborhoodAngular", "PseudoLabelAngular"]
-
 
 class NeighborhoodAngular:
     """Affinities by propagation, rank-aligned triplets in the k-neighbourhood, angular loss behind an orthogonal L.

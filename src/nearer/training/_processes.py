@@ -25,9 +25,6 @@ from nearer.losses import PairLoss, ShardedLoss
 from nearer.pairwise._shared import Shards
 from nearer.training._state import pack, unpack
 
-__all__ = ["JointLoss", "agree", "average_gradients", "joint_loss", "process_group", "rank", "share", "world_size"]
-
-
 # Numbers in a gradient from which it is worth a message of its own.
 LARGE = 1 << 16
 _LAST_MESSAGE = torch.zeros(1)

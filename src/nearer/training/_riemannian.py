@@ -26,8 +26,6 @@ from nearer.geometry._shared import (
     tangent_projection,
 )
 
-__all__ = ["Descent", "RiemannianAdam", "RiemannianSGD", "riemannian_conjugate_gradient"]
-
 Retraction = Literal["qr", "polar", "cayley"]
 RETRACTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "qr": qr_retraction,

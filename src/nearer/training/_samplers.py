@@ -23,8 +23,6 @@ from nearer._validation import as_labels
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.training._processes import share, world_size
 
-__all__ = ["BatchSampler", "ClassSampler", "HierarchicalSampler", "Sampler", "UniformSampler"]
-
 RowNumbers = NDArray[np.int64]
 
 

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from nearer.exceptions import CorruptFileError, ParameterError
 
-__all__ = ["get_random_state", "pack", "set_random_state", "unpack"]
-
 # What JSON cannot say is wrapped in a dictionary with one of these keys.
 _TENSOR, _TUPLE, _PAIRS, _FLOAT = "$tensor", "$tuple", "$pairs", "$float"
 

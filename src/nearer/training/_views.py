@@ -8,8 +8,6 @@ from torch.nn import functional
 
 from nearer.exceptions import ShapeError
 
-__all__ = ["jiggled"]
-
 
 def jiggled(
     images: Tensor,

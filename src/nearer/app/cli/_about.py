@@ -19,8 +19,6 @@ from nearer.app.cli._screen import screen
 from nearer.exceptions import ParameterError
 from nearer.models._methods import METHODS
 
-__all__ = ["CHECKS", "run_doctor", "run_methods"]
-
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "faiss-cpu", "safetensors", "matplotlib", "typer", "rich")
 
 

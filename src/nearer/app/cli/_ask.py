@@ -21,8 +21,6 @@ from nearer.models._model import load
 from nearer.models._raw import raw_rows
 from nearer.relations import Pairs
 
-__all__ = ["run_ask"]
-
 LONGEST = 100
 
 

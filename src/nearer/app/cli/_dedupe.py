@@ -24,8 +24,6 @@ from nearer.models._raw import raw_rows
 from nearer.reports import retrieval_grid
 from nearer.reports._page import Picture, Section, Table, html_report
 
-__all__ = ["run_dedupe"]
-
 # Pairs on the page: the farthest, where the rule is in doubt, and the nearest.
 SHOWN = 30
 PICTURED = 12

@@ -34,8 +34,6 @@ from nearer.reports import embedding_map, retrieval_grid, training_curve
 from nearer.reports._page import Picture, Section
 from nearer.training import ClassSampler, EncoderStep, ProgressBar, TensorBatches, cosine, train
 
-__all__ = ["learn_digits", "run_demo"]
-
 SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "map@r", "nmi")
 LABELS, HELD_OUT, TAKEN, NOISE = 10, 0.3, 0.95, 0.1
 RETRIEVED = 8

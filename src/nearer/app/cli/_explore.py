@@ -14,8 +14,6 @@ from nearer.app.explorer._session import Session
 from nearer.models._auditing import audit_dataset, audit_page
 from nearer.models._model import load
 
-__all__ = ["run_audit", "run_explore"]
-
 
 def run_audit(
     data: Path,

@@ -28,8 +28,6 @@ from nearer.models._settings import FitSettings
 from nearer.training import ProgressBar, process_group
 from nearer.training._shared import agree, rank
 
-__all__ = ["run_fit"]
-
 
 def run_fit(
     *, config: Path | None, resume: bool, report: Path | None, quiet: bool, as_json: bool, **options: Any

@@ -20,8 +20,6 @@ from nearer.models._model import load
 from nearer.reports._curves import error_curves
 from nearer.reports._page import Code, Picture, Section, html_report
 
-__all__ = ["run_calibrate", "run_evaluate", "run_same"]
-
 
 def run_evaluate(
     data: Path,

@@ -17,8 +17,6 @@ from nearer.models import Model
 from nearer.models._reading import Reading, read_items
 from nearer.relations import Pairs
 
-__all__ = ["as_asked", "as_where", "load_data", "load_for", "paired", "reading"]
-
 Name = TypeVar("Name", str, str | int)
 
 

@@ -17,18 +17,6 @@ import typer
 
 from nearer.exceptions import NearerError, ParameterError
 
-__all__ = [
-    "Terminated",
-    "answer",
-    "check_drawable",
-    "check_new",
-    "check_writable",
-    "failures_reported",
-    "plain",
-    "print_json",
-    "say",
-]
-
 # What a terminal obeys instead of showing it: the controls of ASCII and of Latin-1 but for tab and line feed, and
 # those that turn the direction of writing around. Names of classes, ids, columns and files come from the data.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")

@@ -10,8 +10,6 @@ from nearer.evaluation import Comparison
 from nearer.models._report import scores_section
 from nearer.reports._page import Section, Table, html_report
 
-__all__ = ["evaluation_page", "search_page"]
-
 # Queries that a page shows; the whole answer belongs into a .csv or .jsonl file.
 MOST = 100
 

@@ -11,8 +11,6 @@ from rich.text import Text
 from nearer.app.cli._output import plain
 from nearer.evaluation import Comparison
 
-__all__ = ["comparison_table", "screen"]
-
 
 class _Screen(Console):
     """A console for which text is text: no markup in it, and no sequence that a terminal would obey."""

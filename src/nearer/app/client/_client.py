@@ -23,8 +23,6 @@ from nearer._checks import check_int, check_number
 from nearer._plain import as_plain, table_rows
 from nearer.exceptions import MissingDataError, NearerError, ParameterError
 
-__all__ = ["Client", "Found", "ServerError"]
-
 Id = int | str
 BINARY = "application/octet-stream"
 JSON = "application/json"

@@ -14,8 +14,6 @@ from nearer.app.explorer._session import Session
 from nearer.exceptions import ParameterError
 from nearer.reports._style import DARK, UNKNOWN, class_colors
 
-__all__ = ["audit_lists", "colors", "overview", "positions", "questions"]
-
 MOST_LISTED = 300
 # A column with more values than this is no legend.
 MOST_VALUES = 60

@@ -13,8 +13,6 @@ from nearer._plain import Array
 from nearer.exceptions import ParameterError
 from nearer.relations import Pairs
 
-__all__ = ["Gesture", "GestureHistory", "Supervision", "supervision"]
-
 KINDS = ("label", "together", "apart", "same", "keep", "drop", "refit")
 LONGEST_LABEL = 200
 # Pairs of one lasso: all of them up to here, a random part above.

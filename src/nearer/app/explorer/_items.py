@@ -12,8 +12,6 @@ import numpy as np
 from nearer._plain import Array
 from nearer.exceptions import ShapeError
 
-__all__ = ["COLUMNS", "PER_SPRITE", "SIDE", "ShownItems", "sprite"]
-
 # What a browser draws well; of more items a random part is shown, and the page says so.
 MOST_SHOWN = 200_000
 HELD_OUT = 0.2

@@ -27,8 +27,6 @@ from nearer._storage._disk import open_plain
 from nearer.app.explorer._session import Session
 from nearer.exceptions import MissingDataError, ParameterError
 
-__all__ = ["ServedSession", "check_installed", "keep_address", "last_address", "serve"]
-
 
 class ServedSession:
     """A page that is being served; `close()` or the end of a `with` stops it."""

@@ -11,8 +11,6 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from nearer._plain import Array
 from nearer.neighbors import search
 
-__all__ = ["flat_map", "principal_axes", "principal_map", "tsne_maps", "turn_towards", "within_view"]
-
 LANDMARKS, STEPS, ITERATIONS = 4_000, 4, 250
 
 

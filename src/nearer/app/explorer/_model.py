@@ -27,8 +27,6 @@ from nearer.models._scoring import compare_problem
 if TYPE_CHECKING:
     from nearer.models._model import Model
 
-__all__ = ["apply_gestures", "explore_model", "inline_map", "items_of", "suggest_pairs", "write_map"]
-
 # With fewer rows that the model has not seen, a fifth of all rows is held out instead.
 LEAST_UNSEEN = 50
 THUMBNAIL = 48

@@ -15,8 +15,6 @@ from nearer.mining import VTHM, HardestFraction, SemiHard
 from nearer.pairwise import Miner
 from nearer.reports._weights import pair_weights
 
-__all__ = ["MINERS", "weigh"]
-
 MINERS = ("none", "VTHM", "semi-hard", "hardest")
 BATCH, MOST_PAIRS = 64, 300
 

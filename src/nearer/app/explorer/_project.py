@@ -24,8 +24,6 @@ from nearer.app.explorer._gestures import GestureHistory
 from nearer.app.explorer._metric import Metric
 from nearer.exceptions import CorruptFileError, NearerError, ParameterError
 
-__all__ = ["Project"]
-
 FORMAT, VERSION = "nearer.explore", 1
 
 

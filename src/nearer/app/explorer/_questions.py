@@ -9,8 +9,6 @@ import numpy as np
 from nearer._plain import Array
 from nearer.judging._influence import graph_of, pick, spread, walk
 
-__all__ = ["ask"]
-
 # Items that are looked at; a graph of more would keep the page waiting.
 SAMPLE = 4_000
 

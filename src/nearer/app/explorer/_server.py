@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["Announcer", "application"]
-
 # regl writes its drawing functions as text and needs eval for them; all code comes from this server, and nothing
 # that a person typed is ever evaluated. The hash is that of an empty style element, which regl-scatterplot fills by
 # script.

@@ -30,8 +30,6 @@ from nearer.exceptions import NearerError, ParameterError
 from nearer.geometry import Chain, Mahalanobis, Standardize, UnitLength
 from nearer.judging import Audit, find_issues
 
-__all__ = ["Session"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 # Directions of the features that a refit works in.

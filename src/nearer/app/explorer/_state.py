@@ -13,8 +13,6 @@ from nearer.app.explorer._metric import Metric
 from nearer.evaluation._paired import bootstrap_intervals
 from nearer.neighbors import search, vote
 
-__all__ = ["State", "nearest_to", "predicted", "score_table", "scored_items", "usual_distance"]
-
 VOTERS, NEIGHBORS = 4_000, 10
 
 

@@ -18,8 +18,6 @@ from nearer.app.explorer._server import _asset
 from nearer.app.explorer._session import Session
 from nearer.neighbors import search
 
-__all__ = ["static_html", "static_page"]
-
 NEIGHBORS = 6
 # The file is sent by mail: of more items a random part is in it.
 MOST_INSIDE, MOST_PICTURES = 20_000, 5_000

@@ -13,8 +13,6 @@ from typing import Any, Generic, TypeVar
 
 from nearer.app.server._problems import Refusal
 
-__all__ = ["Batcher", "Full"]
-
 Job = TypeVar("Job")
 
 

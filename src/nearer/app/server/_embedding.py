@@ -17,8 +17,6 @@ from nearer.datasets._image_files import crop_image, load_image
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 from nearer.models import Model
 
-__all__ = ["features_of", "features_of_image", "through"]
-
 Floats = NDArray[np.float32]
 
 

@@ -9,8 +9,6 @@ import time
 from collections import defaultdict
 from typing import Any
 
-__all__ = ["Figures"]
-
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 PAGE = resource.getpagesize()
 

@@ -19,8 +19,6 @@ from nearer.app.server._messages import JSON
 from nearer.app.server._problems import Refusal, refusal_of
 from nearer.app.server._service import Answer, Call, Service
 
-__all__ = ["Gate"]
-
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]

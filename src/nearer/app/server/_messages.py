@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from nearer.app.server._problems import Refusal
 from nearer.exceptions import NotFiniteError, ShapeError
 
-__all__: list[str] = []
-
 Message = TypeVar("Message")
 Given = TypeVar("Given")
 Cell = float | str | bool | None

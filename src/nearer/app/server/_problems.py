@@ -21,8 +21,6 @@ from nearer.exceptions import (
     WriteError,
 )
 
-__all__ = ["Refusal", "refusal_of"]
-
 # Two or more words joined by slashes are a path, wherever they come from.
 _PATH = re.compile(r"`?(?:[A-Za-z]:)?(?:[\\/][\w.\-~+@%]+){2,}[\\/]?`?|\b\w+://[^\s`'\"]+")
 _REFUSED = (ShapeError, NotFiniteError, ParameterError, LabelError, LimitError)

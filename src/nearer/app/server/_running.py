@@ -22,8 +22,6 @@ from nearer.app.server._service import Call
 from nearer.app.server._settings import Settings
 from nearer.app.server._tokens import Tokens
 
-__all__ = ["serve"]
-
 # A request line and its headers are a few hundred bytes.
 LONGEST_HEAD = 64 << 10
 LINGER = 0.5

@@ -29,8 +29,6 @@ from nearer.app.server._work import Ask, WriteJob, answer, condition_of, write
 from nearer.exceptions import NearerError
 from nearer.neighbors._shared import has_faiss, load_faiss
 
-__all__ = ["Answer", "Call", "Service"]
-
 FLUSH_SECONDS = 0.25
 UNCALIBRATED = (
     "Nothing says yet which distance means the same: the model has no calibration for pairs. Calibrate it with "

@@ -10,8 +10,6 @@ from nearer._checks import check_choice, check_int, check_number
 from nearer.app.server._tokens import Tokens
 from nearer.exceptions import MissingDataError, ParameterError
 
-__all__ = ["Settings"]
-
 
 @dataclass(frozen=True)
 class Settings:

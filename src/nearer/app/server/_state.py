@@ -14,8 +14,6 @@ from nearer.index import open_index
 from nearer.models import Model
 from nearer.models._model import load
 
-__all__ = ["Place", "Served"]
-
 
 @dataclass(frozen=True)
 class Served:

@@ -10,8 +10,6 @@ from typing import Literal
 
 from nearer.exceptions import MissingDataError, ParameterError
 
-__all__ = ["Scope", "Tokens"]
-
 Scope = Literal["read", "write"]
 SHORTEST = 16
 VARIABLE = "NEARER_TOKENS"

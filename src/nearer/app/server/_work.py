@@ -16,8 +16,6 @@ from nearer.app.server._problems import Refusal
 from nearer.app.server._state import Served
 from nearer.exceptions import ParameterError
 
-__all__ = ["Ask", "WriteJob", "answer", "condition_of", "write"]
-
 Floats = NDArray[np.float32]
 encode = msgspec.json.Encoder().encode
 

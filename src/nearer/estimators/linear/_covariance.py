@@ -15,8 +15,6 @@ from nearer.estimators._scatter import total_scatter
 from nearer.estimators._supervision import reduce_components
 from nearer.exceptions import ParameterError
 
-__all__ = ["Covariance", "inverse_with_ridge"]
-
 
 def inverse_with_ridge(matrix: Array, scales: Array, ridge: float, name: str) -> Array:
     """`(M + ridge·diag(scales))⁻¹`, (p, p); a matrix that is still singular is refused, never half inverted.

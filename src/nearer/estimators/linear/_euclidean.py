@@ -10,8 +10,6 @@ from sklearn.decomposition import PCA
 
 from nearer.estimators._learner import MetricLearner
 
-__all__ = ["Euclidean"]
-
 
 @dataclass(eq=False, repr=False)
 class Euclidean(MetricLearner):

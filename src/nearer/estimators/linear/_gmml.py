@@ -15,8 +15,6 @@ from nearer.estimators._supervision import MatrixLearner, PairSupervision
 from nearer.estimators.linear._kissme import check_both_kinds
 from nearer.exceptions import ParameterError
 
-__all__ = ["GMML", "geodesic_point", "gmml_matrix"]
-
 
 def geodesic_point(similar: Array, dissimilar: Array, t: float) -> Array:
     """`S⁻¹ #_t D = C⁻ᵀ (Cᵀ D C)ᵗ C⁻¹` with `S = CCᵀ`: S⁻¹ at t = 0, D at t = 1, and `M S M = D` at t = ½.

@@ -19,17 +19,6 @@ from nearer.estimators._optimize import report
 from nearer.exceptions import ParameterError
 from nearer.neighbors import search
 
-__all__ = [
-    "LOOKED_AT",
-    "dense_rows",
-    "descend_in_batches",
-    "fit_in_batches",
-    "random_batches",
-    "steps_for",
-    "whitened_start",
-    "with_near_rows_at_one",
-]
-
 LOOKED_AT, NEAREST_OF = 20_000, 1_500
 SHRINK, RATE = 0.3, 0.02
 EPOCHS, FEWEST, MOST = 15, 300, 1_000

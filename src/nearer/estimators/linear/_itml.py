@@ -17,8 +17,6 @@ from nearer.estimators._scatter import take_differences
 from nearer.estimators._supervision import MatrixLearner, PairSupervision, nonzero_pairs
 from nearer.exceptions import ParameterError
 
-__all__ = ["ITML", "ITMLAnswer", "itml_matrix"]
-
 
 class ITMLAnswer(NamedTuple):
     """M (p, p), the slack bounds ξ (m,), the objective, the iterations, and whether the gap says it is solved."""

@@ -24,8 +24,6 @@ from nearer.estimators._matrices import Array, symmetric
 from nearer.estimators.linear._gmml import GMML
 from nearer.exceptions import NotFiniteError, ShapeError
 
-__all__ = ["KernelLearner", "kernel_map"]
-
 # Squares of larger entries do not fit into float32.
 _WIDE = 1e15
 

@@ -14,8 +14,6 @@ from nearer.estimators._supervision import MatrixLearner, PairSupervision
 from nearer.estimators.linear._covariance import inverse_with_ridge
 from nearer.exceptions import LabelError
 
-__all__ = ["KISSME", "kissme_matrix"]
-
 
 def check_both_kinds(scatters: PairScatters) -> None:
     """Refuse labels that make no similar or no dissimilar pair."""

@@ -15,8 +15,6 @@ from nearer.estimators._sampling import near_pairs
 from nearer.estimators._scatter import take_differences
 from nearer.estimators._supervision import MatrixLearner, PairSupervision, nonzero_pairs
 
-__all__ = ["LDML", "ldml_loss_and_gradient"]
-
 
 def ldml_loss_and_gradient(
     components: Array, bias: float, delta: Array, similar: Array, *, ridge: float = 0.0

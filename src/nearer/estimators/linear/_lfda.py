@@ -15,8 +15,6 @@ from nearer.estimators._supervision import MatrixLearner
 from nearer.exceptions import LabelError
 from nearer.neighbors._shared import squared_distances
 
-__all__ = ["LFDA", "lfda_components", "local_scatters"]
-
 _BLOCK = 1024
 
 

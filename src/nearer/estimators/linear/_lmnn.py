@@ -28,8 +28,6 @@ from nearer.estimators.linear._in_batches import fit_in_batches
 from nearer.estimators.neighbors._near import nearest_hits
 from nearer.exceptions import LabelError
 
-__all__ = ["LMNN", "Margins", "find_impostors", "lmnn_loss_and_gradient", "lmnn_objective"]
-
 _START = 2.0
 # Rows of a chunk of pairs: both sides of it stay in cache.
 _CHUNK = 4096

@@ -14,8 +14,6 @@ from nearer.estimators._sampling import default_pairs, near_triplets
 from nearer.estimators._scatter import take_differences
 from nearer.estimators._supervision import MatrixLearner, QuadrupletSupervision, nonzero_pairs
 
-__all__ = ["LSML", "lsml_loss_and_gradient"]
-
 
 def lsml_loss_and_gradient(
     components: Array, near: Array, far: Array, *, prior_weight: float = 1.0

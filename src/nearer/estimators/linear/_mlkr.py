@@ -26,8 +26,6 @@ from nearer.estimators.linear._in_batches import (
 )
 from nearer.exceptions import LabelError
 
-__all__ = ["MLKR", "mlkr_loss_and_gradient"]
-
 _BLOCK_ENTRIES = 250_000
 # The start knows nothing of y, unlike that of classes: the way is longer.
 _RATE = 0.1

@@ -14,8 +14,6 @@ from nearer.estimators._sampling import default_pairs, random_pairs
 from nearer.estimators._scatter import pair_scatters, take_differences
 from nearer.estimators._supervision import MatrixLearner, PairSupervision, nonzero_pairs
 
-__all__ = ["MMC", "mmc_matrix"]
-
 
 def mmc_matrix(
     similar_scatter: Array, delta: Array, *, max_iter: int = 200, tol: float = 1e-6, verbose: int = 0

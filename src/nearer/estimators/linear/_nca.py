@@ -22,8 +22,6 @@ from nearer.estimators._starts import Init, bring_neighbors_near, centered, star
 from nearer.estimators.linear._in_batches import fit_in_batches
 from nearer.exceptions import LabelError
 
-__all__ = ["NCA", "nca_loss_and_gradient"]
-
 # Of tiles that stay in the cache while they are worked on.
 _SIDE = 384
 # Up to 4,096 rows, 40 MB in float32, the tiles are kept between the passes.

@@ -15,8 +15,6 @@ from nearer.estimators._supervision import MatrixLearner
 from nearer.estimators.linear._covariance import inverse_with_ridge
 from nearer.exceptions import LabelError, ShapeError
 
-__all__ = ["RCA", "rca_matrix"]
-
 
 def rca_matrix(X: Any, chunks: Array, *, ridge: float = 1e-2) -> Array:
     """`M = (Ĉ + ridge·diag Σ)⁻¹` with `Ĉ = (1/n) Σ_c Σ_{i∈c} (x_i − x̄_c)(x_i − x̄_c)ᵀ`, (p, p).

@@ -15,8 +15,6 @@ from nearer.estimators._sampling import near_triplets
 from nearer.estimators._scatter import take_differences
 from nearer.estimators._supervision import MatrixLearner, TripletSupervision, nonzero_pairs
 
-__all__ = ["TripletSVM", "triplet_svm"]
-
 
 def triplet_svm(
     near: Array, far: Array, *, C: float = 1.0, max_iter: int = 2000, tol: float = 1e-3, verbose: int = 0

@@ -29,8 +29,6 @@ from nearer.estimators._matrices import Array
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.geometry import normalize
 
-__all__ = ["Form", "WithinClass"]
-
 POWERS = (0.3, 0.5, 0.7, 0.9)
 SHRINKS = (0.2, 0.5, 0.8)
 # How much of the other directions stays beside those of the class means; None raises nothing.

@@ -23,8 +23,6 @@ from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses._shared import Inference, RegularizerName
 from nearer.neighbors import vote
 
-__all__ = ["AsymmetricKNN", "KernelAsymmetricKNN"]
-
 
 @dataclass(eq=False, repr=False)
 class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

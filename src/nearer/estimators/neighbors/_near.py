@@ -10,8 +10,6 @@ import torch
 from nearer.estimators._matrices import Array
 from nearer.neighbors import search
 
-__all__ = ["nearest_hits", "nearest_misses", "nearest_rows"]
-
 
 def nearest_rows(queries: Any, database: Any, k: int, *, own: Array | None = None) -> Array:
     """Row numbers (m, k) of the k nearest rows of the database, nearest first, equal ones by row number.

@@ -19,8 +19,6 @@ from nearer.exceptions import NearerWarning, ShapeError
 from nearer.losses import NeighborhoodLoss
 from nearer.losses._shared import RegularizerName
 
-__all__ = ["FittedMaps", "check_settings", "fit_maps", "hold_out", "scale_to_margin"]
-
 Descend = Callable[
     [Tensor, Tensor | None, BothSides, VotePlan, torch.Generator], Iterator[tuple[Tensor, Tensor, float]]
 ]

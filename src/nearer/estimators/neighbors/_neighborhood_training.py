@@ -27,20 +27,6 @@ from nearer.losses._shared import (
     sum_weighted_squares,
 )
 
-__all__ = [
-    "RENEW",
-    "BothSides",
-    "CandidateLists",
-    "VotePlan",
-    "WeightedPairs",
-    "batch_loss",
-    "batches",
-    "choose_pairs",
-    "find_candidates",
-    "held_out_loss",
-    "learn_maps",
-]
-
 # Entries of a tile of distances: 16 MB in single precision.
 _TILE = 1 << 22
 # Classes that a list keeps: the own one and the nearest others.

@@ -16,8 +16,6 @@ from nearer.estimators.neighbors._near import nearest_rows
 from nearer.exceptions import LabelError, ShapeError
 from nearer.neighbors import vote
 
-__all__ = ["AAKNN", "MLKNN", "MetricKNN"]
-
 
 def _fit_metric(metric: Any, X: Array, y: Any) -> tuple[Any, Array]:
     """A fitted copy of the metric (or None) and the mapped rows; one that is fitted is used as it is."""

@@ -10,8 +10,6 @@ from nearer.estimators._matrices import Array
 from nearer.estimators.linear._itml import ITML
 from nearer.estimators.partial._apllr import _NearPrior
 
-__all__ = ["APIT"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class APIT(_NearPrior):

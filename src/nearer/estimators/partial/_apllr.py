@@ -17,8 +17,6 @@ from nearer.estimators.partial._partly_labeled import EdgeList, PartlyLabeledLea
 from nearer.exceptions import NearerWarning, ParameterError
 from nearer.graph import nearest_neighbors, propagate
 
-__all__ = ["APLLR", "affinity_edges", "near_prior"]
-
 
 def affinity_edges(X: Array, codes: Array, *, k: int, gamma: float, clipped: bool = True) -> EdgeList:
     """The edges of the k nearest neighbours with their propagated affinity; negative ones become 0 when clipped.

@@ -21,8 +21,6 @@ from nearer.estimators.partial._partly_labeled import (
 )
 from nearer.graph._shared import parzen_density
 
-__all__ = ["ISDML", "density_edges", "geodesic_descent"]
-
 
 def density_edges(X: Array, k: int, *, v: float = 10.0) -> EdgeList:
     """Edges with weight `(β_i + β_j)·exp(−‖x_i − x_j‖²/2σ²)`, `σ = d_min + (d_max − d_min)/v`, β Parzen's density.

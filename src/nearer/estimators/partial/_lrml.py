@@ -18,8 +18,6 @@ from nearer.estimators.partial._partly_labeled import (
 )
 from nearer.exceptions import ParameterError
 
-__all__ = ["LRML", "lrml_matrix", "unit_determinant_minimizer"]
-
 
 def unit_determinant_minimizer(matrix: Array) -> Array:
     """`argmin Tr(MA)` over `M ≻ 0, log det M ≥ 0`: `det(A)^{1/p} A⁻¹`, for a positive definite A (p, p).

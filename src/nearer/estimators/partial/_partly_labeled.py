@@ -20,8 +20,6 @@ from nearer.estimators._supervision import reduce_components
 from nearer.exceptions import NearerWarning, NotFiniteError
 from nearer.graph import nearest_neighbors
 
-__all__ = ["EdgeList", "PartlyLabeledLearner", "edge_scatter", "labeled_scatters", "neighbor_edges", "safe_weight"]
-
 
 class EdgeList(NamedTuple):
     """Undirected weighted edges between rows: `left[e]`, `right[e]` and `weight[e]`, each edge once."""

@@ -36,8 +36,6 @@ from nearer.neighbors import Neighbors
 from nearer.training import NeighborhoodAngular, Plan, PseudoLabelAngular, alternate
 from nearer.training._shared import riemannian_conjugate_gradient
 
-__all__ = ["SemiSupervisedMetric"]
-
 BLOCK = 500
 
 

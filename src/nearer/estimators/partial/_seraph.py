@@ -15,8 +15,6 @@ from nearer.estimators._optimize import minimize, warn_stopped_early
 from nearer.estimators._scatter import take_differences
 from nearer.estimators.partial._partly_labeled import PartlyLabeledLearner
 
-__all__ = ["SERAPH", "PairEvidence", "seraph_descent", "seraph_objective"]
-
 
 class PairEvidence(NamedTuple):
     """Differences (m, p) of pairs, and how similar each is: 1 or 0 when labelled, NaN when nobody knows."""

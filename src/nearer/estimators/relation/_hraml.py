@@ -27,8 +27,6 @@ from nearer.relations import ClassLabels
 from nearer.relations._shared import TableRelation
 from nearer.training import EncoderStep, cosine, train
 
-__all__ = ["HRAML", "AlignmentNetwork", "PartnerSampler"]
-
 
 class AlignmentNetwork(nn.Module):
     """`h ← tanh(W h + b)` for every layer, then length one: (n, p) -> (n, d).

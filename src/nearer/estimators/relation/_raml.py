@@ -20,8 +20,6 @@ from nearer.exceptions import NearerWarning, ParameterError, ShapeError
 from nearer.relations import ClassLabels
 from nearer.relations._shared import TableRelation
 
-__all__ = ["RelationLearner", "choose_graded_blend", "label_table"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RelationLearner(PairSupervision, MatrixLearner):

@@ -13,8 +13,6 @@ from nearer.estimators._optimize import report, warn_stopped_early
 from nearer.estimators.relation._raml import RelationLearner
 from nearer.estimators.relation._raml_pairs import PairSums
 
-__all__ = ["RAMLKRR", "constrained_krr", "krr_by_gradients", "krr_by_kernel"]
-
 _KERNEL_PAIRS = 2000
 
 

@@ -16,8 +16,6 @@ from nearer.exceptions import LabelError, ShapeError
 from nearer.relations import ClassLabels, PartialLabels, relation_of
 from nearer.relations._shared import GradedRelation, TableRelation
 
-__all__ = ["PairSums", "choose_pairs", "pair_targets", "table_relation"]
-
 _BLOCK = 1 << 12
 _ROWS_AT_LEAST = 10_000
 _FEW_ENTRIES = 1 << 23  # of X: mapping all rows at once then stays below 64 MB

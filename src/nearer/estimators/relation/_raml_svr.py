@@ -16,8 +16,6 @@ from nearer.estimators._optimize import warn_stopped_early
 from nearer.estimators.relation._raml import RelationLearner
 from nearer.estimators.relation._raml_pairs import PairSums
 
-__all__ = ["RAMLSVR", "outer_features", "svr_by_features", "svr_by_kernel"]
-
 _KERNEL_PAIRS = 4000
 
 

@@ -24,8 +24,6 @@ from nearer.evaluation._engine._problem import Retrieval, Ties
 from nearer.evaluation._engine._sweep import fill
 from nearer.evaluation._engine._tiles import Products, run
 
-__all__ = ["Best", "FirstHit", "best_positive"]
-
 
 @dataclass(frozen=True, eq=False)
 class Best:

@@ -20,9 +20,6 @@ from nearer.evaluation._engine._problem import Retrieval, Ties
 from nearer.evaluation._engine._sweep import fill
 from nearer.evaluation._engine._tiles import SIDE, Products, run
 
-__all__ = ["FirstPlaces", "Profile", "expected_candidates"]
-
-
 SAMPLE = 2 * SIDE
 SMALLEST_SAMPLE = 240
 

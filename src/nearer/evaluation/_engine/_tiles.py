@@ -22,8 +22,6 @@ from torch import Tensor
 
 from nearer._plain import Array
 
-__all__ = ["Products", "block_size", "is_uniform", "one_thread", "run"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -16,8 +16,6 @@ from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.losses.proxies._margin_softmax import AMSoftmaxLoss
 from nearer.pairwise._shared import attach, full_precision, inner_settings, joint_similarity
 
-__all__ = ["JRDLoss", "JRSLoss", "checked_layers", "class_layer", "pair_mean"]
-
 Combine = Literal["product", "sum", "concatenate"]
 
 

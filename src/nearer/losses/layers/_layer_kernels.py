@@ -11,8 +11,6 @@ from nearer._checks import check_int, check_number
 from nearer.exceptions import NotFiniteError
 from nearer.pairwise._shared import KernelTile, settings_of
 
-__all__ = ["Gaussian", "Laplace", "MomentGenerating", "Polynomial"]
-
 
 def mean_of_pairs(lengths: Tensor) -> float:
     """The mean squared distance of m rows from their squared distances to their mean, (m,)."""

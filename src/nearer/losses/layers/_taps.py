@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from nearer.exceptions import ParameterError
 
-__all__ = ["tapped"]
-
 
 @contextmanager
 def tapped(network: nn.Module, names: Sequence[str]) -> Iterator[list[Tensor]]:

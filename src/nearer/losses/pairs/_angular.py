@@ -31,8 +31,6 @@ from nearer.pairwise._shared import (
 )
 from nearer.relations import Relation, Triplets
 
-__all__ = ["AngularLoss", "AngularTripletLoss"]
-
 _CHUNK = 1 << 20
 
 

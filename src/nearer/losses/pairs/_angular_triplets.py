@@ -14,8 +14,6 @@ from torch import Tensor, nn
 
 from nearer._checks import check_number
 
-__all__ = ["angular_factor_gradient", "angular_margins", "tangent_weight"]
-
 
 def tangent_weight(angle: float, name: str = "angle") -> float:
     """`4tan²α` for α in degrees, between 0 and 90.

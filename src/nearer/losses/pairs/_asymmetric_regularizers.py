@@ -15,8 +15,6 @@ from nearer._checks import check_choice
 from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError, ShapeError
 
-__all__ = ["RegularizerName", "asymmetric_regularizer"]
-
 RegularizerName = Literal["squared_w", "w", "grams", "factors", "query_gram", "database_gram", "query", "database"]
 
 

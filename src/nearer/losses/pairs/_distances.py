@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["inverse", "lengths", "root", "sum_weighted_squares", "tile_lengths"]
-
 
 def root(squared: Tensor) -> Tensor:
     """D from D², with gradient 0 instead of ∞ at coincident points."""

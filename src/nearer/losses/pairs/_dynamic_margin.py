@@ -13,8 +13,6 @@ from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._shared import as_columns, inner_settings, normalize_rows
 
-__all__ = ["DynamicSoftMarginLoss"]
-
 _LOWEST, _WIDTH = -2.0, 4.0  # gaps of distances between unit vectors lie in [−2, 2]
 
 

@@ -16,8 +16,6 @@ from nearer.pairwise import Miner, Panel
 from nearer.pairwise._shared import Gradient, Pairing, by_panels
 from nearer.relations import ClassLabels
 
-__all__ = ["NPairsLoss"]
-
 
 class NPairsLoss(PairLoss):
     """(1/N) Σᵢ log(1 + Σ_{j≠i} e^{c(fᵢ·fⱼ⁺ − fᵢ·fᵢ⁺)}) + l2·mean‖f‖², fᵢ and fᵢ⁺ the first two items of class i.

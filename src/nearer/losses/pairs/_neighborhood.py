@@ -25,8 +25,6 @@ from nearer.losses.pairs._neighborhood_inference import (
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._shared import full_precision
 
-__all__ = ["NeighborhoodLoss", "set_weights"]
-
 Inference = Literal["exact", "greedy"]
 NeighborhoodReduction = Literal["mean", "sum", "active"]
 

@@ -23,17 +23,6 @@ from torch import Tensor
 
 from nearer.exceptions import ParameterError
 
-__all__ = [
-    "Nearest",
-    "NeighborSets",
-    "choose_sets",
-    "choose_sets_greedily",
-    "greedy_set",
-    "nearest_by_class",
-    "neighbor_set",
-    "plurality_costs",
-]
-
 
 class Nearest(NamedTuple):
     """The k nearest items of each class, nearest first: distances and positions, (q, c, k); ∞ and −1 for none."""

@@ -11,8 +11,6 @@ from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.pairwise import Panel, Rule, Terms
 from nearer.pairwise._shared import Gradient, Pairing, by_panels, by_statistic, reduce, shares, sortable
 
-__all__ = ["RowLoss"]
-
 
 class RowLoss(PairLoss, Rule):
     """A pair loss that is a rule: `value` is the printed formula, `weigh` and `statistic` are there for speed.

@@ -10,8 +10,6 @@ from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
 from nearer.pairwise._shared import exponent_is_safe, exponential, masked_logsumexp, soft_rows, softplus
 
-__all__ = ["InfoNCELoss", "NCALoss", "NTXentLoss"]
-
 
 class NTXentLoss(RowLoss):
     """Mean over positive pairs of −log( e^{s_p/τ} / (e^{s_p/τ} + Σ_N e^{s_n/τ}) ) = softplus(LSE_N(s/τ) − s_p/τ).

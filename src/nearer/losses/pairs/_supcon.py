@@ -19,8 +19,6 @@ from nearer.pairwise._shared import (
     softplus,
 )
 
-__all__ = ["InstanceLoss", "SupConLoss"]
-
 
 class SupConLoss(RowLoss):
     """Supervised contrastive: mean over anchors with a positive of −(1/|P|) Σ_P log( e^{s_p/τ} / Σ_{P∪N} e^{s/τ} ).

@@ -24,8 +24,6 @@ from nearer.pairwise._shared import (
     triplets_by_tiles,
 )
 
-__all__ = ["BatchHardTripletLoss", "PairSemiHardTripletLoss", "SemiHardTripletLoss", "TripletLoss", "hinges"]
-
 
 class _CountedTripletLoss(RowLoss):
     """Triplet losses whose weights are counts; subclasses say which triplets count."""

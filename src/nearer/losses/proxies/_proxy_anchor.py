@@ -10,8 +10,6 @@ from nearer._checks import check_number
 from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.pairwise._shared import Shards, VectorSimilarity, attach, class_softmax, class_tiles, own_classes
 
-__all__ = ["ProxyAnchorLoss", "ProxyNCALoss"]
-
 
 class ProxyAnchorLoss(ProxyLoss):
     """(1/|P⁺|) Σ_{p∈P⁺} log(1 + Σ_{x∈p} e^{−α(s−δ)}) + (1/C) Σ_p log(1 + Σ_{x∉p} e^{α(s+δ)}).

@@ -12,8 +12,6 @@ from nearer.losses.proxies._margin_softmax import turned
 from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.pairwise._shared import CenterSimilarity, class_softmax
 
-__all__ = ["SoftTripleLoss", "SubCenterArcFaceLoss"]
-
 
 class SubCenterArcFaceLoss(ProxyLoss):
     """−mean log softmax of scale · cos θ_c, cos θ_c = max_k cos(x, w_ck), with cos(θ_y + m) for the own class.
