@@ -68,8 +68,7 @@ class Column:
         """Where there is no value, (n,)."""
         if self.kind == "word":
             return np.array([value is None for value in self.values], dtype=bool)
-        empty: Array = np.isnan(self.values)
-        return empty
+        return np.isnan(self.values)
 
     def take(self, rows: Any) -> Column:
         """The values of some rows."""

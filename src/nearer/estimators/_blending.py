@@ -37,8 +37,7 @@ def _to_spread(matrix: Array, covariance: Array) -> Array:
     euclidean = float(np.trace(covariance))
     if learned <= 0 or euclidean <= 0:
         return matrix
-    result: Array = matrix * (euclidean / learned)
-    return result
+    return matrix * (euclidean / learned)
 
 
 def mix_with_identity(matrix: Array, covariance: Array, amount: float) -> Array:
@@ -50,8 +49,7 @@ def mix_with_identity(matrix: Array, covariance: Array, amount: float) -> Array:
     """
     if amount == 0:
         return matrix
-    result: Array = (1 - amount) * _to_spread(matrix, covariance) + amount * np.eye(len(matrix))
-    return result
+    return (1 - amount) * _to_spread(matrix, covariance) + amount * np.eye(len(matrix))
 
 
 def mixture_neighbors(

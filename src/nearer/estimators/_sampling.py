@@ -33,8 +33,7 @@ def _partners(codes: Array, anchors: Array, rng: np.random.RandomState, *, same:
     else:
         drawn = (rng.random_sample(len(anchors)) * (len(codes) - size)).astype(np.int64)
         drawn += np.where(drawn >= first, size, 0)
-    result: Array = order[drawn]
-    return result
+    return order[drawn]
 
 
 def _check(codes: Array) -> Array:

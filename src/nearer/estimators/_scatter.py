@@ -43,8 +43,7 @@ def class_means(X: Any, codes: Array, counts: Array) -> Array:
     one_hot = sparse.csr_array((np.ones(len(codes)), (codes, rows)), shape=(len(counts), len(codes)))
     sums = one_hot @ X
     dense = sums.toarray() if sparse.issparse(sums) else np.asarray(sums, dtype=np.float64)
-    result: Array = dense / counts[:, None]
-    return result
+    return dense / counts[:, None]
 
 
 def total_scatter(X: Any) -> Array:

@@ -40,8 +40,7 @@ def start_components(init: Any, X: Any, codes: Array | None, d: int, rng: np.ran
     if kind == "identity":
         return np.eye(d, p)
     if kind == "random":
-        drawn: Array = rng.standard_normal((d, p)) / np.sqrt(p)
-        return drawn
+        return rng.standard_normal((d, p)) / np.sqrt(p)
     components = np.eye(d, p)
     if kind == "lda" and n_classes > 1:
         if sparse.issparse(X):
@@ -98,5 +97,4 @@ def bring_neighbors_near(components: Array, X: Any, rng: np.random.RandomState, 
     squared = squared[squared > 0]
     if not len(squared) or np.median(squared) <= most:
         return components
-    result: Array = components * np.sqrt(10.0 / np.median(squared))
-    return result
+    return components * np.sqrt(10.0 / np.median(squared))

@@ -206,7 +206,7 @@ class Chain(SavedModule):
     def forward(self, x: Any) -> Tensor:
         for part in self.parts:
             x = part(x)
-        return x  # type: ignore[no-any-return]
+        return x
 
 
 class SideBySide(SavedModule):
@@ -228,8 +228,7 @@ class SideBySide(SavedModule):
         }
 
     def forward(self, x: Any) -> Tensor:
-        rows: Tensor = torch.cat([part(x) for part in self.parts], dim=1) / len(self.parts) ** 0.5
-        return rows
+        return torch.cat([part(x) for part in self.parts], dim=1) / len(self.parts) ** 0.5
 
 
 @torch.no_grad()

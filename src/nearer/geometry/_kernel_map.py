@@ -77,5 +77,4 @@ class KernelMap(SavedModule):
             values = rows @ self.landmarks.t()
             if kernel == "poly":
                 values = (gamma * values + 1) ** self.settings["degree"]
-        mapped: Tensor = values @ self.factor
-        return mapped
+        return values @ self.factor

@@ -69,8 +69,7 @@ def polar_retraction(point: Any, step: Any) -> Tensor:
     """
     L, xi = _at(point, step, "step")
     U, _, Vt = torch.linalg.svd(L + xi, full_matrices=False)
-    nearest: Tensor = U @ Vt
-    return nearest
+    return U @ Vt
 
 
 def cayley_retraction(point: Any, step: Any) -> Tensor:

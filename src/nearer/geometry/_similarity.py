@@ -80,7 +80,7 @@ def squared_euclidean_distance(queries: Any, database: Any = None) -> Tensor:
     tensor([[25.,  0.]])
     """
     a, b = _pair(queries, database)
-    return _SquaredDistance.apply(a, b)  # type: ignore[no-untyped-call, no-any-return]
+    return _SquaredDistance.apply(a, b)  # type: ignore[no-untyped-call]
 
 
 def euclidean_distance(queries: Any, database: Any = None) -> Tensor:

@@ -187,8 +187,7 @@ class ProbabilityMap(SavedModule):
         forest, boosted = self.forest.of(rows), distribution(self.boosting.of(rows) + self.start)
         first, second, third = self.members
         chances = (first * network + second * forest + third * boosted) * forest / (forest + DOUBT)
-        known: Tensor = chances / chances.sum(dim=1, keepdim=True).clamp_min(1e-30)
-        return known
+        return chances / chances.sum(dim=1, keepdim=True).clamp_min(1e-30)
 
 
 def distribution(scores: Tensor) -> Tensor:

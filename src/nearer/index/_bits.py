@@ -151,12 +151,10 @@ class BitIndex:
             flat.add(np.ascontiguousarray(self._bits if len(allowed) == len(self) else self._bits[allowed]))
             if len(allowed) == len(self):
                 self._flat = flat
-        nearest: NDArray[np.int64] = flat.search(np.packbits(rows >= 0, axis=1), wanted)[1]
-        return nearest
+        return flat.search(np.packbits(rows >= 0, axis=1), wanted)[1]
 
     def _signs(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
-        signs: NDArray[np.float32] = np.unpackbits(self._bits[places], axis=1).astype(np.float32) * 2 - 1
-        return signs
+        return np.unpackbits(self._bits[places], axis=1).astype(np.float32) * 2 - 1
 
     def embeddings(self, ids: Any) -> Tensor:
         """The ±1 of some ids: (n, dimension)."""

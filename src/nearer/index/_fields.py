@@ -136,8 +136,7 @@ class FieldColumn:
         """Which positions hold a value for which a condition holds; those without one do not."""
         table = np.fromiter((holds(value) for value in self.values), dtype=np.bool_, count=len(self.values))
         # The last entry is that of the code −1.
-        marked: NDArray[np.bool_] = np.append(table, False)[self.codes[: self.size]]
-        return marked
+        return np.append(table, False)[self.codes[: self.size]]
 
 
 class Fields:

@@ -38,13 +38,11 @@ class MappedIndex:
 
     def add(self, items: Any, ids: Any = None, metadata: Any = None) -> list[Id]:
         """As `Index.add`, of items that the database map takes."""
-        added: list[Id] = self.index.add(self._database(items), ids, metadata)
-        return added
+        return self.index.add(self._database(items), ids, metadata)
 
     def upsert(self, items: Any, ids: Any, metadata: Any = None) -> list[Id]:
         """As `Index.upsert`, of items that the database map takes."""
-        put: list[Id] = self.index.upsert(self._database(items), ids, metadata)
-        return put
+        return self.index.upsert(self._database(items), ids, metadata)
 
     def remove(self, ids: Any) -> int:
         """As `Index.remove`."""
@@ -52,8 +50,7 @@ class MappedIndex:
 
     def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
         """As `Index.search`, of items that the query map takes."""
-        result: SearchResult = self.index.search(self._queries(queries), k, where=where)
-        return result
+        return self.index.search(self._queries(queries), k, where=where)
 
     def count(self, where: Mapping[str, Any] | None = None) -> int:
         """As `Index.count`."""
@@ -61,8 +58,7 @@ class MappedIndex:
 
     def embeddings(self, ids: Any) -> Tensor:
         """The stored rows, after the database map."""
-        rows: Tensor = self.index.embeddings(ids)
-        return rows
+        return self.index.embeddings(ids)
 
     def metadata(self, ids: Any) -> list[Metadata]:
         """As `Index.metadata`."""

@@ -181,8 +181,7 @@ def _remembering(index: Any, folder: Path | None, model: str | os.PathLike[str] 
         except BaseException:
             index.close()
             raise
-    opened: VectorIndex = index
-    return opened
+    return index
 
 
 def model_of(index: VectorIndex, where: str | os.PathLike[str]) -> Path:

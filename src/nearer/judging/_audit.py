@@ -204,8 +204,7 @@ def label_quality(probabilities: Array, codes: Array, *, weight: float = SELF) -
     others = probabilities.copy()
     others[number, codes] = -1
     ranks = weight * rankdata(own) + (1 - weight) * rankdata(own - others.max(axis=1))
-    result: Array = (ranks - 1) / max(len(codes) - 1, 1)
-    return result
+    return (ranks - 1) / max(len(codes) - 1, 1)
 
 
 def neighbor_votes(near: Array, codes: Array, n_classes: int) -> Array:
@@ -214,8 +213,7 @@ def neighbor_votes(near: Array, codes: Array, n_classes: int) -> Array:
     for column in near.T:
         able = np.flatnonzero((column >= 0) & (codes[column] >= 0))
         votes[able, codes[column[able]]] += 1
-    result: Array = votes / votes.sum(axis=1, keepdims=True)
-    return result
+    return votes / votes.sum(axis=1, keepdims=True)
 
 
 def _suspects(probabilities: Array, codes: Array, known: Array) -> tuple[Array, Array]:
@@ -339,8 +337,7 @@ def probabilities(rows: Array, weights: Array) -> Array:
     scores = rows @ weights[:-1].astype(np.float32) + weights[-1].astype(np.float32)
     scores -= scores.max(axis=1, keepdims=True)
     shares = np.exp(scores)
-    result: Array = shares / shares.sum(axis=1, keepdims=True)
-    return result
+    return shares / shares.sum(axis=1, keepdims=True)
 
 
 def _strength(
@@ -365,8 +362,7 @@ def _scaled(x: Array) -> Array:
     rows = np.asarray(x, dtype=np.float64)
     rows = rows - rows.mean(axis=0)
     length = np.sqrt(np.square(rows).sum(axis=1).mean())
-    scaled: Array = (rows / max(float(length), 1e-300)).astype(np.float32)
-    return scaled
+    return (rows / max(float(length), 1e-300)).astype(np.float32)
 
 
 def _folds(codes: Array, rng: np.random.Generator) -> Array:

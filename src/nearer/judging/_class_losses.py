@@ -66,8 +66,7 @@ def distances(left: Rows, right: Rows) -> Floats:
     squares = np.square(a).sum(1)[:, None] + np.square(b).sum(1)[None, :] - 2 * (a @ b.T)
     # What is left of two equal rows is rounding, about 1e-16 of their squares.
     squares[squares < 1e-12 * (1 + np.square(a).sum(1)[:, None])] = 0.0
-    apart: Floats = np.sqrt(squares)
-    return apart
+    return np.sqrt(squares)
 
 
 def thresholds(data: Calibration, *, database: Rows | None = None, seed: int = 0) -> Floats:
@@ -96,8 +95,7 @@ def _cumulated(apart: Floats, grid: Floats, weights: Floats) -> Floats:
     step = np.searchsorted(grid, apart)  # the first threshold that is not below it
     flat = (np.arange(rows)[:, None] * (t + 1) + step).reshape(-1)
     spread = np.bincount(flat, np.broadcast_to(weights, apart.shape).reshape(-1), minlength=rows * (t + 1))
-    total: Floats = np.cumsum(spread.reshape(rows, t + 1)[:, :t], axis=1)
-    return total
+    return np.cumsum(spread.reshape(rows, t + 1)[:, :t], axis=1)
 
 
 def within(data: Calibration, grid: Floats) -> Floats:

@@ -92,8 +92,7 @@ class ClassSets:
         two = np.sort(nearest, axis=1)[:, :2]
         other = np.where(nearest == two[:, :1], two[:, 1:], two[:, :1])
         total = nearest + other
-        scores: NDArray[np.float64] = np.divide(nearest, total, out=np.full_like(total, 0.5), where=total > 0)
-        return scores
+        return np.divide(nearest, total, out=np.full_like(total, 0.5), where=total > 0)
 
     def _embedded(self, rows: Any, name: str) -> NDArray[np.float32]:
         if self.metric is not None:

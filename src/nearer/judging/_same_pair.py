@@ -155,19 +155,16 @@ class SamePair:
         matched = matched_losses(data, grid, matchings=MATCHINGS, seed=self.seed)
         # A mean of e-values is one.
         values = np.mean([bets(losses, self.error) for losses in matched], axis=0)
-        held: NDArray[np.bool_] = values >= 1 / (1 - CONFIDENCE)
-        return held
+        return values >= 1 / (1 - CONFIDENCE)
 
     def _holds(self, losses: Floats, level: float) -> NDArray[np.bool_]:
         if self.guarantee != "high-probability":
             return mean_bound(losses, self.guarantee) <= level
-        held: NDArray[np.bool_] = bets(losses, level) >= 1 / (1 - CONFIDENCE)
-        return held
+        return bets(losses, level) >= 1 / (1 - CONFIDENCE)
 
     def distance(self, a: Any, b: Any) -> Floats:
         """The distance of row i of `a` to row i of `b`, under the metric: (n,)."""
-        apart: Floats = np.linalg.norm(np.subtract(*self._both(a, b), dtype=np.float64), axis=1)
-        return apart
+        return np.linalg.norm(np.subtract(*self._both(a, b), dtype=np.float64), axis=1)
 
     def _both(self, a: Any, b: Any) -> tuple[Rows, Rows]:
         left, right = self._embedded(a, "a"), self._embedded(b, "b")

@@ -33,8 +33,7 @@ def for_transformers(loss: nn.Module, *, field: str = "embeddings") -> Callable[
         rows = outputs.get(field) if isinstance(outputs, Mapping) else getattr(outputs, field, None)
         if rows is None:
             raise ParameterError(f"The model must return `{field}`; name the field of the embeddings with field=.")
-        value: Tensor = loss(rows, labels)
-        return value
+        return loss(rows, labels)
 
     return compute_loss
 
@@ -70,5 +69,4 @@ class SentenceTransformersLoss(nn.Module):
             labels = torch.arange(len(columns[0]), device=columns[0].device).repeat(len(columns))
         elif labels is None:
             raise ParameterError("`labels` must be given when every example has one text, got none.")
-        value: Tensor = self.loss(torch.cat(list(columns)), labels)
-        return value
+        return self.loss(torch.cat(list(columns)), labels)

@@ -69,8 +69,7 @@ class NestedLoss(nn.Module):
             for width, weight in zip(self.widths, self.weights, strict=True)
             if weight
         ]
-        total: Tensor = sum(parts[1:], parts[0]) / sum(self.weights)
-        return total
+        return sum(parts[1:], parts[0]) / sum(self.weights)
 
 
 class BinaryLoss(nn.Module):

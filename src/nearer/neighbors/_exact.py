@@ -110,8 +110,7 @@ def k_smallest(values: Floats, k: int) -> Positions:
         columns[cut] = np.argsort(values[cut], axis=1, kind="stable")[:, :k]
     columns.sort(axis=1)
     order = np.argsort(np.take_along_axis(values, columns, axis=1), axis=1, kind="stable")
-    result: Positions = np.take_along_axis(columns, order, axis=1)
-    return result
+    return np.take_along_axis(columns, order, axis=1)
 
 
 def exact_neighbors(
@@ -363,5 +362,4 @@ def squared_distances(queries: Any, database: Any) -> Floats:
 def _square_lengths(rows: Any) -> Floats:
     if sparse.issparse(rows):
         return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-    lengths: Floats = np.einsum("ij,ij->i", rows, rows)
-    return lengths
+    return np.einsum("ij,ij->i", rows, rows)

@@ -31,5 +31,4 @@ def vote(classes: NDArray[Any]) -> NDArray[Any]:
     for column in classes.T:
         votes += classes == column[:, None]
     votes[classes < 0] = 0
-    winner: NDArray[Any] = np.take_along_axis(classes, votes.argmax(axis=1)[:, None], axis=1)[:, 0]
-    return winner
+    return np.take_along_axis(classes, votes.argmax(axis=1)[:, None], axis=1)[:, 0]

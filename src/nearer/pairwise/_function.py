@@ -124,10 +124,9 @@ def attach(value: Tensor, inputs: Sequence[Tensor | None], gradients: Sequence[T
         for tensor, gradient in zip(inputs, gradients, strict=True)
         if tensor is not None and gradient is not None and tensor.requires_grad
     ]
-    result: Tensor = _Attached.apply(  # type: ignore[no-untyped-call]
+    return _Attached.apply(  # type: ignore[no-untyped-call]
         value, [gradient for _, gradient in needed], *(tensor for tensor, _ in needed)
     )
-    return result
 
 
 def _check_squares(rows: Tensor | None) -> None:

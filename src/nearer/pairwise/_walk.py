@@ -206,8 +206,7 @@ class Walk:
             return None
         row = torch.repeat_interleave(torch.arange(len(codes), device=codes.device), lengths)
         inside = torch.arange(total, device=codes.device) - (lengths.cumsum(0) - lengths)[row]
-        flat: Tensor = row * tile.shape[1] + (first - start)[row] + inside
-        return flat
+        return row * tile.shape[1] + (first - start)[row] + inside
 
     def push(self, d_queries: Tensor, d_database: Tensor, tile: Tile, weight: Tensor) -> None:
         """Add the gradient of Σ weight·s over a tile to both of its sides."""

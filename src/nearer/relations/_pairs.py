@@ -74,8 +74,7 @@ class Pairs(Relation):
         """Sorted distinct row-major codes: a row range is then one contiguous stretch."""
         if both_ways:
             pairs = torch.cat([pairs, pairs.flip(1)])
-        codes: Tensor = torch.unique(pairs[:, 0] * self.n_database + pairs[:, 1])
-        return codes
+        return torch.unique(pairs[:, 0] * self.n_database + pairs[:, 1])
 
     def listed(self) -> tuple[Tensor, Tensor]:
         """Every pair once, (m, 2), and whether it is near, (m,): what a pair learner takes.

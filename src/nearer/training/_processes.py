@@ -133,8 +133,7 @@ class JointLoss(nn.Module):
         """The loss of the joint batch; `embeddings` (n, d) and `labels` (n, ...) are this process's share."""
         shards = Shards(len(embeddings), embeddings.device, averaged=True)
         everything: Tensor = _Gather.apply(embeddings, shards)  # type: ignore[no-untyped-call]
-        value: Tensor = self.loss(everything, shards.gather(torch.as_tensor(labels)))
-        return value
+        return self.loss(everything, shards.gather(torch.as_tensor(labels)))
 
 
 def joint_rows(own: Tensor) -> Tensor:
@@ -144,8 +143,7 @@ def joint_rows(own: Tensor) -> Tensor:
     """
     if not _together():
         return own
-    everything: Tensor = _Gather.apply(own, Shards(len(own), own.device, averaged=True))  # type: ignore[no-untyped-call]
-    return everything
+    return _Gather.apply(own, Shards(len(own), own.device, averaged=True))  # type: ignore[no-untyped-call]
 
 
 @contextmanager

@@ -185,8 +185,7 @@ class Client:
         asked |= {"items": _plain(items)} if vectors is None else {"vectors": np.asarray(vectors).tolist()}
         body = json.dumps(asked).encode()
         answer = self._request("POST", "/items", body, JSON, again=mode == "upsert")
-        kept: list[Id] = json.loads(answer[0])["ids"]
-        return kept
+        return json.loads(answer[0])["ids"]
 
     def remove(self, id: Id) -> bool:
         """Remove an item; False if an earlier try of this call had removed it."""
@@ -201,13 +200,11 @@ class Client:
     def same(self, first: Any, second: Any) -> dict[str, Any]:
         """Whether two items are the same, by the calibration of the model; see `ServerError.answer` without one."""
         body = json.dumps({"items": [*_plain([first]), *_plain([second])]}).encode()
-        answer: dict[str, Any] = json.loads(self._request("POST", "/same", body, JSON)[0])
-        return answer
+        return json.loads(self._request("POST", "/same", body, JSON)[0])
 
     def status(self) -> dict[str, Any]:
         """The load of the server."""
-        status: dict[str, Any] = json.loads(self._request("GET", "/status")[0])
-        return status
+        return json.loads(self._request("GET", "/status")[0])
 
     def ready(self) -> bool:
         """Whether the server takes requests now."""
@@ -220,8 +217,7 @@ class Client:
 
     def reload(self) -> dict[str, Any]:
         """Let the server open its model and its index again."""
-        status: dict[str, Any] = json.loads(self._request("POST", "/reload", b"{}", JSON)[0])
-        return status
+        return json.loads(self._request("POST", "/reload", b"{}", JSON)[0])
 
     def _request(
         self,

@@ -226,8 +226,7 @@ def _all_pairs(items: Array, others: Array, *, seed: int) -> Array:
         return np.column_stack([items[first], items[second]])
     rng = np.random.default_rng(seed)
     first, second = rng.choice(items, MOST_PAIRS), rng.choice(others if m else items, MOST_PAIRS)
-    pairs: Array = np.column_stack([first, second])[first != second]
-    return pairs
+    return np.column_stack([first, second])[first != second]
 
 
 def _positions(given: Any, name: str, n: int) -> tuple[int, ...]:

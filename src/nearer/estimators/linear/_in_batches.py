@@ -64,8 +64,7 @@ def with_near_rows_at_one(A: Array, X: Array, rng: np.random.RandomState) -> Arr
     few = X[rng.permutation(len(X))[:NEAREST_OF]] @ A.T
     nearest = np.square(search(few, k=1).distances.numpy()[:, 0])
     near = float(np.median(nearest[nearest > 0])) if (nearest > 0).any() else 1.0
-    scaled: Array = A / np.sqrt(near)
-    return scaled
+    return A / np.sqrt(near)
 
 
 def descend_in_batches(
@@ -98,8 +97,7 @@ def dense_rows(X: Any) -> Array:
     """Rows around their mean in float32; sparse ones are refused."""
     if hasattr(X, "toarray"):
         raise ParameterError("`batch_size` must be None for sparse rows: batches are dense.")
-    rows: Array = (X - X.mean(axis=0, dtype=np.float64)).astype(np.float32)
-    return rows
+    return (X - X.mean(axis=0, dtype=np.float64)).astype(np.float32)
 
 
 def fit_in_batches(

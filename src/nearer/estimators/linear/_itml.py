@@ -74,8 +74,7 @@ def _descend(
     tiny = np.finfo(np.float64).tiny
 
     def broken(squares: Array) -> Array:
-        result: Array = np.where(similar, squares > bounds, squares < bounds)
-        return result
+        return np.where(similar, squares > bounds, squares < bounds)
 
     def loss(C: Array) -> tuple[float, Array]:
         mapped = delta @ C.T

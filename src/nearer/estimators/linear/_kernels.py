@@ -48,8 +48,7 @@ def kernel_map(gram: Array) -> Array:
         )
     values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
-    result: Array = vectors * (signs / np.sqrt(values))
-    return result
+    return vectors * (signs / np.sqrt(values))
 
 
 @dataclass(eq=False, repr=False)
@@ -151,8 +150,7 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if kernel.dtype != X.dtype and self.kernel != "precomputed":
             kernel = kernel @ self.map_.astype(kernel.dtype)
             return np.asarray(kernel.astype(X.dtype))
-        result: Array = kernel.astype(X.dtype, copy=False) @ self.map_
-        return result
+        return kernel.astype(X.dtype, copy=False) @ self.map_
 
     @property
     def _n_features_out(self) -> int:
@@ -160,8 +158,7 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self)
-        checked: Array = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return checked
+        return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
 
     def transform(self, X: Any) -> Array:
         """Coordinates in which Euclidean distance is the learned one, (n, p) -> (n, d)."""

@@ -114,5 +114,4 @@ class LDML(PairSupervision, MatrixLearner):
             warn_stopped_early(self, self.n_iter_)
         self.bias_ = float(point[-1])
         components = point[:-1].reshape(p, p) / unit
-        result: Array = components.T @ components
-        return result
+        return components.T @ components

@@ -81,8 +81,7 @@ def lfda_components(X: Array, codes: Array, *, k: int, d: int, ridge: float, emb
         vectors = vectors * np.sqrt(values.clip(min=0))
     elif embedding == "orthonormal":
         vectors = np.linalg.qr(vectors)[0]
-    result: Array = np.ascontiguousarray(vectors.T)
-    return result
+    return np.ascontiguousarray(vectors.T)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -128,5 +127,4 @@ class LFDA(MatrixLearner):
             raise LabelError("`y` must hold at least two classes, got one. LFDA pushes classes apart.")
         d = self._check_targets(X.shape[1])
         components = lfda_components(X, codes, k=k, d=d, ridge=ridge, embedding=embedding)
-        result: Array = components.T @ components
-        return result
+        return components.T @ components

@@ -345,5 +345,4 @@ class LMNN(MetricLearner):
 
 
 def _keys(margins: Margins, n: int) -> Array:
-    result: Array = margins.anchors.astype(np.int64) * n + margins.impostors
-    return result
+    return margins.anchors.astype(np.int64) * n + margins.impostors

@@ -113,5 +113,4 @@ class LSML(QuadrupletSupervision, MatrixLearner):
         )
         if not self.converged_:
             warn_stopped_early(self, self.n_iter_)
-        result: Array = components.T @ components / unit**2
-        return result
+        return components.T @ components / unit**2

@@ -195,13 +195,11 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """The class with most votes, (m,); equal votes go to the class of the nearest neighbour."""
         near = self._neighbor_codes(X)
-        result: Array = self.classes_[vote(near)]
-        return result
+        return self.classes_[vote(near)]
 
     def _neighbor_codes(self, X: Any) -> Array:
         mapped = self.transform_queries(X)
-        result: Array = self.codes_[nearest_rows(mapped, self.rows_.astype(mapped.dtype, copy=False), self.k_)]
-        return result
+        return self.codes_[nearest_rows(mapped, self.rows_.astype(mapped.dtype, copy=False), self.k_)]
 
 
 @dataclass(eq=False, repr=False)

@@ -89,8 +89,7 @@ class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         near = self.codes_[nearest_rows(_mapped(self.metric_, X), self.rows_, self.k_)]
-        result: Array = self.classes_[vote(near)]
-        return result
+        return self.classes_[vote(near)]
 
 
 @dataclass(eq=False, repr=False)
@@ -258,5 +257,4 @@ class AAKNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         near = nearest_rows(_mapped(self.metric_, X), self.rows_, self.k_)
-        result: Array = self.targets_[near].mean(axis=1)
-        return result
+        return self.targets_[near].mean(axis=1)

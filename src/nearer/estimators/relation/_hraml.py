@@ -281,8 +281,7 @@ class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.scale_ = np.where(varies, deviation, 1.0)
 
     def _scaled(self, X: Array) -> Array:
-        scaled: Array = ((X - self.mean_) / self.scale_).astype(np.float32)
-        return scaled
+        return ((X - self.mean_) / self.scale_).astype(np.float32)
 
     @property
     def _n_features_out(self) -> int:
@@ -302,5 +301,4 @@ class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         a, b = self.transform(left), self.transform(right)
         if a.shape != b.shape:
             raise ShapeError(f"`left` and `right` must have the same shape, got {len(a)} and {len(b)} rows.")
-        result: Array = np.sqrt(np.square(a - b).sum(axis=1))
-        return result
+        return np.sqrt(np.square(a - b).sum(axis=1))

@@ -150,8 +150,7 @@ def label_table(relation: TableRelation) -> Array:
     """
     table = relation.queries.numpy()
     if table.ndim == 1:
-        one_hot: Array = (table[:, None] == np.unique(table)).astype(np.float64)
-        return one_hot
+        return (table[:, None] == np.unique(table)).astype(np.float64)
     return np.asarray(table, dtype=np.float64)
 
 

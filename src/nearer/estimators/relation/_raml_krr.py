@@ -66,8 +66,7 @@ def krr_by_gradients(
     inverse = 1 / np.maximum(curvature, curvature.max() * 1e-14 + 1e-300)
 
     def precondition(gradient: Array) -> Array:
-        turned: Array = basis @ (inverse * (basis.T @ gradient @ basis)) @ basis.T
-        return turned
+        return basis @ (inverse * (basis.T @ gradient @ basis)) @ basis.T
 
     matrix, residual = np.zeros_like(right), right
     goal = tol * float(np.linalg.norm(right))

@@ -77,8 +77,7 @@ def choose_pairs(
     listed = np.unique(pairs[:, 0] * n + pairs[:, 1])
     if len(listed) > max_pairs:
         listed = np.sort(rng.permutation(listed)[:max_pairs])
-    chosen: Array = drawn[np.column_stack([listed // n, listed % n])]
-    return chosen
+    return drawn[np.column_stack([listed // n, listed % n])]
 
 
 def _draw_rows(n: int, codes: Array | None, count: int, k: int, rng: np.random.RandomState) -> Array:
@@ -102,8 +101,7 @@ def pair_targets(relation: TableRelation, pairs: Array) -> Array:
     if isinstance(relation, GradedRelation):
         difference = relation.difference
         g = difference.paired(relation.queries[left], relation.queries[right])
-        result: Array = g.double().numpy() * (relation.farthest / relation.largest)
-        return result
+        return g.double().numpy() * (relation.farthest / relation.largest)
     return 2.0 * (relation.queries[left] != relation.queries[right]).double().numpy()
 
 

@@ -49,8 +49,7 @@ def outer_features(delta: Array) -> Array:
     array([[1.        , 2.82842712, 4.        ]])
     """
     rows, columns = np.triu_indices(delta.shape[1])
-    result: Array = delta[:, rows] * delta[:, columns] * np.where(rows == columns, 1.0, np.sqrt(2))
-    return result
+    return delta[:, rows] * delta[:, columns] * np.where(rows == columns, 1.0, np.sqrt(2))
 
 
 def svr_by_features(
