@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from nearer._checks import check_int, check_number
+from nearer.index._exact import Similarity
 
 # faiss reserves room for so many candidates in every search.
 WIDEST = 1 << 20
@@ -102,6 +103,21 @@ def kind_to(kind: SearchKind) -> dict[str, Any]:
 def kind_from(about: Mapping[str, Any]) -> SearchKind:
     """The kind that `kind_to` wrote; KeyError or TypeError where it did not."""
     return KINDS[about["kind"]](**about["settings"])
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an index is asked to be: a new one is made so, one that is there must fit; None asks for nothing."""
+
+    dimension: int | None = None
+    similarity: Similarity | None = None
+    kind: SearchKind | None = None
+    fingerprint: str | None = None
+
+    def about(self, dimension: int, kind: SearchKind) -> dict[str, Any]:
+        """What an engine notes of a new index."""
+        noted = {"dimension": dimension, "similarity": self.similarity or "euclidean"}
+        return {**noted, "fingerprint": self.fingerprint, **kind_to(kind), "fields": {}, "next_id": 0}
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ import numpy as np
 
 from nearer._checks import check_int
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError
-from nearer.index._exact import Floats, Similarity
+from nearer.index._exact import Floats
 from nearer.index._fields import note_of
 from nearer.index._filters import Compare, Condition, Every
 from nearer.index._index import SearchResult
 from nearer.index._items import Id, as_ids
-from nearer.index._kinds import HNSW, IVF, Exact, SearchKind, kind_from, kind_to
+from nearer.index._kinds import HNSW, IVF, Exact, Wanted
 from nearer.index._remote import Candidates, RemoteIndex, _check_known, checked_about, lost
 from nearer.index._rows import Change
 
@@ -52,23 +52,12 @@ class MilvusIndex(RemoteIndex):
     """The items of one collection; `open_index("milvus://host:port/collection")` makes it."""
 
     def __init__(self, client: Any, collection: str, about: Mapping[str, Any]) -> None:
-        super().__init__(
-            collection, about["dimension"], about["similarity"], kind_from(about), about["fingerprint"]
-        )
+        super().__init__(collection, about)
         self._client = client
-        self.made_by = about.get("model")
         self._closed = False
 
     @classmethod
-    def open(
-        cls,
-        url: str,
-        *,
-        dimension: int | None,
-        similarity: Similarity | None,
-        kind: SearchKind | None,
-        fingerprint: str | None,
-    ) -> MilvusIndex:
+    def open(cls, url: str, wanted: Wanted) -> MilvusIndex:
         """Open the collection that the address names, or make it if there is a dimension."""
         options, collection = split_address(url)
         pymilvus = load_pymilvus()
@@ -78,13 +67,13 @@ class MilvusIndex(RemoteIndex):
             with _in_our_words(collection):
                 if client.has_collection(collection):
                     about = _about(client, collection)
-                elif dimension is None:
+                elif wanted.dimension is None:
                     raise MissingDataError(
                         f"The collection {collection!r} must be there, it is not. Pass `dimension` to make one.",
                         argument="dimension",
                     )
                 else:
-                    about = _create(client, collection, dimension, similarity or "euclidean", kind, fingerprint)
+                    about = _create(client, collection, wanted)
                 client.load_collection(collection)
             return cls(client, collection, about)
         except BaseException:
@@ -325,17 +314,10 @@ def _about(client: Any, collection: str) -> dict[str, Any]:
     return about
 
 
-def _create(
-    client: Any,
-    collection: str,
-    dimension: int,
-    similarity: Similarity,
-    kind: SearchKind | None,
-    fingerprint: str | None,
-) -> dict[str, Any]:
+def _create(client: Any, collection: str, wanted: Wanted) -> dict[str, Any]:
     pymilvus = load_pymilvus()
-    size = check_int(dimension, "dimension", minimum=2, maximum=WIDEST)
-    chosen = Exact() if kind is None else kind
+    size = check_int(wanted.dimension, "dimension", minimum=2, maximum=WIDEST)
+    chosen = Exact() if wanted.kind is None else wanted.kind
     if isinstance(chosen, Exact):
         index = {"index_type": "FLAT"}
     elif isinstance(chosen, HNSW):
@@ -344,15 +326,7 @@ def _create(
         index = {"index_type": "IVF_FLAT", "params": {"nlist": chosen.cells or 1024}}  # type: ignore[dict-item]
     else:
         raise ParameterError(f"`kind` must be Exact(), HNSW(...) or IVF(...) for Milvus, got {chosen!r}.")
-    about = {
-        "dimension": size,
-        "similarity": similarity,
-        "fingerprint": fingerprint,
-        **kind_to(chosen),
-        "fields": {},
-        "next_id": 0,
-        "next_position": 0,
-    }
+    about = {**wanted.about(size, chosen), "next_position": 0}
     schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
     kinds = pymilvus.DataType
     schema.add_field("id", kinds.VARCHAR, is_primary=True, max_length=LONGEST_ID)
@@ -361,7 +335,7 @@ def _create(
     schema.add_field("metadata", kinds.JSON)
     schema.add_field("embedding", kinds.FLOAT_VECTOR, dim=size)
     indexes = client.prepare_index_params()
-    indexes.add_index("embedding", metric_type=METRICS[similarity], **index)
+    indexes.add_index("embedding", metric_type=METRICS[about["similarity"]], **index)
     client.create_collection(
         collection,
         schema=schema,

@@ -15,7 +15,7 @@ from nearer.index._database import check_plain, has_database
 from nearer.index._exact import Similarity
 from nearer.index._index import Index, SearchResult
 from nearer.index._items import Id
-from nearer.index._kinds import SearchKind
+from nearer.index._kinds import SearchKind, Wanted
 from nearer.index._older import is_older
 from nearer.index._saving import check_free
 from nearer.index._sqlite import SQLiteIndex
@@ -134,6 +134,7 @@ def open_index(
         check_choice(similarity, "similarity", ["cosine", "dot", "euclidean"])
     if fingerprint is not None and not isinstance(fingerprint, str):
         raise ParameterError(f"`fingerprint` must be text, got {fingerprint!r}.")
+    wanted = Wanted(dimension, similarity, kind, fingerprint)
     scheme = str(where).partition("://")[0]
     if "://" in str(where):
         if scheme not in ("postgresql", "postgres", "milvus"):
@@ -142,14 +143,12 @@ def open_index(
             )
         if read_only:
             raise ParameterError("`read_only` must be False for an engine: it has its own rights for readers.")
-        remote = _open_remote(
-            str(where), dimension=dimension, similarity=similarity, kind=kind, fingerprint=fingerprint
-        )
-        return _remembering(_fitting(remote, remote.name, dimension, similarity, fingerprint), None, remember)
+        remote = _open_remote(str(where), wanted)
+        return _remembering(_fitting(remote, remote.name, wanted), None, remember)
     folder = resolved(where)
     check_plain(folder)
     if read_only and is_older(folder) and not has_database(folder):
-        return _fitting(Index.load(folder), str(folder), dimension, similarity, fingerprint)
+        return _fitting(Index.load(folder), str(folder), wanted)
     check_free(folder)
     there = has_database(folder) or is_older(folder)
     if not there and (dimension is None or read_only):
@@ -160,14 +159,8 @@ def open_index(
     if read_only:
         stored = SQLiteIndex.read(folder)
     else:
-        stored = SQLiteIndex.write(
-            folder,
-            dimension=dimension,
-            similarity=similarity or "euclidean",
-            kind=kind,
-            fingerprint=fingerprint,
-        )
-    checked = _fitting(stored, str(folder), dimension, similarity, fingerprint)
+        stored = SQLiteIndex.write(folder, wanted)
+    checked = _fitting(stored, str(folder), wanted)
     return checked if read_only else _remembering(checked, folder, remember)
 
 
@@ -198,39 +191,28 @@ def model_of(index: VectorIndex, where: str | os.PathLike[str]) -> Path:
     return there
 
 
-def _open_remote(where: str, **wanted: Any) -> RemoteIndex:
+def _open_remote(where: str, wanted: Wanted) -> RemoteIndex:
     if where.startswith("milvus"):
         from nearer.index._milvus import MilvusIndex
 
-        return MilvusIndex.open(where, **wanted)
+        return MilvusIndex.open(where, wanted)
     from nearer.index._postgres import PostgresIndex
 
-    return PostgresIndex.open(where, **wanted)
+    return PostgresIndex.open(where, wanted)
 
 
-def _fitting(
-    index: VectorIndex,
-    name: str,
-    dimension: int | None,
-    similarity: Similarity | None,
-    fingerprint: str | None,
-) -> VectorIndex:
+def _fitting(index: VectorIndex, name: str, wanted: Wanted) -> VectorIndex:
     try:
-        check_fits(index, name, dimension, similarity, fingerprint)
+        check_fits(index, name, wanted)
     except BaseException:
         index.close()
         raise
     return index
 
 
-def check_fits(
-    index: VectorIndex,
-    name: str,
-    dimension: int | None,
-    similarity: Similarity | None,
-    fingerprint: str | None,
-) -> None:
+def check_fits(index: VectorIndex, name: str, wanted: Wanted) -> None:
     """Refuse an index that is not the one that was asked for."""
+    dimension, similarity, fingerprint = wanted.dimension, wanted.similarity, wanted.fingerprint
     if dimension is not None and dimension != index.dimension:
         raise ShapeError(f"`dimension` must be {index.dimension}, that of the index `{name}`, got {dimension}.")
     if similarity is not None and similarity != index.similarity:

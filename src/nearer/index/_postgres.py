@@ -21,11 +21,11 @@ import numpy as np
 
 from nearer._checks import check_int
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
-from nearer.index._exact import Floats, Similarity
+from nearer.index._exact import Floats
 from nearer.index._fields import kind_of
 from nearer.index._filters import Compare, Condition, Every
 from nearer.index._items import Id, as_ids
-from nearer.index._kinds import HNSW, Exact, SearchKind, kind_from, kind_to
+from nearer.index._kinds import HNSW, Exact, Wanted
 from nearer.index._pgvector import (
     SWITCHING,
     Vector,
@@ -53,10 +53,9 @@ class PostgresIndex(RemoteIndex):
     """The items of one table; `open_index("postgresql://...?table=name")` makes it."""
 
     def __init__(self, address: str, table: str, about: Mapping[str, Any], connection: Any) -> None:
-        super().__init__(table, about["dimension"], about["similarity"], kind_from(about), about["fingerprint"])
+        super().__init__(table, about)
         self._address = address
         self._key = about["key"]
-        self.made_by = about.get("model")
         # Between quotes a reserved word is a name.
         self._table = f'"{table}"'
         self._connection = connection
@@ -65,15 +64,7 @@ class PostgresIndex(RemoteIndex):
         self._closed = False
 
     @classmethod
-    def open(
-        cls,
-        url: str,
-        *,
-        dimension: int | None,
-        similarity: Similarity | None,
-        kind: SearchKind | None,
-        fingerprint: str | None,
-    ) -> PostgresIndex:
+    def open(cls, url: str, wanted: Wanted) -> PostgresIndex:
         """Open the table that the address names, or make it if there is a dimension."""
         address, table = split_address(url)
         connection = connect(address, table)
@@ -83,12 +74,12 @@ class PostgresIndex(RemoteIndex):
                 alone(connection)
                 about = _about(connection, table)
                 if about is None:
-                    if dimension is None:
+                    if wanted.dimension is None:
                         raise MissingDataError(
                             f"The table {table!r} must hold an index, there is none. Pass `dimension` to make one.",
                             argument="dimension",
                         )
-                    about = _create(connection, table, dimension, similarity or "euclidean", kind, fingerprint)
+                    about = _create(connection, table, wanted)
             return cls(address, table, about, connection)
         except BaseException:
             connection.close()
@@ -407,28 +398,12 @@ def _key(about: Any) -> str | None:
     return key if isinstance(key, str) else None
 
 
-def _create(
-    connection: Any,
-    table: str,
-    dimension: int,
-    similarity: Similarity,
-    kind: SearchKind | None,
-    fingerprint: str | None,
-) -> dict[str, Any]:
-    size = check_int(dimension, "dimension", maximum=WIDEST)
-    chosen = Exact() if kind is None else kind
+def _create(connection: Any, table: str, wanted: Wanted) -> dict[str, Any]:
+    size = check_int(wanted.dimension, "dimension", maximum=WIDEST)
+    chosen = Exact() if wanted.kind is None else wanted.kind
     if not isinstance(chosen, Exact | HNSW):
         raise ParameterError(f"`kind` must be Exact() or HNSW(...) for PostgreSQL, got {chosen!r}.")
-    about = {
-        "key": uuid.uuid4().hex,
-        "dimension": size,
-        "similarity": similarity,
-        "fingerprint": fingerprint,
-        **kind_to(chosen),
-        "fields": {},
-        "ids": None,
-        "next_id": 0,
-    }
+    about = {"key": uuid.uuid4().hex, "ids": None, **wanted.about(size, chosen)}
     connection.execute("CREATE TABLE IF NOT EXISTS nearer_indexes (name text PRIMARY KEY, about jsonb NOT NULL)")
     connection.execute(
         f'CREATE TABLE "{table}" (id text COLLATE "C" PRIMARY KEY, '
@@ -439,7 +414,7 @@ def _create(
     if isinstance(chosen, HNSW):
         width = min(1000, max(chosen.build_width, 2 * chosen.neighbors))
         connection.execute(
-            f'CREATE INDEX ON "{table}" USING hnsw (embedding {OPERATORS[similarity][1]}) '
+            f'CREATE INDEX ON "{table}" USING hnsw (embedding {OPERATORS[about["similarity"]][1]}) '
             f"WITH (m = {min(100, chosen.neighbors)}, ef_construction = {width})"
         )
     connection.execute("INSERT INTO nearer_indexes (name, about) VALUES (%s, %s)", [table, json.dumps(about)])

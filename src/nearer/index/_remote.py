@@ -26,7 +26,7 @@ from nearer.index._fields import Kinds, kinds_from
 from nearer.index._filters import Condition, as_condition, check_condition
 from nearer.index._index import SearchResult
 from nearer.index._items import Id, Items, as_ids, check_next_id
-from nearer.index._kinds import SearchKind, kind_from
+from nearer.index._kinds import kind_from
 from nearer.index._notes import Metadata
 from nearer.index._rows import Change, checked_lengths, kept_rows
 
@@ -46,15 +46,13 @@ class Candidates(NamedTuple):
 class RemoteIndex(ABC):
     """An index in an engine; one connection, used by one thread at a time."""
 
-    def __init__(
-        self, name: str, dimension: int, similarity: Similarity, kind: SearchKind, fingerprint: str | None
-    ) -> None:
+    def __init__(self, name: str, about: Mapping[str, Any]) -> None:
         self.name = name
-        self.dimension = dimension
-        self.similarity: Similarity = similarity
-        self.kind = kind
-        self.fingerprint = fingerprint
-        self.made_by: dict[str, Any] | None = None
+        self.dimension: int = about["dimension"]
+        self.similarity: Similarity = about["similarity"]
+        self.kind = kind_from(about)
+        self.fingerprint: str | None = about["fingerprint"]
+        self.made_by: dict[str, Any] | None = about.get("model")
         self._kinds: Kinds = {}  # of the fields, as far as they were seen
         self._one_at_a_time = threading.RLock()
 

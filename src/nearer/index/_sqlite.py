@@ -21,11 +21,11 @@ from nearer._storage._folder import resolved
 from nearer.exceptions import MissingDataError, ParameterError, WriteError
 from nearer.index import _saving as saving
 from nearer.index._database import FILE, Database, in_our_words
-from nearer.index._exact import Similarity, has_faiss
+from nearer.index._exact import has_faiss
 from nearer.index._fields import note_of
 from nearer.index._index import Index
 from nearer.index._items import Id
-from nearer.index._kinds import IVF, Exact, SearchKind
+from nearer.index._kinds import IVF, Exact, Wanted
 from nearer.index._older import is_older, remove_older
 from nearer.index._saving import convert, fill, fitting, make_folder, numbers_text, restore_structure, settings_of
 from nearer.index._structure_file import save_structure
@@ -103,22 +103,14 @@ class SQLiteIndex(Index):
         return index
 
     @classmethod
-    def write(
-        cls,
-        folder: Path,
-        *,
-        dimension: int | None = None,
-        similarity: Similarity = "euclidean",
-        kind: SearchKind | None = None,
-        fingerprint: str | None = None,
-    ) -> SQLiteIndex:
+    def write(cls, folder: Path, wanted: Wanted) -> SQLiteIndex:
         """The index in a folder, for writing; with a dimension a new one where there is none."""
         index = cls(folder, read_only=False)
-        if dimension is not None:
-            index._set(dimension, similarity, kind)
-            index._auto = kind is None
+        if wanted.dimension is not None:
+            index._set(wanted.dimension, wanted.similarity or "euclidean", wanted.kind)
+            index._auto = wanted.kind is None
             index._target = saving.RECALL if index._auto else None
-            index.fingerprint = fingerprint
+            index.fingerprint = wanted.fingerprint
         from nearer.index._writer_lock import hold
 
         make_folder(folder)
@@ -134,7 +126,7 @@ class SQLiteIndex(Index):
             if not database.is_empty:
                 index._read()
                 remove_older(folder, database.about().get("replaces"))
-            elif dimension is None:
+            elif wanted.dimension is None:
                 raise MissingDataError(
                     f"`{folder}` must be the folder of an index, it is still empty. Pass `dimension` to make one.",
                     argument="dimension",

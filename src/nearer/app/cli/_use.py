@@ -21,6 +21,7 @@ from nearer.app.cli._screen import screen
 from nearer.datasets._image_files import IMAGES, load_image
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
+from nearer.index._kinds import Wanted
 from nearer.index._open import check_fits, model_of
 from nearer.models import Model
 from nearer.models._inputs import item_metadata
@@ -180,7 +181,7 @@ def opened_with_model(index: str, model: Path | None) -> tuple[Any, Model]:
     opened = open_existing(index)
     say_unfinished(index)
     machine = load(model_of(opened, index) if model is None else model)
-    check_fits(opened, index, None, None, machine.fingerprint)
+    check_fits(opened, index, Wanted(fingerprint=machine.fingerprint))
     return opened, machine
 
 
