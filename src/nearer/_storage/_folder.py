@@ -167,13 +167,13 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> Path:
     >>> write_file(Path(tempfile.mkdtemp()) / "page.html", b"<p>").read_bytes()
     b'<p>'
     """
-    folder = resolved(path)
-    with _failures_named(folder), locked(folder) as scratch:
+    file = resolved(path)
+    with _failures_named(file), locked(file) as scratch:
         remove(scratch / "new")
         write_bytes(scratch / "new", [data])
-        os.replace(scratch / "new", folder)
-        flush_folder(folder.parent)
-    return folder
+        os.replace(scratch / "new", file)
+        flush_folder(file.parent)
+    return file
 
 
 def settle(path: str | os.PathLike[str]) -> bool:
