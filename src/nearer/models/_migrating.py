@@ -52,7 +52,8 @@ class Migration:
         kept, error = self.alignment.kept_, self.alignment.kept_error_
         told = (
             f"Of the 10 nearest neighbors that the new encoder finds, the moved index keeps {kept:.1%} "
-            f"(± {error:.1%}) and the old embeddings by themselves have {self.alignment.before_:.1%}, on {self.pairs:,} items."
+            f"(± {error:.1%}) and the old embeddings by themselves have {self.alignment.before_:.1%}, on "
+            f"{self.pairs:,} items."
         )
         if not self.recall:
             return f"{told} Without labels nothing says whether the new encoder is better."

@@ -32,9 +32,7 @@ def run_migrate(
         if data is not None or model is not None or apply:
             raise ParameterError("`--back` must come alone: it gives the index that is kept aside its name again.")
         switch_index(index, kept)
-        answer(
-            as_json, {"index": index, "aside": kept}, f"{index} is the old index again, {kept} the moved one."
-        )
+        answer(as_json, {"index": index, "aside": kept}, f"{index} is the old index again, {kept} the moved one.")
         return
     if data is None or model is None:
         raise ParameterError("DATA and `--model` must be given: items of the index, and the model to move to.")
