@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import KFold
 
 from nearer.estimators import Alignment
 from nearer.exceptions import MissingDataError, ParameterError
@@ -133,9 +133,10 @@ def _recall(
     known = labels >= 0
     if len(np.unique(labels[known])) < 2:
         return {}, (float("nan"), float("nan"))
-    folds = KFold(5, shuffle=True, random_state=0)
-    moved = cross_val_predict(Alignment(alignment.strength_), old, new, cv=folds, method="transform")
-    rows = {"old": (old, old), "moved": (new, moved.astype(new.dtype)), "embedded again": (new, new)}
+    moved = np.empty_like(new)
+    for rest, fold in KFold(5, shuffle=True, random_state=0).split(old):
+        moved[fold] = Alignment(alignment.strength_).fit(old[rest], new[rest]).transform(old[fold])
+    rows = {"old": (old, old), "moved": (new, moved), "embedded again": (new, new)}
     own = np.arange(int(known.sum()))
     right = {}
     for name, (queries, database) in rows.items():
