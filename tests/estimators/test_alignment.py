@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import ortho_group
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
 from nearer.estimators import Alignment
@@ -24,11 +25,31 @@ def spaces(n: int, *, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarr
 def test_a_given_strength_is_the_ridge_regression_of_scikit_learn() -> None:
     X, Y = spaces(80, noise=0.1)
     Y = 3 * Y + 1  # of no common length, so that nothing is brought to length one
-    ours = Alignment(0.5, random_state=0).fit(X, Y)
+    ours = Alignment(0.5, width=0, random_state=0).fit(X, Y)
     unit = np.square(X - X.mean(axis=0)).sum() / X.shape[1]
     theirs = Ridge(alpha=0.5 * unit).fit(X, Y)
-    np.testing.assert_allclose(ours.components_, theirs.coef_, atol=1e-10)
+    np.testing.assert_allclose(ours.coefficients_.T, theirs.coef_, atol=1e-10)
     np.testing.assert_allclose(ours.transform(X), theirs.predict(X), atol=1e-10)
+
+
+def test_a_given_width_is_the_kernel_ridge_of_scikit_learn() -> None:
+    X, Y = spaces(80, noise=0.1)
+    Y = 3 * Y + 1
+    ours = Alignment(0.2, width=1.5, random_state=0).fit(X, Y)
+    gamma = 1.5 / (2 * np.square(X - X.mean(axis=0)).sum() / len(X))
+    theirs = KernelRidge(alpha=0.2, kernel="rbf", gamma=gamma).fit(X, Y - Y.mean(axis=0))
+    np.testing.assert_allclose(ours.transform(X[:9] + 0.1), theirs.predict(X[:9] + 0.1) + Y.mean(axis=0), atol=1e-9)
+
+
+def test_a_bent_space_takes_a_kernel_and_a_straight_one_does_not() -> None:
+    random = np.random.default_rng(0)
+    hidden = random.uniform(-2, 2, size=(300, 2))
+    bent = np.c_[np.sin(2 * hidden), np.cos(2 * hidden), hidden.prod(axis=1)]
+    alignment = Alignment(random_state=0).fit(hidden, bent)
+    assert alignment.width_ > 0
+    best_straight = max(score for (width, _), score in alignment.scores_.items() if width == 0)
+    assert alignment.kept_ > best_straight + 0.1
+    assert Alignment(random_state=0).fit(*spaces(300, noise=0.02)).width_ == 0
 
 
 def test_a_planted_rotation_keeps_the_neighbors_of_new_items() -> None:
@@ -43,7 +64,7 @@ def test_a_planted_rotation_keeps_the_neighbors_of_new_items() -> None:
     # Folds of 40 are searched among themselves: fewer items, neighbors farther apart, easier to keep.
     assert kept > 0.75
     assert abs(alignment.kept_ - kept) < 0.15
-    assert alignment.kept_ == alignment.scores_[alignment.strength_] == max(alignment.scores_.values())
+    assert alignment.kept_ == alignment.scores_[alignment.width_, alignment.strength_]
 
 
 def test_what_it_keeps_is_counted_on_items_that_did_not_teach_it() -> None:
@@ -69,7 +90,8 @@ def test_float32_stays_float32_and_a_constant_space_is_harmless() -> None:
         Alignment(random_state=0).fit(X.astype(np.float32), Y).transform(X.astype(np.float32)).dtype == np.float32
     )
     flat = Alignment(random_state=0).fit(np.ones((60, 3)), Y)
-    np.testing.assert_allclose(flat.components_, 0, atol=1e-12)
+    middle = Y.mean(axis=0) / np.linalg.norm(Y.mean(axis=0))
+    np.testing.assert_allclose(flat.transform(np.ones((2, 3))), [middle, middle], atol=1e-12)
 
 
 def test_the_strength_must_be_positive() -> None:

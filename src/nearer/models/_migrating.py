@@ -135,7 +135,8 @@ def _recall(
         return {}, (float("nan"), float("nan"))
     moved = np.empty_like(new)
     for rest, fold in KFold(5, shuffle=True, random_state=0).split(old):
-        moved[fold] = Alignment(alignment.strength_).fit(old[rest], new[rest]).transform(old[fold])
+        same = Alignment(alignment.strength_, width=alignment.width_, random_state=0)
+        moved[fold] = same.fit(old[rest], new[rest]).transform(old[fold])
     rows = {"old": (old, old), "moved": (new, moved), "embedded again": (new, new)}
     own = np.arange(int(known.sum()))
     right = {}
