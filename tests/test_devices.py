@@ -452,6 +452,7 @@ ON_THE_HOST: dict[str, Callable[[Tensor, Tensor], Any]] = {
         nearer.evaluation.evaluate_distribution(x.softmax(1), x.square().softmax(1)).scores
     ),
     "evaluate_tree": lambda x, y: dict(nearer.evaluation.evaluate_tree(x, torch.stack([y // 4, y], 1)).scores),
+    "evaluate_unlabeled": lambda x, y: dict(nearer.evaluation.evaluate_unlabeled(x, x[:, :3], k=3).scores),
     "map_at_r": map_at_r,
     "mrr": nearer.evaluation.mrr,
     "r_precision": nearer.evaluation.r_precision,

@@ -15,6 +15,7 @@ from ._retrieval import precision_at_k as precision_at_k
 from ._retrieval import r_precision as r_precision
 from ._retrieval import recall_at_k as recall_at_k
 from ._tree import evaluate_tree as evaluate_tree
+from ._unlabeled import evaluate_unlabeled as evaluate_unlabeled
 
 __all__ = [
     "Comparison",
@@ -25,6 +26,7 @@ __all__ = [
     "evaluate_distribution",
     "evaluate_multilabel",
     "evaluate_tree",
+    "evaluate_unlabeled",
     "kmeans",
     "map_at_r",
     "mrr",
