@@ -1,5 +1,6 @@
 from ._class_probabilities import ClassProbabilities as ClassProbabilities
 from ._learner import MetricLearner as MetricLearner
+from .linear._alignment import Alignment as Alignment
 from .linear._covariance import Covariance as Covariance
 from .linear._euclidean import Euclidean as Euclidean
 from .linear._gmml import GMML as GMML

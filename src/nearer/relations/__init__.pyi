@@ -9,3 +9,4 @@ from ._pairs import Pairs as Pairs
 from ._pairs import Triplets as Triplets
 from ._relation import Relation as Relation
 from ._soft import Soft as Soft
+from ._tree import Tree as Tree
