@@ -24,7 +24,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, find_duplicates, open_index
-from nearer.index._exact import exact_search, load_faiss
+from nearer.index._rows import exact_search
+from nearer.neighbors._shared import load_faiss
 from record import interleaved, peak_megabytes, save
 
 D, K = 128, 10

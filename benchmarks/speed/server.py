@@ -32,9 +32,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from nearer.app.client import Client
 from nearer.geometry import Mahalanobis
 from nearer.index import open_index
-from nearer.index._exact import load_faiss
 from nearer.models import Model
 from nearer.models._model import Inputs
+from nearer.neighbors._shared import load_faiss
 from record import save
 from running_server import Running, start
 

@@ -13,6 +13,8 @@ from nearer.exceptions import ParameterError
 
 # Any array of NumPy, whose shape and type the docstrings say.
 Array = NDArray[Any]
+Floats = NDArray[np.float32]
+Positions = NDArray[np.int64]
 
 
 def is_nothing(value: Any) -> bool:

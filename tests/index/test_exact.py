@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearer.index._exact import Similarity, exact_search, similarities
+from nearer.index._rows import exact_search
 from nearer.neighbors import _exact
+from nearer.neighbors._shared import Similarity, similarities
 
 SIMILARITIES: list[Similarity] = ["cosine", "dot", "euclidean"]
 

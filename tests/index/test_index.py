@@ -19,7 +19,7 @@ from nearer.exceptions import NearerWarning, NotFiniteError, ParameterError, Sha
 from nearer.geometry import AsymmetricMap, cosine_similarity, euclidean_distance
 from nearer.geometry._similarity import dot_product
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index
-from nearer.index._exact import Similarity
+from nearer.neighbors._shared import Similarity
 
 Floats = NDArray[np.float32]
 KINDS = [Exact(), HNSW(), IVF(probes=8), IVFPQ(probes=8, bytes=8)]

@@ -17,9 +17,8 @@ from nearer.losses import (
     MomentGenerating,
     Polynomial,
 )
-from nearer.losses.layers._jrs import class_layer
+from nearer.losses.layers._jrs import class_layer, tapped
 from nearer.losses.layers._layer_kernels import mean_of_pairs
-from nearer.losses.layers._taps import tapped
 from nearer.pairwise import _joint as joint
 
 

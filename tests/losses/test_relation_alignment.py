@@ -13,7 +13,7 @@ from nearer.exceptions import NearerWarning, ParameterError
 from nearer.losses import RelationAlignmentLoss
 from nearer.losses.pairs._relation_alignment import best_line, moments
 from nearer.mining import LargestErrors, RandomPairs
-from nearer.mining._partners import draw_partners
+from nearer.mining._random_pairs import draw_partners
 from nearer.pairwise._panels import tile_size
 from nearer.relations import LabelDistributions, MultiLabels, Numbers, Pairs, PartialLabels, Relation
 

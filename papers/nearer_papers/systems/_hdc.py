@@ -17,7 +17,7 @@ from nearer._checks import check_choice, check_int, check_number
 from nearer._validation import as_labels, as_tensor
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry._similarity import normalize
-from nearer.losses.layers._taps import tapped
+from nearer.losses.layers._jrs import tapped
 from nearer.losses.pairs._contrastive import SquaredContrastiveLoss
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.mining._hardest_fraction import threshold

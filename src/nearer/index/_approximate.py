@@ -17,10 +17,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nearer._plain import Floats, Positions
 from nearer.exceptions import CorruptFileError, NearerWarning
-from nearer.index._exact import Floats, Positions, Similarity, best_first, exact_search, load_faiss, similarities
 from nearer.index._kinds import HNSW, IVF, IVFPQ, Approximate, Recall
 from nearer.index._lists import fill_lists, list_contents, restore_books
+from nearer.index._rows import exact_search
+from nearer.neighbors._shared import Similarity, best_first, load_faiss, similarities
 
 # Below this size a structure costs more than it saves.
 SMALL = 1_000

@@ -21,12 +21,12 @@ from nearer._checks import check_int
 from nearer._storage import read_folder, write_folder
 from nearer._validation import as_matrix
 from nearer.exceptions import CorruptFileError, ParameterError
-from nearer.index._exact import load_faiss
 from nearer.index._fields import note_of
 from nearer.index._filters import as_condition
 from nearer.index._index import SearchResult
 from nearer.index._items import Id, Items
 from nearer.index._notes import Metadata
+from nearer.neighbors._shared import load_faiss
 
 Bits = NDArray[np.uint8]
 FORMAT, VERSION = "nearer.index.bits", 1

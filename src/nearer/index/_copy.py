@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nearer._plain import Floats
 from nearer._storage._disk import flush_folder
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError, WriteError
-from nearer.index._exact import Floats
 from nearer.index._items import Id, check_next_id
 from nearer.index._kinds import Exact, SearchKind, kind_from, kind_to
 from nearer.index._open import VectorIndex, open_index

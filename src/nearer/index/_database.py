@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._limits import limit, parse_json, size_on_disk
+from nearer._plain import Floats
 from nearer.exceptions import CorruptFileError, LockedError, MissingDataError, NearerError, WriteError
-from nearer.index._exact import Floats
 from nearer.index._items import Id
 from nearer.index._older import is_older
 

@@ -16,9 +16,10 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from nearer._checks import check_choice, check_int, check_number
+from nearer._plain import Floats, Positions
 from nearer._validation import as_matrix, as_tensor
 from nearer.exceptions import ShapeError
-from nearer.index._exact import Floats, Positions, exact_search
+from nearer.index._rows import exact_search
 from nearer.neighbors._shared import partition_rows, search_cells
 
 EXACT_UP_TO = 20_000

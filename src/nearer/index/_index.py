@@ -16,16 +16,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearer._checks import check_choice, check_int
+from nearer._plain import Floats, Positions
 from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError
 from nearer.index._approximate import SMALL, Structure, build, recall_of, warn_if_poor
-from nearer.index._exact import Floats, Positions, Similarity, exact_search
 from nearer.index._fields import note_of
 from nearer.index._filters import Condition, as_condition
 from nearer.index._items import Id, Items
 from nearer.index._kinds import HNSW, IVF, IVFPQ, Exact, Recall, SearchKind
 from nearer.index._notes import Metadata
-from nearer.index._rows import LONGEST, WIDEST, Change, center_of, checked_lengths, kept_rows
+from nearer.index._rows import LONGEST, WIDEST, Change, center_of, checked_lengths, exact_search, kept_rows
+from nearer.neighbors._shared import Similarity
 
 # Share of removed items above which a structure is built again without them.
 STALE = 0.25

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from nearer._checks import check_int, check_number
-from nearer.index._exact import Similarity
+from nearer.neighbors._shared import Similarity
 
 # faiss reserves room for so many candidates in every search.
 WIDEST = 1 << 20

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearer._plain import Floats, Positions
 from nearer.exceptions import CorruptFileError
-from nearer.index._exact import Floats, Positions, load_faiss
+from nearer.neighbors._shared import load_faiss
 
 
 def list_contents(faiss_index: Any, *, coded: bool) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:

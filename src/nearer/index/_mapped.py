@@ -11,10 +11,10 @@ import numpy as np
 from torch import Tensor, nn
 
 from nearer.exceptions import ParameterError
-from nearer.index._exact import Similarity
 from nearer.index._index import SearchResult
 from nearer.index._items import Id
 from nearer.index._notes import Metadata
+from nearer.neighbors._shared import Similarity
 
 
 class MappedIndex:

@@ -17,8 +17,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import numpy as np
 
 from nearer._checks import check_int
+from nearer._plain import Floats
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError
-from nearer.index._exact import Floats
 from nearer.index._fields import note_of
 from nearer.index._filters import Compare, Condition, Every
 from nearer.index._index import SearchResult

@@ -21,12 +21,12 @@ import numpy as np
 
 from nearer._checks import check_int
 from nearer._limits import check_limit, parse_json, size_on_disk
+from nearer._plain import Floats
 from nearer._storage import read_folder
 from nearer._storage._disk import open_plain
 from nearer._storage._folder import MANIFEST, seal_of
 from nearer.exceptions import CorruptFileError, NearerError
 from nearer.index._approximate import restore
-from nearer.index._exact import Floats
 from nearer.index._items import check_next_id
 from nearer.index._kinds import Exact, Recall, SearchKind, kind_from
 from nearer.index._rows import Change

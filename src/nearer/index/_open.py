@@ -12,13 +12,13 @@ from nearer._checks import check_choice
 from nearer._storage._folder import resolved
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.index._database import check_plain, has_database
-from nearer.index._exact import Similarity
 from nearer.index._index import Index, SearchResult
 from nearer.index._items import Id
 from nearer.index._kinds import SearchKind, Wanted
 from nearer.index._older import is_older
 from nearer.index._saving import check_free
 from nearer.index._sqlite import SQLiteIndex
+from nearer.neighbors._shared import Similarity
 
 if TYPE_CHECKING:
     from nearer.index._remote import RemoteIndex

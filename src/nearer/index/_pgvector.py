@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
+from nearer._plain import Floats
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, WriteError
-from nearer.index._exact import Floats
 from nearer.index._remote import lost
 from nearer.index._rows import Change
 

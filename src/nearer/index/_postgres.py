@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nearer._checks import check_int
+from nearer._plain import Floats
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError
-from nearer.index._exact import Floats
 from nearer.index._fields import kind_of
 from nearer.index._filters import Compare, Condition, Every
 from nearer.index._items import Id, as_ids

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from nearer._checks import check_choice, check_int
+from nearer._plain import Floats
 from nearer._validation import as_matrix
 from nearer.exceptions import CorruptFileError, LostWorkerError, ParameterError
-from nearer.index._exact import Floats, Similarity, best_first, similarities
 from nearer.index._fields import Kinds, kinds_from
 from nearer.index._filters import Condition, as_condition, check_condition
 from nearer.index._index import SearchResult
@@ -29,6 +29,7 @@ from nearer.index._items import Id, Items, as_ids, check_next_id
 from nearer.index._kinds import kind_from
 from nearer.index._notes import Metadata
 from nearer.index._rows import Change, checked_lengths, kept_rows
+from nearer.neighbors._shared import Similarity, best_first, similarities
 
 ROUNDING = 2.0**-24
 

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nearer._plain import Floats, Positions
 from nearer.exceptions import NotFiniteError, ParameterError
-from nearer.index._exact import Floats, Similarity
 from nearer.index._items import Id
 from nearer.index._notes import Notes
+from nearer.neighbors._shared import Similarity, exact_neighbors
 
 # Squares of anything longer do not fit into single precision.
 LONGEST = 1e18
@@ -67,3 +68,23 @@ def kept_rows(
         wide = given[part].astype(np.float64)
         kept[part] = wide / lengths[part, None] if similarity == "cosine" else wide - offset
     return kept
+
+
+def exact_search(
+    queries: Floats,
+    vectors: Floats,
+    k: int,
+    *,
+    similarity: Similarity,
+    longest: float | None = None,
+) -> tuple[Floats, Positions]:
+    """The k most similar `vectors` (n, d) of each query (q, d): similarities and positions, (q, min(k, n)) each.
+
+    The most similar comes first; equal similarities in order of position, as in every search of `nearer.neighbors`.
+    For "cosine" all rows must have length one. `longest` is the length of the longest vector, if it is known.
+
+    >>> line = np.array([[0], [1], [3], [1]], dtype=np.float32)
+    >>> exact_search(line[:1], line, 3, similarity="euclidean")[1].tolist()
+    [[0, 1, 3]]
+    """
+    return exact_neighbors(queries, vectors, min(k, len(vectors)), similarity=similarity, longest=longest)

@@ -15,6 +15,7 @@ import numpy as np
 
 from nearer import __version__
 from nearer._checks import check_int
+from nearer._plain import Floats
 from nearer._storage._disk import flush_folder
 from nearer._storage._folder import MANIFEST, resolved
 from nearer.exceptions import (
@@ -27,13 +28,13 @@ from nearer.exceptions import (
 )
 from nearer.index._approximate import SMALL, build
 from nearer.index._database import COMPANIONS, FILE, Database, check_plain, has_database
-from nearer.index._exact import Floats, has_faiss
 from nearer.index._fields import kinds_from
 from nearer.index._items import Items, check_next_id
 from nearer.index._kinds import IVF, Exact, kind_from, kind_to
 from nearer.index._older import is_older, load_older, remove_older, seal_of_older
 from nearer.index._rows import LONGEST, WIDEST
 from nearer.index._structure_file import load_structure, save_structure
+from nearer.neighbors._shared import has_faiss
 
 if TYPE_CHECKING:
     from nearer.index._index import Index

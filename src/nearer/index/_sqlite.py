@@ -21,7 +21,6 @@ from nearer._storage._folder import resolved
 from nearer.exceptions import MissingDataError, ParameterError, WriteError
 from nearer.index import _saving as saving
 from nearer.index._database import FILE, Database, in_our_words
-from nearer.index._exact import has_faiss
 from nearer.index._fields import note_of
 from nearer.index._index import Index
 from nearer.index._items import Id
@@ -29,6 +28,7 @@ from nearer.index._kinds import IVF, Exact, Wanted
 from nearer.index._older import is_older, remove_older
 from nearer.index._saving import convert, fill, fitting, make_folder, numbers_text, restore_structure, settings_of
 from nearer.index._structure_file import save_structure
+from nearer.neighbors._shared import has_faiss
 
 if TYPE_CHECKING:
     from nearer.index._writer_lock import WriterLock

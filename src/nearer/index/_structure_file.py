@@ -20,13 +20,14 @@ import torch
 
 from nearer._checks import check_int
 from nearer._limits import size_on_disk
+from nearer._plain import Floats
 from nearer._storage._disk import write_bytes
 from nearer._storage._tensors import tensor_bytes, tensors_of
 from nearer.exceptions import NearerError
 from nearer.index._approximate import Structure, restore
 from nearer.index._database import STRUCTURE
-from nearer.index._exact import Floats, Similarity
 from nearer.index._kinds import Approximate, Exact, Recall, kind_from, kind_to
+from nearer.neighbors._shared import Similarity
 
 
 def save_structure(folder: Path, structure: Structure, name: str, generation: int) -> bool:

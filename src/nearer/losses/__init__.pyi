@@ -9,11 +9,11 @@ from ._memory import DatabaseMemory as DatabaseMemory
 from ._vicreg import VICRegLoss as VICRegLoss
 from .layers._jrs import JRDLoss as JRDLoss
 from .layers._jrs import JRSLoss as JRSLoss
+from .layers._jrs import tapped as tapped
 from .layers._layer_kernels import Gaussian as Gaussian
 from .layers._layer_kernels import Laplace as Laplace
 from .layers._layer_kernels import MomentGenerating as MomentGenerating
 from .layers._layer_kernels import Polynomial as Polynomial
-from .layers._taps import tapped as tapped
 from .pairs._angular import AngularLoss as AngularLoss
 from .pairs._angular import AngularTripletLoss as AngularTripletLoss
 from .pairs._binomial import BinomialDevianceLoss as BinomialDevianceLoss

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from nearer.exceptions import LabelError, ShapeError
-from nearer.relations._graded import LabelDistributions, MultiLabels, Numbers
+from nearer.relations._graded import LabelDistributions, MultiLabels, Numbers, Soft
 from nearer.relations._kinds import Kind
 from nearer.relations._labels import ClassLabels, PartialLabels
 from nearer.relations._pairs import Pairs, Triplets
 from nearer.relations._relation import Relation, TableRelation
-from nearer.relations._soft import Soft
 from nearer.relations._tree import Tree
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from nearer.app.cli import app
 from nearer.app.client import Client, ServerError
 from nearer.app.server import Settings
-from nearer.app.server._tokens import Tokens
+from nearer.app.server._settings import Tokens
 from nearer.exceptions import MissingDataError, ParameterError
 from nearer.index import open_index
 from running_server import ROWS, make_index, make_model, running

@@ -20,7 +20,7 @@ def run_serve(
     """Serve until SIGTERM or Ctrl-C; the other options are `Settings` of the server."""
     try:
         from nearer.app.server import Settings, serve
-        from nearer.app.server._tokens import Tokens
+        from nearer.app.server._settings import Tokens
     except ImportError as error:
         raise NearerError(
             f"Serving needs {error.name}, which is not installed. Run: pip install 'nearer[serve]'"

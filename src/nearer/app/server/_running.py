@@ -19,8 +19,7 @@ from nearer.app.server._application import create_app
 from nearer.app.server._gate import Gate
 from nearer.app.server._problems import Refusal
 from nearer.app.server._service import Call
-from nearer.app.server._settings import Settings
-from nearer.app.server._tokens import Tokens
+from nearer.app.server._settings import Settings, Tokens
 
 # A request line and its headers are a few hundred bytes.
 LONGEST_HEAD = 64 << 10
