@@ -20,7 +20,7 @@ $(BIN)/python:
 $(CORE): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing nearer into $(VENV) (about two minutes the first time)"
 	@$(PIP) torch
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[plot,search]'
 	@touch $@
 
 $(DEV): $(CORE) papers/pyproject.toml

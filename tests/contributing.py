@@ -40,9 +40,7 @@ def copy_of_the_package(folder: Path, title: str, *, written: list[int], exporte
     added.write_text("\n".join(code(title, step) for step in written), encoding="utf-8")
     stub = folder / path_in(steps(title)[exported - 1], "__init__.pyi").relative_to("src")
     line = code(title, exported)
-    (name,) = re.findall(r"import (\w+) as", line)
-    text = stub.read_text(encoding="utf-8").replace("__all__ = [\n", f'__all__ = [\n    "{name}",\n')
-    stub.write_text(line + text, encoding="utf-8")
+    stub.write_text(line + stub.read_text(encoding="utf-8"), encoding="utf-8")
 
 
 def run_on_the_copy(folder: Path, *arguments: str) -> int:

@@ -34,11 +34,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nearer import estimators as E
 from nearer.estimators.linear._nca import nca_loss_and_gradient
 from nearer.exceptions import StoppedEarlyWarning
+from nearer_papers import systems
 from record import peak_megabytes, save
 
 SETS = ("wine", "cancer", "digits", "5k", "20k")
 LEARNERS: dict[str, type[Any]] = {
-    name: getattr(E, name)
+    name: getattr(systems if name in systems.__all__ else E, name)
     for name in [
         "Euclidean",
         "Covariance",

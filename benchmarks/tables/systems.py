@@ -15,9 +15,11 @@ def startup() -> str:
 
 
 _BRINGS = {
-    "": "the library and what it needs: torch, faiss, scikit-learn, matplotlib, typer, …",
+    "": "the library and what it needs: torch, scikit-learn, typer, …",
+    "plot": "matplotlib: the pictures of reports, `nearer demo` and `--report`",
+    "search": "faiss: approximate search, and exact search of large tables in less time",
     "tables": "pandas and pyarrow: DataFrames, Parquet",
-    "images": "pillow, which matplotlib brings anyway: folders of images",
+    "images": "pillow, which `plot` brings too: folders of images",
     "photos": "an ImageNet network (efficientnet-lite0) with its weights, for `nearer fit photos/`",
     "text": "sentence-transformers and a sentence encoder (MiniLM) with its weights",
     "explore": "the local page of `nearer explore`",

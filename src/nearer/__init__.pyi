@@ -20,26 +20,3 @@ from .models._door import fit as fit
 from .models._model import load as load
 
 __version__: str
-
-__all__ = [
-    "app",
-    "datasets",
-    "estimators",
-    "evaluate",
-    "evaluation",
-    "exceptions",
-    "fit",
-    "geometry",
-    "graph",
-    "index",
-    "judging",
-    "load",
-    "losses",
-    "mining",
-    "models",
-    "neighbors",
-    "pairwise",
-    "relations",
-    "reports",
-    "training",
-]

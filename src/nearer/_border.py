@@ -24,8 +24,6 @@ import lazy_loader  # type: ignore[import-untyped]
 
 from nearer.exceptions import NearerError, ParameterError
 
-__all__ = ["attach", "explained", "share"]
-
 _FAILURES = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError, RuntimeError, AssertionError)
 _WORDS = {int: "an integer", float: "a number", str: "a string", bool: "True or False", type(None): "None"}
 
@@ -75,9 +73,9 @@ def explained(thing: Any) -> Any:
             home[name] = made  # one object under both names, as pickle asks for
         return made
     if inspect.isclass(thing):
-        for one in thing.__mro__:
-            if one.__module__.startswith(("nearer.", "nearer_papers.")) and "__explained__" not in vars(one):
-                _in_place(one)
+        for base in thing.__mro__:
+            if base.__module__.startswith(("nearer.", "nearer_papers.")) and "__explained__" not in vars(base):
+                _in_place(base)
     return thing
 
 
@@ -156,7 +154,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if hint is Any:
         return True
     if origin is typing.Union or isinstance(hint, types.UnionType):
-        return any(_fits(value, one) for one in inner)
+        return any(_fits(value, entry) for entry in inner)
     if origin is typing.Literal:
         return isinstance(value, str | int | bool | None) and value in inner
     if hint is None or hint is type(None):
@@ -181,14 +179,14 @@ def _fits(value: Any, hint: Any) -> bool:
         tensor: Any = value
         return tensor.ndim > 0 and str(tensor.layout) == "torch.strided" and not tensor.is_complex()
     if fits and issubclass(kind, collections.abc.Mapping) and len(inner) == 2:
-        return all(_fits(key, inner[0]) and _fits(one, inner[1]) for key, one in value.items())
+        return all(_fits(key, inner[0]) and _fits(entry, inner[1]) for key, entry in value.items())
     return fits
 
 
 def _asked(protocol: type) -> set[str]:
     """The names that a protocol asks for."""
-    own = [one for one in protocol.__mro__ if getattr(one, "_is_protocol", False)]
-    names = {name for one in own for name in (*vars(one), *vars(one).get("__annotations__", ()))}
+    own = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False)]
+    names = {name for base in own for name in (*vars(base), *vars(base).get("__annotations__", ()))}
     return {name for name in names if not name.startswith("_") or name in ("__call__", "__len__", "__iter__")}
 
 
@@ -204,7 +202,7 @@ def _lists(value: Any, kind: type, inner: tuple[Any, ...]) -> bool:
         return kind is collections.abc.Iterable and isinstance(value, collections.abc.Iterable)
     if kind is tuple and inner and Ellipsis not in inner:
         return len(value) == len(inner) and all(map(_fits, value, inner))
-    return all(_fits(one, inner[0]) for one in value[:1000]) if inner else True
+    return all(_fits(entry, inner[0]) for entry in value[:1000]) if inner else True
 
 
 def _said(hint: Any) -> str:

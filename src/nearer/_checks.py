@@ -13,8 +13,6 @@ from nearer.exceptions import ParameterError, ShapeError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["check_choice", "check_int", "check_number", "check_rectangle"]
-
 
 def check_int(value: Any, name: str, *, minimum: int = 1, maximum: int | None = None) -> int:
     """An integer setting within its range.

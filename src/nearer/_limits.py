@@ -20,8 +20,6 @@ import numpy as np
 
 from nearer.exceptions import LimitError, ParameterError
 
-__all__ = ["LIMITS", "check_expansion", "check_json", "check_limit", "limit", "parse_json", "size_on_disk"]
-
 # Name -> (default, what it bounds). docs/guarantees.md shows this table, and a test compares the two.
 LIMITS: dict[str, tuple[int, str]] = {
     "NEARER_MAX_BYTES": (1 << 30, "bytes in memory that a small file may become (a larger one: 20 times its size)"),

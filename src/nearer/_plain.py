@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from nearer.exceptions import ParameterError
 
-__all__ = ["Array", "as_plain", "is_nothing", "table_rows"]
-
 # Any array of NumPy, whose shape and type the docstrings say.
 Array = NDArray[Any]
 
@@ -64,11 +62,11 @@ def as_plain(value: Any) -> Any:
     {'n': 3, 'weight': None, 'on': '1999-12-31'}
     """
     if isinstance(value, Mapping):
-        return {str(key): as_plain(one) for key, one in value.items()}
+        return {str(key): as_plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray | np.generic) and not isinstance(value, np.datetime64):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [as_plain(one) for one in value]
+        return [as_plain(entry) for entry in value]
     if is_nothing(value):
         return None
     if isinstance(value, np.datetime64):

@@ -16,15 +16,6 @@ from torch import Tensor
 from nearer._checks import check_rectangle
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 
-__all__ = [
-    "as_array",
-    "as_labels",
-    "as_matrix",
-    "as_tensor",
-    "check_finite",
-    "encode_labels",
-]
-
 
 def as_tensor(value: Any, name: str) -> Tensor:
     """Turn numbers in any container into a tensor; nothing is written to `value`.

@@ -21,7 +21,7 @@ SETS = np.eye(3, dtype=int)[CLASSES]
 FEW = {"max_iter": 3}
 # Small problems: what is not here is fitted at its defaults, on classes.
 SETTINGS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("AsymmetricKNN", "DMLEig", "ITML", "LDML", "LMNN", "LSML", "MLKR", "MMC", "NCA"), FEW),
+    **dict.fromkeys(("AsymmetricKNN", "ITML", "LDML", "LMNN", "LSML", "MLKR", "MMC", "NCA"), FEW),
     **dict.fromkeys(("APIT", "SERAPH", "SemiSupervisedMetric", "TripletSVM"), FEW),
     "HRAML": {"epochs": 1, "networks": 1, "batch_size": 20},
     "KernelLearner": {"n_landmarks": 20},

@@ -21,11 +21,12 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from nearer import estimators as E
-from nearer.estimators.linear._doublet_svm import doublet_svm
 from nearer.estimators.linear._triplet_svm import triplet_svm
 from nearer.estimators.partial._apllr import near_prior
 from nearer.estimators.relation._raml_svr import svr_by_features, svr_by_kernel
 from nearer.exceptions import StoppedEarlyWarning
+from nearer_papers.systems import DMLEig
+from nearer_papers.systems._doublet_svm import doublet_svm
 
 Array = np.ndarray
 P = 3
@@ -170,7 +171,7 @@ def mmc() -> Found:
 
 
 def dml_eig() -> Found:
-    return of_fixed_total(E.DMLEig(ridge=1e-12, blend=0.0), lambda far: float(far.min()), 2.1e-2, corners=True)
+    return of_fixed_total(DMLEig(ridge=1e-12, blend=0.0), lambda far: float(far.min()), 2.1e-2, corners=True)
 
 
 def margin_program(features: Array, signs: Array, *, C: float, bias: bool) -> float:
@@ -416,7 +417,7 @@ def test_a_learner_reaches_what_another_solver_reaches(name: str) -> None:
         assert 1 <= found.learner.n_iter_ <= found.learner.max_iter
 
 
-@pytest.mark.parametrize("learner", [E.ITML(max_iter=2), E.DMLEig(max_iter=2), E.LDML(max_iter=2)], ids=str)
+@pytest.mark.parametrize("learner", [E.ITML(max_iter=2), DMLEig(max_iter=2), E.LDML(max_iter=2)], ids=str)
 def test_a_learner_that_was_stopped_says_so(learner: Any) -> None:
     X, y = rows()
     with pytest.warns(StoppedEarlyWarning, match="stopped before it converged, after 2 iterations"):

@@ -11,8 +11,6 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from nearer import estimators as E
 from nearer.estimators.linear import _nca
-from nearer.estimators.linear._dml_eig import dml_eig_matrix
-from nearer.estimators.linear._doublet_svm import doublet_svm
 from nearer.estimators.linear._itml import itml_matrix
 from nearer.estimators.linear._ldml import ldml_loss_and_gradient
 from nearer.estimators.linear._lmnn import Margins, find_impostors, lmnn_loss_and_gradient
@@ -23,6 +21,9 @@ from nearer.estimators.linear._nca import nca_loss_and_gradient
 from nearer.estimators.linear._triplet_svm import triplet_svm
 from nearer.estimators.neighbors._near import nearest_hits
 from nearer.exceptions import LabelError, ParameterError, StoppedEarlyWarning
+from nearer_papers.systems import DMLEig
+from nearer_papers.systems._dml_eig import dml_eig_matrix
+from nearer_papers.systems._doublet_svm import doublet_svm
 
 
 def slope_error(function: Any, point: np.ndarray) -> float:
@@ -307,7 +308,7 @@ def test_triplet_svm_meets_its_optimality_conditions() -> None:
         E.LMNN(max_iter=1, tol=1e-9),
         E.NCA(max_iter=1, tol=1e-12),
         E.MMC(max_iter=1, tol=1e-12),
-        E.DMLEig(max_iter=1, tol=1e-9),
+        DMLEig(max_iter=1, tol=1e-9),
         E.TripletSVM(max_iter=1, tol=1e-12),
         E.MLKR(max_iter=1, tol=1e-12),
         E.LSML(max_iter=1, tol=1e-14),

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from nearer import estimators as E
 from nearer.exceptions import LabelError, NearerError, ParameterError
+from nearer_papers.systems import DMLEig, DoubletSVM
 
 pytestmark = pytest.mark.filterwarnings("ignore::nearer.exceptions.NearerWarning")
 
@@ -25,8 +26,8 @@ LEARNERS: list[Any] = [
     E.LMNN(random_state=0, max_iter=40),
     E.NCA(random_state=0, max_iter=20),
     E.MMC(random_state=0, max_iter=30),
-    E.DMLEig(random_state=0, max_iter=30),
-    E.DoubletSVM(random_state=0),
+    DMLEig(random_state=0, max_iter=30),
+    DoubletSVM(random_state=0),
     E.TripletSVM(random_state=0, max_iter=100),
     E.MLKR(random_state=0, max_iter=20),
     E.LSML(random_state=0, max_iter=30),
@@ -115,9 +116,9 @@ def test_classes_of_one_row_each(learner: Any) -> None:
         (E.NCA(init="ldaa"), "Did you mean 'lda'"),
         (E.NCA(init=np.ones((3, 3))), "`init` must have shape"),
         (E.NCA(tol=0.0), "`tol` must be greater than 0"),
-        (E.DoubletSVM(C=0.0), "`C` must be greater than 0"),
+        (DoubletSVM(C=0.0), "`C` must be greater than 0"),
         (E.LSML(prior_weight=0.0), "`prior_weight` must be greater than 0"),
-        (E.DMLEig(mu=0.0), "`mu` must be greater than 0"),
+        (DMLEig(mu=0.0), "`mu` must be greater than 0"),
         (E.MMC(max_iter=0), "`max_iter` must be at least 1"),
     ],
 )

@@ -14,6 +14,7 @@ from nearer import estimators as E
 from nearer.estimators._learner import as_similar, best_threshold
 from nearer.estimators._supervision import reduce_components
 from nearer.exceptions import LabelError, ParameterError, ShapeError
+from nearer_papers.systems import DMLEig, DoubletSVM
 
 pytestmark = pytest.mark.filterwarnings("ignore::nearer.exceptions.NearerWarning")
 
@@ -23,8 +24,8 @@ PAIR_LEARNERS = [
     E.ITML(max_iter=20),
     E.LDML(max_iter=50),
     E.MMC(max_iter=50),
-    E.DMLEig(max_iter=50),
-    E.DoubletSVM(),
+    DMLEig(max_iter=50),
+    DoubletSVM(),
 ]
 
 

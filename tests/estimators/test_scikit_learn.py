@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearer import estimators as E
 from nearer.estimators import KernelAsymmetricKNN
-from nearer_papers.systems import GerrymanderingMetric
+from nearer_papers.systems import DMLEig, DoubletSVM, GerrymanderingMetric
 from right_labels import SetsOfClasses, SharesOfNumbers
 
 pytestmark = pytest.mark.filterwarnings("ignore::nearer.exceptions.NearerWarning")
@@ -34,8 +34,8 @@ SPARSE = [
     E.ITML(max_iter=5),
     E.LDML(max_iter=20),
     E.MMC(max_iter=20),
-    E.DMLEig(max_iter=20),
-    E.DoubletSVM(),
+    DMLEig(max_iter=20),
+    DoubletSVM(),
     E.TripletSVM(max_iter=50),
     E.LSML(max_iter=20),
 ]

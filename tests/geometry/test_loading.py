@@ -22,12 +22,11 @@ from nearer.geometry import (
     TwoEncoders,
     UnitLength,
 )
-from nearer.geometry._encoders import ColorCNN, DigitsCNN
+from nearer.geometry._encoders import ColorCNN, DigitsCNN, SideBySide
 from nearer.geometry._kernel_map import KernelMap
 from nearer.geometry._loading import KNOWN, load
 from nearer.geometry._orthogonal import orthonormalize
 from nearer.geometry._plain import SignedRoot
-from nearer.geometry._side_by_side import SideBySide
 from nearer.geometry._trees import ProbabilityMap, Trees
 
 

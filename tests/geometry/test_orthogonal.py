@@ -15,7 +15,6 @@ from nearer.exceptions import NearerWarning, NotFiniteError, ParameterError, Sha
 from nearer.geometry import OrthogonalMap, euclidean_distance
 from nearer.geometry._orthogonal import (
     cayley_retraction,
-    orthogonality_penalty,
     orthonormalize,
     polar_retraction,
     qr_retraction,
@@ -207,12 +206,3 @@ def test_a_given_factor_is_copied_and_draws_no_random_number() -> None:
 def test_bad_input_is_named(build: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         build()
-
-
-def test_the_penalty_is_zero_on_the_set_and_has_the_printed_gradient() -> None:
-    L = orthonormalize(torch.randn(5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
-    assert orthogonality_penalty(L).item() < 1e-28
-    free = torch.randn(5, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64, requires_grad=True)
-    (found,) = torch.autograd.grad(orthogonality_penalty(free), free)
-    expected = 4 * free @ (free.T @ free - torch.eye(2, dtype=torch.float64))
-    torch.testing.assert_close(found, expected.detach())

@@ -20,8 +20,7 @@ from nearer.geometry import MLP, AsymmetricMap
 from nearer.geometry._similarity import squared_euclidean_distance
 from nearer.index import Index
 from nearer.losses import DatabaseMemory, NeighborhoodLoss
-from nearer.losses.pairs._neighborhood import neighborhood, neighborhood_of_distances, set_weights
-from nearer.losses.pairs._neighborhood import neighborhood as function
+from nearer.losses.pairs._neighborhood import set_weights
 from nearer.losses.pairs._neighborhood_inference import NeighborSets
 
 
@@ -145,12 +144,12 @@ def test_k_of_one_is_the_hinge_of_the_nearest_triplet() -> None:
     positive = D.masked_fill(~same | torch.eye(30, dtype=torch.bool), math.inf).amin(1)
     negative = D.masked_fill(same, math.inf).amin(1)
     expected = (positive - negative + 1).clamp(min=0)
-    torch.testing.assert_close(neighborhood(x, y, k=1, reduction="sum"), expected[positive.isfinite()].sum())
+    torch.testing.assert_close(NeighborhoodLoss(k=1, reduction="sum")(x, y), expected[positive.isfinite()].sum())
 
 
 def test_two_classes_and_odd_k_have_no_ties() -> None:
     x, y = batch(30, 2, seed=6)
-    torch.testing.assert_close(neighborhood(x, y, k=3), neighborhood(x, y, k=3, inference="greedy"))
+    torch.testing.assert_close(NeighborhoodLoss(k=3)(x, y), NeighborhoodLoss(k=3, inference="greedy")(x, y))
 
 
 def test_one_class_and_singletons() -> None:
@@ -173,7 +172,7 @@ def test_duplicates_are_neighbors_and_everything_equal_is_finite() -> None:
     assert value == 1
     assert gradient.abs().max() == 0
     apart = torch.tensor([[0.0], [0.0], [5.0], [5.0]], dtype=torch.float64)
-    assert neighborhood(apart, [0, 0, 1, 1], k=1) == 0
+    assert NeighborhoodLoss(k=1)(apart, [0, 0, 1, 1]) == 0
 
 
 def test_order_dtype_determinism_and_the_input() -> None:
@@ -195,7 +194,7 @@ def test_order_dtype_determinism_and_the_input() -> None:
     assert half.grad is not None
     assert half.grad.dtype == torch.bfloat16
     torch.testing.assert_close(result.detach(), NeighborhoodLoss()(half.detach().float(), y))
-    torch.testing.assert_close(function(x.numpy(), y.tolist()), value)
+    torch.testing.assert_close(NeighborhoodLoss()(x.numpy(), y.tolist()), value)
     # Names of classes do not matter.
     torch.testing.assert_close(NeighborhoodLoss()(x, 100 - 7 * y), value)
 
@@ -301,20 +300,44 @@ def test_two_encoders_learn_through_a_memory_and_an_index_searches_them() -> Non
         (lambda x, y: NeighborhoodLoss(task_loss=np.ones((2, 2)) - np.eye(2))(x, y), LabelError, "must be 0..1"),
         (lambda x, y: NeighborhoodLoss(inference="greeedy"), ParameterError, "Did you mean 'greedy'"),
         (lambda x, y: NeighborhoodLoss(reduction="median"), ParameterError, "`reduction` must be one of"),
-        (lambda x, y: neighborhood(x[:, 0], y), ShapeError, r"`embeddings` must have shape \(n, d\), got \(8,\)"),
-        (lambda x, y: neighborhood(x, y[:7]), ShapeError, "one entry for each of the 8 rows, got 7"),
-        (lambda x, y: neighborhood(x * math.nan, y), NotFiniteError, "`embeddings` must be finite"),
-        (lambda x, y: neighborhood(x, y, database=x), ParameterError, "must be given together"),
-        (lambda x, y: neighborhood(x, y, database=x[:, :2], database_labels=y), ShapeError, "must have 8 columns"),
+        (
+            lambda x, y: NeighborhoodLoss()(x[:, 0], y),
+            ShapeError,
+            r"`embeddings` must have shape \(n, d\), got \(8,\)",
+        ),
+        (lambda x, y: NeighborhoodLoss()(x, y[:7]), ShapeError, "one entry for each of the 8 rows, got 7"),
+        (lambda x, y: NeighborhoodLoss()(x * math.nan, y), NotFiniteError, "`embeddings` must be finite"),
+        (lambda x, y: NeighborhoodLoss()(x, y, database=x), ParameterError, "must be given together"),
+        (
+            lambda x, y: NeighborhoodLoss()(x, y, database=x[:, :2], database_labels=y),
+            ShapeError,
+            "must have 8 columns",
+        ),
         (
             lambda x, y: NeighborhoodLoss()(x, y, ids=y, database_ids=y),
             ParameterError,
             "must come with a `database`",
         ),
-        (lambda x, y: neighborhood_of_distances(x[:, 0], y), ShapeError, r"`distances` must have shape \(q, n\)"),
-        (lambda x, y: neighborhood_of_distances(x[:, :5], y), ParameterError, "`database_labels` must be given"),
-        (lambda x, y: neighborhood_of_distances(x, y, y, own=[9] * 8), ShapeError, "`own` must point into the 8"),
-        (lambda x, y: neighborhood_of_distances(x * math.inf, y), NotFiniteError, "`distances` must be finite"),
+        (
+            lambda x, y: NeighborhoodLoss().from_distances(x[:, 0], y),
+            ShapeError,
+            r"`distances` must have shape \(q, n\)",
+        ),
+        (
+            lambda x, y: NeighborhoodLoss().from_distances(x[:, :5], y),
+            ParameterError,
+            "`database_labels` must be given",
+        ),
+        (
+            lambda x, y: NeighborhoodLoss().from_distances(x, y, y, own=[9] * 8),
+            ShapeError,
+            "`own` must point into the 8",
+        ),
+        (
+            lambda x, y: NeighborhoodLoss().from_distances(x * math.inf, y),
+            NotFiniteError,
+            "`distances` must be finite",
+        ),
         (
             lambda x, y: DatabaseMemory(torch.nn.L1Loss(), size=1, embedding_dim=1),
             ParameterError,

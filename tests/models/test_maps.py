@@ -16,8 +16,8 @@ from torch import Tensor, nn
 import nearer
 from nearer import estimators
 from nearer.geometry import load
+from nearer.geometry._encoders import SideBySide
 from nearer.geometry._kernel_map import KernelMap
-from nearer.geometry._side_by_side import SideBySide
 from nearer.models._maps import as_module
 
 X, Y = load_wine(return_X_y=True)

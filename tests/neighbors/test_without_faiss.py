@@ -48,7 +48,7 @@ for refused in (
     try:
         refused()
     except NearerError as error:
-        assert "Run: pip install faiss-cpu" in str(error), error
+        assert "Run: pip install 'nearer[search]'" in str(error), error
     else:
         raise AssertionError("faiss was not missed")
 """

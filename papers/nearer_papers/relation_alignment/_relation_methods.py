@@ -14,7 +14,8 @@ from typing import Any
 
 from sklearn.pipeline import make_pipeline
 
-from nearer.estimators import GMML, HRAML, ITML, LDML, LMNN, RAMLKRR, RAMLSVR, DMLEig, DoubletSVM
+from nearer.estimators import GMML, HRAML, ITML, LDML, LMNN, RAMLKRR, RAMLSVR
+from nearer_papers.systems import DMLEig, DoubletSVM
 
 __all__ = ["AS_PUBLISHED", "OURS", "RIVALS", "Candidate", "candidates"]
 

@@ -14,6 +14,8 @@ from ._deep_pairs import DeepSERAPH as DeepSERAPH
 from ._deml import DeMLLoss as DeMLLoss
 from ._discrepancy import nn_discrepancy as nn_discrepancy
 from ._discrepancy import nn_lambda as nn_lambda
+from ._dml_eig import DMLEig as DMLEig
+from ._doublet_svm import DoubletSVM as DoubletSVM
 from ._energy_confusion import EnergyConfusionLoss as EnergyConfusionLoss
 from ._equal import EqualWeightLoss as EqualWeightLoss
 from ._facility_location import FacilityLocationLoss as FacilityLocationLoss
@@ -43,51 +45,3 @@ from ._rmac import rmac as rmac
 from ._spanning_tree import SpanningTree as SpanningTree
 from ._synthetic import SyntheticLoss as SyntheticLoss
 from ._two_streams import TwoStreams as TwoStreams
-
-__all__ = [
-    "ABIERLoss",
-    "AcrossStreams",
-    "AnchorNeighborSampler",
-    "AttentionHeads",
-    "BIERLoss",
-    "BoostedHeads",
-    "CascadeHeads",
-    "ClassTree",
-    "DeMLLoss",
-    "DecoupledEncoder",
-    "DeepAPIT",
-    "DeepAPLLR",
-    "DeepISDML",
-    "DeepLRML",
-    "DeepSERAPH",
-    "EnergyConfusionLoss",
-    "EqualWeightLoss",
-    "FacilityLocationLoss",
-    "GerrymanderingMetric",
-    "GlobalLoss",
-    "HDCLoss",
-    "HDMLLoss",
-    "HardnessController",
-    "HeadDiversity",
-    "HierarchicalTripletLoss",
-    "ImageBatches",
-    "IntraClassPenalty",
-    "JMMDLoss",
-    "NPairSampler",
-    "PDDMLoss",
-    "PairScore",
-    "QuadrupletLoss",
-    "RandomTripletLoss",
-    "RankRange",
-    "RankRangeSampler",
-    "SmartMiningLoss",
-    "SpanningTree",
-    "SyntheticLoss",
-    "TwoStreams",
-    "TwoTermQuadrupletLoss",
-    "follow_loss",
-    "nn_discrepancy",
-    "nn_lambda",
-    "rebuild",
-    "rmac",
-]

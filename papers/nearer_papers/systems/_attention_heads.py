@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from nearer._checks import check_int
 from nearer._validation import as_tensor
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.geometry._linear_start import start_linear
 from nearer.geometry._similarity import normalize
+from nearer_papers.systems._linear_start import start_linear
 from nearer_papers.systems._object_crop import crop, object_boxes
 
 __all__ = ["AttentionHeads", "DecoupledEncoder"]

@@ -17,7 +17,6 @@ from torch.utils.checkpoint import checkpoint
 
 from nearer._checks import check_choice, check_int, check_number
 from nearer._validation import as_matrix
-from nearer.geometry._linear_start import start_linear
 from nearer.geometry._similarity import normalize
 from nearer.pairwise._masked import softplus
 from nearer.pairwise._panels import panel_rows
@@ -27,6 +26,7 @@ from nearer.relations import Relation
 from nearer.relations._relate import relate
 from nearer_papers.systems._boosted_heads import BoostedHeads
 from nearer_papers.systems._layer_input import LayerInput
+from nearer_papers.systems._linear_start import start_linear
 from nearer_papers.systems._parts import check_widths, split_parts
 from nearer_papers.systems._reversal import reverse_gradient
 

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from nearer._checks import check_int, check_number
 from nearer.exceptions import ParameterError
-from nearer.geometry._linear_start import start_linear
 from nearer.geometry._similarity import normalize
 from nearer.losses.pairs._binomial import BinomialDevianceLoss
 from nearer.pairwise._precision import full_precision
 from nearer.pairwise._rule import inner_settings
+from nearer_papers.systems._linear_start import start_linear
 from nearer_papers.systems._parts import check_widths, split_parts
 from nearer_papers.systems._reversal import reverse_gradient
 

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from nearer._checks import check_choice, check_int, check_number
 from nearer._validation import as_labels, as_tensor
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.geometry._linear_start import start_linear
 from nearer.geometry._similarity import normalize
 from nearer.losses.layers._taps import tapped
 from nearer.losses.pairs._contrastive import SquaredContrastiveLoss
@@ -24,6 +23,7 @@ from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.mining._hardest_fraction import threshold
 from nearer.pairwise._panels import iterate_panels
 from nearer.pairwise._rule import Miner, Pairing, Panel, Select, inner_settings
+from nearer_papers.systems._linear_start import start_linear
 
 __all__ = ["CascadeHeads", "HDCLoss"]
 

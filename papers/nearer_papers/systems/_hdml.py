@@ -18,11 +18,11 @@ from torch.nn.functional import cross_entropy
 from nearer._checks import check_int, check_number
 from nearer._validation import as_labels
 from nearer.exceptions import LabelError
-from nearer.geometry._linear_start import start_linear
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._precision import full_precision
 from nearer.pairwise._rule import inner_settings
 from nearer_papers.systems._layer_input import LayerInput
+from nearer_papers.systems._linear_start import start_linear
 
 __all__ = ["HDMLLoss", "harder_negatives"]
 

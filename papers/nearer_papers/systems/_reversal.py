@@ -20,7 +20,7 @@ def reverse_gradient(x: Tensor) -> Tensor:
 
     Reference: Ganin and Lempitsky 2015.
     """
-    return _Reverse.apply(x)  # type: ignore[no-untyped-call, no-any-return]
+    return _Reverse.apply(x)  # type: ignore[no-untyped-call]
 
 
 class _Reverse(torch.autograd.Function):

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from nearer._checks import check_choice, check_int, check_number
-from nearer.geometry._orthogonal import orthogonality_penalty
 from nearer.losses.pairs._angular_triplets import tangent_weight
 from nearer.pairwise._rule import inner_settings
 
@@ -90,3 +89,13 @@ class SyntheticLoss(nn.Module):
             # p log p with log p = −softplus(cost), which no cost sends to −∞ · 0.
             entropy = (torch.sigmoid(-costs) * softplus(costs)).sum(dim=1)
         return entropy.mean() + self.penalty * orthogonality_penalty(self.factor)
+
+
+def orthogonality_penalty(factor: Tensor) -> Tensor:
+    """`‖LᵀL − I‖²_F`, on the graph of L (p, d): 0 for orthonormal columns, the soft form of the constraint.
+
+    >>> orthogonality_penalty(torch.tensor([[2.0, 0.0], [0.0, 1.0]])).item()
+    9.0
+    """
+    inner: Tensor = factor.T @ factor
+    return (inner - torch.eye(factor.shape[1], dtype=factor.dtype, device=factor.device)).square().sum()

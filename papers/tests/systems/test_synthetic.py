@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from nearer.exceptions import NearerError
-from nearer_papers.systems._synthetic import SyntheticLoss
+from nearer.geometry._shared import orthonormalize
+from nearer_papers.systems._synthetic import SyntheticLoss, orthogonality_penalty
 
 
 def make(belief: str = "softmax") -> tuple[SyntheticLoss, torch.Tensor, torch.Tensor]:
@@ -65,3 +66,12 @@ def test_bad_settings() -> None:
         SyntheticLoss(4, 2, penalty=0.0)
     with pytest.raises(NearerError, match="`belief` must be one of"):
         SyntheticLoss(4, 2, belief="hard")
+
+
+def test_the_penalty_is_zero_on_the_set_and_has_the_printed_gradient() -> None:
+    L = orthonormalize(torch.randn(5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
+    assert orthogonality_penalty(L).item() < 1e-28
+    free = torch.randn(5, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64, requires_grad=True)
+    (found,) = torch.autograd.grad(orthogonality_penalty(free), free)
+    expected = 4 * free @ (free.T @ free - torch.eye(2, dtype=torch.float64))
+    torch.testing.assert_close(found, expected.detach())

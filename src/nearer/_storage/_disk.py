@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["exchange", "flush_folder", "is_folder", "open_plain", "write_bytes"]
-
 # Small enough to be still in the cache when it is hashed after it was written.
 PIECE = 1 << 20
 # A file system that cannot flush a folder says so with one of these; anything else is a real failure.
@@ -96,17 +94,17 @@ def flush_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def exchange(one: Path, other: Path) -> bool:
+def exchange(first: Path, second: Path) -> bool:
     """Give two folders each other's name in one step; False where the system cannot."""
     call = _renameat2()
     if call is None:
         return False
-    number = call(os.fsencode(one), os.fsencode(other))
+    number = call(os.fsencode(first), os.fsencode(second))
     if number == 0:
         return True
     if number in _NO_EXCHANGE:
         return False
-    raise OSError(number, os.strerror(number), str(other))
+    raise OSError(number, os.strerror(number), str(second))
 
 
 @functools.cache
@@ -121,8 +119,8 @@ def _renameat2() -> Callable[[bytes, bytes], int] | None:
     function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
     current_folder, swap = -100, 2
 
-    def call(one: bytes, other: bytes) -> int:
-        done: int = function(current_folder, one, current_folder, other, swap)
+    def call(first: bytes, second: bytes) -> int:
+        done: int = function(current_folder, first, current_folder, second, swap)
         return 0 if done == 0 else ctypes.get_errno()
 
     return call

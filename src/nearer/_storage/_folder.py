@@ -67,10 +67,10 @@ def write_folder(
     >>> sorted(file.name for file in place.iterdir())
     ['manifest.json', 'part.safetensors']
     """
-    place = resolved(path)
-    with _failures_named(place), locked(place) as scratch:
-        restore(place, scratch, is_whole)
-        _check_replaceable(place, format)
+    folder = resolved(path)
+    with _failures_named(folder), locked(folder) as scratch:
+        restore(folder, scratch, is_whole)
+        _check_replaceable(folder, format)
         fresh = scratch / "new"
         _clear(fresh)
         files = {}
@@ -96,8 +96,8 @@ def write_folder(
         }
         manifest["sha256"] = seal_of(manifest)
         write_bytes(fresh / MANIFEST, [_as_json(manifest, "metadata", indent=1)])
-        publish(fresh, place, scratch)
-    return place
+        publish(fresh, folder, scratch)
+    return folder
 
 
 def read_folder(path: str | os.PathLike[str], *, format: str, version: int) -> Folder:
@@ -109,10 +109,10 @@ def read_folder(path: str | os.PathLike[str], *, format: str, version: int) -> F
     >>> read_folder(place, format="nearer.note", version=1).tensors["part"]["x"]
     tensor([1., 1.])
     """
-    place = resolved(path)
+    location = resolved(path)
     deadline = time.monotonic() + limit("NEARER_LOCK_SECONDS")
     while True:
-        snapshot = Snapshot(place)
+        snapshot = Snapshot(location)
         try:
             with snapshot:
                 try:
@@ -123,13 +123,13 @@ def read_folder(path: str | os.PathLike[str], *, format: str, version: int) -> F
                     continue  # a save ended while we read: take its version
         except MissingDataError as error:
             # Between two renames, or after a kill there.
-            settle(place)
-            if place.is_dir() and time.monotonic() < deadline:
+            settle(location)
+            if location.is_dir() and time.monotonic() < deadline:
                 continue
             # A writer is between its two renames, or we may not finish them: the version that was there is whole.
-            old = scratch_of(place) / "old"
+            old = scratch_of(location) / "old"
             if not is_folder(old.parent) or not is_whole(old) or time.monotonic() > deadline:
-                if place.is_dir() and time.monotonic() < deadline:
+                if location.is_dir() and time.monotonic() < deadline:
                     continue
                 raise MissingDataError(f"{error} Check the path.") from error
             with contextlib.suppress(MissingDataError), Snapshot(old) as snapshot:
@@ -141,10 +141,10 @@ def read_folder(path: str | os.PathLike[str], *, format: str, version: int) -> F
                         raise
             continue  # it has just got its name back, or has gone: look again
         except CorruptFileError as error:
-            copies = whole_copies(scratch_of(place), is_whole)
+            copies = whole_copies(scratch_of(location), is_whole)
             hint = f" The newest whole earlier copy is in `{copies[0]}`." if copies else ""
             raise CorruptFileError(f"{error}{hint}") from error
-        settle(place)
+        settle(location)
         return folder
 
 
@@ -153,11 +153,11 @@ def remove_folder(path: str | os.PathLike[str]) -> None:
     if os.path.islink(path):
         os.unlink(path)
         return
-    place = resolved(path)
-    with _failures_named(place), locked(place) as scratch:
+    folder = resolved(path)
+    with _failures_named(folder), locked(folder) as scratch:
         _clear(scratch / "gone")
         os.rmdir(scratch / "gone")
-        os.rename(place, scratch / "gone")
+        os.rename(folder, scratch / "gone")
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> Path:
@@ -167,13 +167,13 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> Path:
     >>> write_file(Path(tempfile.mkdtemp()) / "page.html", b"<p>").read_bytes()
     b'<p>'
     """
-    place = resolved(path)
-    with _failures_named(place), locked(place) as scratch:
+    folder = resolved(path)
+    with _failures_named(folder), locked(folder) as scratch:
         remove(scratch / "new")
         write_bytes(scratch / "new", [data])
-        os.replace(scratch / "new", place)
-        flush_folder(place.parent)
-    return place
+        os.replace(scratch / "new", folder)
+        flush_folder(folder.parent)
+    return folder
 
 
 def settle(path: str | os.PathLike[str]) -> bool:
@@ -181,10 +181,10 @@ def settle(path: str | os.PathLike[str]) -> bool:
     return settle_copies(resolved(path), is_whole)
 
 
-def is_whole(place: Path) -> bool:
+def is_whole(folder: Path) -> bool:
     """Whether a folder is one that nearer wrote, every byte of it as it was written."""
     try:
-        with Snapshot(place) as snapshot:
+        with Snapshot(folder) as snapshot:
             manifest = _sealed(snapshot)
             snapshot.hold(list(manifest["files"]))
             for name, expected in manifest["files"].items():
@@ -195,21 +195,21 @@ def is_whole(place: Path) -> bool:
 
 
 def _content(snapshot: Snapshot, format: str, version: int) -> Folder:
-    place = snapshot.place
+    folder = snapshot.path
     manifest = snapshot.manifest()
-    found = manifest.get("format")
-    if found != format:
-        raise CorruptFileError(f"`{place}` must be a {format!r} folder, its manifest says {found!r}.")
+    format_found = manifest.get("format")
+    if format_found != format:
+        raise CorruptFileError(f"`{folder}` must be a {format!r} folder, its manifest says {format_found!r}.")
     written = manifest.get("version")
     if isinstance(written, bool) or not isinstance(written, int) or written < 1:
-        raise CorruptFileError(f"`{place / MANIFEST}` must name a format version, got {written!r}.")
+        raise CorruptFileError(f"`{folder / MANIFEST}` must name a format version, got {written!r}.")
     if written > version:
         raise CorruptFileError(
-            f"`{place}` has version {written} of the {format!r} format, written by nearer "
+            f"`{folder}` has version {written} of the {format!r} format, written by nearer "
             f"{manifest.get('library')}; this is nearer {__version__}, which reads up to version {version}. "
             f"Update nearer, or save again with this one."
         )
-    _check_seal(manifest, place)
+    _check_seal(manifest, folder)
     snapshot.hold(list(manifest["files"]))
     tensors: dict[str, dict[str, Tensor]] = {}
     documents: dict[str, Any] = {}
@@ -218,7 +218,7 @@ def _content(snapshot: Snapshot, format: str, version: int) -> Folder:
         data = snapshot.checked(name, expected)
         stem, _, kind = name.rpartition(".")
         if kind == "safetensors":
-            tensors[stem] = _tensors(data, place / name)
+            tensors[stem] = _tensors(data, folder / name)
         elif kind == "json":
             documents[stem] = snapshot.parse(name, data.tobytes())
         else:
@@ -229,17 +229,17 @@ def _content(snapshot: Snapshot, format: str, version: int) -> Folder:
 
 def _sealed(snapshot: Snapshot) -> dict[str, Any]:
     manifest = snapshot.manifest()
-    _check_seal(manifest, snapshot.place)
+    _check_seal(manifest, snapshot.path)
     return manifest
 
 
-def _check_seal(manifest: dict[str, Any], place: Path) -> None:
+def _check_seal(manifest: dict[str, Any], folder: Path) -> None:
     if manifest.pop("sha256", None) != seal_of(manifest):
-        raise CorruptFileError(f"`{place / MANIFEST}` was changed after it was written. {RESTORE}")
+        raise CorruptFileError(f"`{folder / MANIFEST}` was changed after it was written. {RESTORE}")
     # The seal is no signature: a forged manifest must still not lead to files elsewhere.
     for name in manifest["files"]:
         if not PLAIN_NAME.match(name):
-            raise CorruptFileError(f"`{place / MANIFEST}` names a file outside its folder: {name!r}.")
+            raise CorruptFileError(f"`{folder / MANIFEST}` names a file outside its folder: {name!r}.")
 
 
 def _tensors(data: Bytes, file: Path) -> dict[str, Tensor]:
@@ -251,42 +251,46 @@ def _tensors(data: Bytes, file: Path) -> dict[str, Tensor]:
         raise CorruptFileError(f"`{file}` must be a safetensors file: {error}. {RESTORE}") from error
 
 
-def _check_replaceable(place: Path, format: str) -> None:
+def _check_replaceable(folder: Path, format: str) -> None:
     """Refuse to replace anything that nearer did not write: a mistyped path must not cost someone a folder."""
-    if not os.path.lexists(place):
+    if not os.path.lexists(folder):
         return
-    if not place.is_dir():
-        raise ParameterError(f"`path` must be a folder or free, `{place}` is a file. Choose another path.")
-    present = {file.name for file in place.iterdir()}
+    if not folder.is_dir():
+        raise ParameterError(f"`path` must be a folder or free, `{folder}` is a file. Choose another path.")
+    present = {file.name for file in folder.iterdir()}
     if not present:
         return
     try:
-        with Snapshot(place) as snapshot:
+        with Snapshot(folder) as snapshot:
             manifest = snapshot.manifest()
     except NearerError as error:
         raise ParameterError(
-            f"`path` must be free or a folder that nearer wrote, `{place}` is neither. Delete it or choose another."
+            f"`path` must be free or a folder that nearer wrote, `{folder}` is neither. Delete it or choose "
+            f"another."
         ) from error
     if manifest.get("format") != format:
-        raise ParameterError(f"`path` must be free or hold {format!r}, `{place}` holds {manifest.get('format')!r}.")
+        raise ParameterError(
+            f"`path` must be free or hold {format!r}, `{folder}` holds {manifest.get('format')!r}."
+        )
     foreign = present - {MANIFEST, *manifest["files"]}
     if foreign:
         raise ParameterError(
-            f"`path` must hold nothing but what nearer wrote, `{place}` also holds {sorted(foreign)[0]!r}. Move it."
+            f"`path` must hold nothing but what nearer wrote, `{folder}` also holds "
+            f"{sorted(foreign)[0]!r}. Move it."
         )
 
 
 @contextlib.contextmanager
-def _failures_named(place: Path) -> Iterator[None]:
+def _failures_named(folder: Path) -> Iterator[None]:
     """A full disk, a missing permission: one error that says what was to be written and what became of it."""
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
         yield
     except NearerError:
         raise
     except OSError as error:
         failure = WriteError(
-            f"`{place}` could not be written: {error.strerror or error}. What was there before is as it was. Make "
+            f"`{folder}` could not be written: {error.strerror or error}. What was there before is as it was. Make "
             f"room or choose another path."
         )
         failure.errno = error.errno

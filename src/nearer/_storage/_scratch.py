@@ -36,51 +36,49 @@ from nearer.exceptions import LockedError, WriteError
 if os.name == "posix":
     import fcntl
 
-__all__ = ["locked", "publish", "remove", "restore", "scratch_of", "settle_copies", "whole_copies"]
-
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL}
 
 
-def scratch_of(place: Path) -> Path:
-    """Where a save of `place` works."""
-    return place.parent / f".{place.name}.saving"
+def scratch_of(folder: Path) -> Path:
+    """Where a save of `folder` works."""
+    return folder.parent / f".{folder.name}.saving"
 
 
 @contextlib.contextmanager
-def locked(place: Path, *, wait: float | None = None) -> Iterator[Path]:
-    """Be the one process that changes `place`; gives the scratch folder, which is gone afterwards."""
-    scratch = scratch_of(place)
-    handle = _acquire(place, scratch, limit("NEARER_LOCK_SECONDS") if wait is None else wait)
+def locked(folder: Path, *, wait: float | None = None) -> Iterator[Path]:
+    """Be the one process that changes `folder`; gives the scratch folder, which is gone afterwards."""
+    scratch = scratch_of(folder)
+    handle = _acquire(folder, scratch, limit("NEARER_LOCK_SECONDS") if wait is None else wait)
     try:
         yield scratch
     finally:
         # Without `name` itself, `old` may be the last copy there is.
-        for name in ("new", "old", "gone") if os.path.lexists(place) else ("new", "gone"):
+        for name in ("new", "old", "gone") if os.path.lexists(folder) else ("new", "gone"):
             remove(scratch / name)
         _release(handle, scratch)
 
 
-def settle_copies(place: Path, is_whole: Callable[[Path], bool]) -> bool:
-    """Finish or undo what a killed save left beside `place`; False when there is nothing, or someone is at work."""
-    scratch = scratch_of(place)
+def settle_copies(folder: Path, is_whole: Callable[[Path], bool]) -> bool:
+    """Finish or undo what a killed save left beside a folder; False if there is nothing, or someone is at work."""
+    scratch = scratch_of(folder)
     if not os.path.lexists(scratch):
         return False
     try:
-        with locked(place, wait=0):
-            restore(place, scratch, is_whole)
+        with locked(folder, wait=0):
+            restore(folder, scratch, is_whole)
     except (LockedError, OSError):
         # Held by a writer, or not ours to change: reading goes on without.
         return False
     return True
 
 
-def restore(place: Path, scratch: Path, is_whole: Callable[[Path], bool]) -> None:
+def restore(folder: Path, scratch: Path, is_whole: Callable[[Path], bool]) -> None:
     """Under the lock: if a kill came between two renames, let the newest whole version have its name back."""
-    if os.path.lexists(place):
+    if os.path.lexists(folder):
         return
     for copy in whole_copies(scratch, is_whole):
-        os.rename(copy, place)
-        flush_folder(place.parent)
+        os.rename(copy, folder)
+        flush_folder(folder.parent)
         return
 
 
@@ -98,42 +96,42 @@ def whole_copies(scratch: Path, is_whole: Callable[[Path], bool]) -> list[Path]:
     return [copy for _, copy in sorted(copies, reverse=True)]
 
 
-def publish(fresh: Path, place: Path, scratch: Path) -> None:
+def publish(fresh: Path, folder: Path, scratch: Path) -> None:
     """Give a finished folder its name, in one step; when that fails, everything is as it was."""
     flush_folder(fresh)
     old = scratch / "old"
-    if not _holds_something(place):
-        if os.name == "nt" and place.is_dir():
-            os.rmdir(place)
-        os.rename(fresh, place)
-        undo = [(place, fresh)]
-    elif exchange(fresh, place):
+    if not _holds_something(folder):
+        if os.name == "nt" and folder.is_dir():
+            os.rmdir(folder)
+        os.rename(fresh, folder)
+        undo = [(folder, fresh)]
+    elif exchange(fresh, folder):
         undo = []
     else:
-        os.rename(place, old)
+        os.rename(folder, old)
         try:
-            os.rename(fresh, place)
+            os.rename(fresh, folder)
         except BaseException:
-            os.rename(old, place)
+            os.rename(old, folder)
             raise
-        undo = [(place, fresh), (old, place)]
+        undo = [(folder, fresh), (old, folder)]
     try:
-        flush_folder(place.parent)
+        flush_folder(folder.parent)
     except BaseException:
         # Not known to be durable: better the old version, which is, than one that a power cut may take.
         if undo:
             for source, target in undo:
                 os.rename(source, target)
         else:
-            exchange(fresh, place)
+            exchange(fresh, folder)
         raise
 
 
-def _holds_something(place: Path) -> bool:
-    return place.is_dir() and any(place.iterdir())
+def _holds_something(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
 
 
-def _acquire(place: Path, scratch: Path, wait: float) -> int:
+def _acquire(folder: Path, scratch: Path, wait: float) -> int:
     deadline = time.monotonic() + wait
     pause = 0.002
     while True:
@@ -157,7 +155,7 @@ def _acquire(place: Path, scratch: Path, wait: float) -> int:
         os.close(handle)
         if time.monotonic() >= deadline:
             raise LockedError(
-                f"`{place}` must not be written by two processes at once, and {holder or 'another process'} is "
+                f"`{folder}` must not be written by two processes at once, and {holder or 'another process'} is "
                 f"writing it. Waited {wait:g} seconds: try again, end that process, or raise NEARER_LOCK_SECONDS."
             )
         time.sleep(pause)

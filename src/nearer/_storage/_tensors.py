@@ -19,8 +19,6 @@ from torch import Tensor
 from nearer._limits import parse_json
 from nearer.exceptions import ParameterError
 
-__all__ = ["tensor_bytes", "tensors_of"]
-
 DTYPES = {
     "F64": torch.float64,
     "F32": torch.float32,
@@ -115,7 +113,7 @@ def _view(data: NDArray[np.uint8], dtype: torch.dtype, count: int, start: int) -
 def _place(item: tuple[str, Any]) -> tuple[int, int]:
     name, entry = item
     offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
-    if not isinstance(offsets, list) or len(offsets) != 2 or not all(_is_size(one) for one in offsets):
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(_is_size(offset) for offset in offsets):
         raise ValueError(f"{name!r} has no place in the file")
     return offsets[0], offsets[1]
 

@@ -2,10 +2,3 @@ from . import cli as cli
 from . import client as client
 from . import explorer as explorer
 from . import server as server
-
-__all__ = [
-    "cli",
-    "client",
-    "explorer",
-    "server",
-]

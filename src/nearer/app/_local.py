@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["PRIVATE", "is_local"]
-
 NAMES = frozenset((b"localhost", b"127.0.0.1", b"[::1]"))
 # Nothing that is answered is kept by a browser or a proxy, or taken for another kind than its own.
 PRIVATE = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]

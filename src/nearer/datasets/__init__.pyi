@@ -7,15 +7,3 @@ from ._files import load_image_folder as load_image_folder
 from ._splits import class_disjoint_split as class_disjoint_split
 from ._splits import few_labels as few_labels
 from ._splits import stratified_split as stratified_split
-
-__all__ = [
-    "Dataset",
-    "Split",
-    "class_disjoint_split",
-    "dataset_names",
-    "few_labels",
-    "load",
-    "load_files",
-    "load_image_folder",
-    "stratified_split",
-]

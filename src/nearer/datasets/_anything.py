@@ -17,23 +17,8 @@ from nearer.datasets._dataset import Array, Dataset, Split, own_source
 from nearer.datasets._frame import Column, Frame, frame_from, read_cells
 from nearer.datasets._table import PARQUET, encode, label_text
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
-from nearer.relations import Kind, Pairs, Relation, kind_of
-from nearer.relations._shared import kind_of_column
-
-__all__ = [
-    "Columns",
-    "beside",
-    "check_ids",
-    "dataset_from_frame",
-    "dataset_from_matrix",
-    "label_codes",
-    "label_columns",
-    "named_columns",
-    "read_frame",
-    "sampled_frame",
-    "table_labels",
-    "with_pairs",
-]
+from nearer.relations import Pairs, Relation, kind_of
+from nearer.relations._shared import Kind, kind_of_column
 
 
 @dataclass(frozen=True)

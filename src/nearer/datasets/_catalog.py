@@ -19,8 +19,6 @@ from nearer._checks import check_choice
 from nearer.datasets._dataset import Dataset, Source, Split
 from nearer.exceptions import ParameterError
 
-__all__ = ["DIGITS", "dataset_names", "load", "sources"]
-
 GROUP = "nearer.datasets"
 Loader = Callable[..., Dataset]
 _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"

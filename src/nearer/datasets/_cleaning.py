@@ -18,8 +18,6 @@ from nearer.datasets._dataset import Array
 from nearer.datasets._frame import Column, Frame
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 
-__all__ = ["Cleaned", "Cleaning"]
-
 ColumnRule = Literal["number", "flag", "date", "categories", "left out"]
 # More different words than this share the column "other".
 MOST_CATEGORIES = 20
@@ -62,16 +60,16 @@ class Cleaned:
             # Codes such as 1, 2, 3 that one file quotes and another does not come as numbers.
             words = column.values if column.kind == "word" else column.words()
             table = np.zeros((len(words), len(self.outputs)), dtype=np.float32)
-            place = {word: number for number, word in enumerate(self.categories)}
+            number_of = {word: number for number, word in enumerate(self.categories)}
             for row, word in enumerate(words):
                 # An empty cell belongs to no category: all of its columns are 0.
-                if word is not None and (word in place or self.other):
-                    table[row, place.get(word, len(self.categories))] = 1
+                if word is not None and (word in number_of or self.other):
+                    table[row, number_of.get(word, len(self.categories))] = 1
             return table
         if column.kind == "word" and not column.missing.all():
-            found = next(word for word in column.values if word is not None)
+            first = next(word for word in column.values if word is not None)
             raise ParameterError(
-                f"The column {self.name!r} must hold numbers as the model learned it, got {found!r}."
+                f"The column {self.name!r} must hold numbers as the model learned it, got {first!r}."
             )
         column = column.read_as(self.form, self.name)
         values = np.full(len(column.values), np.nan) if column.kind == "word" else column.values

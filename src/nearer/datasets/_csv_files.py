@@ -13,8 +13,6 @@ from nearer.datasets._dataset import Array
 from nearer.datasets._table import ColumnChoice, FileTable, check_different, label_text
 from nearer.exceptions import CorruptFileError, NotFiniteError, ParameterError, ShapeError
 
-__all__ = ["CsvForm", "csv_form", "read_columns", "read_csv"]
-
 
 @dataclass(frozen=True)
 class CsvForm:

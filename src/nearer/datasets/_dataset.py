@@ -23,9 +23,8 @@ import numpy as np
 from nearer._checks import check_rectangle
 from nearer.datasets._image_files import crop_image, load_image
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.relations import Kind, kind_of
-
-__all__ = ["Array", "DataFile", "Dataset", "Download", "Source", "Split", "own_source"]
+from nearer.relations import kind_of
+from nearer.relations._shared import Kind
 
 Array: TypeAlias = np.ndarray[Any, Any]
 _TO_BE_FOUND: Any = None

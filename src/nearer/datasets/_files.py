@@ -26,8 +26,6 @@ from nearer.datasets._table import (
 )
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 
-__all__ = ["load_files", "load_image_folder"]
-
 PathLike = str | os.PathLike[str]
 
 

@@ -22,8 +22,6 @@ from nearer._plain import is_nothing
 from nearer.datasets._dataset import Array
 from nearer.exceptions import ParameterError, ShapeError
 
-__all__ = ["CellForm", "Column", "Frame", "arrow_array", "arrow_values", "frame_from", "is_frame", "read_cells"]
-
 ColumnKind = Literal["number", "flag", "date", "word"]
 # What people and programs write where there is nothing.
 MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "?", "-", "missing"))
@@ -70,8 +68,7 @@ class Column:
         """Where there is no value, (n,)."""
         if self.kind == "word":
             return np.array([value is None for value in self.values], dtype=bool)
-        empty: Array = np.isnan(self.values)
-        return empty
+        return np.isnan(self.values)
 
     def take(self, rows: Any) -> Column:
         """The values of some rows."""

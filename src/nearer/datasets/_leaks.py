@@ -13,8 +13,6 @@ import numpy as np
 from nearer.datasets._dataset import Array
 from nearer.datasets._frame import Column, Frame
 
-__all__ = ["leaking"]
-
 # Fewer rows than these run in steps of one, or agree with the label, by chance.
 LEAST_ROWS = 10
 # Lines that come twice or were dropped: the number jumps at one place for each, at two where a copy is elsewhere.

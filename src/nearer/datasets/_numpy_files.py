@@ -18,8 +18,6 @@ from nearer.datasets._dataset import Array
 from nearer.datasets._table import ColumnChoice, FileTable, label_matrix, label_text
 from nearer.exceptions import CorruptFileError, LimitError, MissingDataError, ParameterError, ShapeError
 
-__all__ = ["UNREADABLE", "npy_header", "read_npy", "read_npy_table", "read_npz", "read_npz_tables"]
-
 
 def read_npy_table(path: Path, columns: ColumnChoice) -> FileTable:
     """Features of an .npy array; the label is one of its columns, or another .npy file beside it."""

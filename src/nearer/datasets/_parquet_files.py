@@ -16,9 +16,6 @@ from nearer.datasets._frame import arrow_array, arrow_values, frame_from
 from nearer.datasets._table import ColumnChoice, FileTable, label_text
 from nearer.exceptions import CorruptFileError, NearerError, NotFiniteError, ParameterError, ShapeError
 
-__all__ = ["batches", "open_parquet", "opened_parquet", "read_parquet"]
-
-
 # pandas stores its row index under such names.
 INDEX = re.compile(r"__index_level_\d+__")
 
@@ -89,14 +86,14 @@ def read_parquet(path: Path, columns: ColumnChoice) -> FileTable:
     """Features, labels and column names of a Parquet file."""
     with opened_parquet(path) as file:
         names = [str(name) for name in file.schema_arrow.names]
-        index = [place for place, name in enumerate(names) if INDEX.fullmatch(name)]
+        index = [number for number, name in enumerate(names) if INDEX.fullmatch(name)]
         columns = ColumnChoice(columns.label, columns.features, (*columns.ignore, *index), columns.header)
         label, chosen = columns.choose(names, path)
-        table = _read(file, path, [names[place] for place in [*chosen, *([] if label is None else [label])]])
+        table = _read(file, path, [names[number] for number in [*chosen, *([] if label is None else [label])]])
     if table.num_rows == 0:
         raise ShapeError(f"`{path.name}` must hold at least one row, and has none.")
     schema = file.schema_arrow
-    words = [names[place] for place in chosen if not _is_numeric(schema.field(place).type)]
+    words = [names[number] for number in chosen if not _is_numeric(schema.field(number).type)]
     if words:
         shown = f"{words[0]!r} holds {schema.field(names.index(words[0])).type}"
         raise ParameterError(

@@ -13,8 +13,6 @@ from typing import Any
 
 from nearer.exceptions import CorruptFileError
 
-__all__ = ["column_sizes"]
-
 # A longer footer takes seconds in Python; who writes one has a file whose size speaks for itself.
 LONGEST = 1 << 20
 DEEPEST = 32
@@ -57,19 +55,19 @@ class _Compact:
     """A reader of the compact protocol; what is not as it says ends in an IndexError."""
 
     def __init__(self, data: bytes) -> None:
-        self.data, self.place = data, 0
+        self.data, self.position = data, 0
 
     def byte(self) -> int:
-        self.place += 1
-        return self.data[self.place - 1]
+        self.position += 1
+        return self.data[self.position - 1]
 
     def varint(self) -> int:
         value = shift = 0
         while True:
-            one = self.byte()
-            value |= (one & 127) << shift
+            byte = self.byte()
+            value |= (byte & 127) << shift
             shift += 7
-            if one < 128:
+            if byte < 128:
                 return value
             if shift > 63:
                 raise IndexError("a number of more than 64 bits")
@@ -79,10 +77,10 @@ class _Compact:
         return (value >> 1) ^ -(value & 1)
 
     def binary(self, length: int) -> bytes:
-        if length > len(self.data) - self.place:
+        if length > len(self.data) - self.position:
             raise IndexError("a text that is longer than the footer")
-        self.place += length
-        return self.data[self.place - length : self.place]
+        self.position += length
+        return self.data[self.position - length : self.position]
 
     def struct(self, depth: int) -> dict[int, Any]:
         if depth > DEEPEST:
@@ -107,7 +105,7 @@ class _Compact:
         if kind in (LIST, SET):
             head = self.byte()
             count = head >> 4 if head >> 4 != 15 else self.varint()
-            if count > len(self.data) - self.place:
+            if count > len(self.data) - self.position:
                 raise IndexError("a list that is longer than the footer")
             return [self.value(head & 15, depth + 1) for _ in range(count)]
         if kind == STRUCT:

@@ -18,8 +18,6 @@ from nearer.datasets._frame import Column, Frame
 from nearer.datasets._streams import open_stream
 from nearer.datasets._table import PARQUET
 
-__all__ = ["rows_that_fit", "sample_rows"]
-
 READ_ROWS = 1 << 14
 # What a table takes in memory for each byte of its file: numbers as float64, words as Python strings, and copies.
 GROWTH = {True: 12.0, False: 6.0}  # compressed Parquet or text

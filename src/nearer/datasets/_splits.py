@@ -16,8 +16,6 @@ from nearer._validation import as_labels
 from nearer.datasets._dataset import Array
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 
-__all__ = ["class_disjoint_split", "few_labels", "stratified_split"]
-
 
 def _labels(labels: Any) -> Array:
     array = as_labels(labels, "labels").cpu().numpy()

@@ -25,8 +25,6 @@ from nearer.datasets._parquet_files import INDEX, batches, opened_parquet
 from nearer.datasets._table import PARQUET, TABLES, TEXT_TABLES, check_different
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, ShapeError
 
-__all__ = ["Stream", "open_stream"]
-
 # What Arrow decodes at a time: large steps would keep whole row groups.
 READ_ROWS = 1 << 14
 
@@ -82,8 +80,8 @@ def _fingerprint(*parts: object) -> str:
 
 def _of_files(files: list[Path]) -> str:
     """Names, sizes and times of files: cheap, and enough to see that they are other ones."""
-    told = [(file.name, (status := file.stat()).st_size, status.st_mtime_ns) for file in files]
-    return _fingerprint(told)
+    facts = [(file.name, (status := file.stat()).st_size, status.st_mtime_ns) for file in files]
+    return _fingerprint(facts)
 
 
 def _numpy(path: Path) -> Stream:
@@ -222,7 +220,7 @@ def _saved_by_hugging_face(path: Path) -> Stream:
         )
     try:
         state = json.loads((path / "state.json").read_text())
-        files = [path / Path(one["filename"]).name for one in state["_data_files"]]
+        files = [path / Path(entry["filename"]).name for entry in state["_data_files"]]
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptFileError(f"`{path / 'state.json'}` must list the files of a data set.") from error
     if state.get("_indices_data_files"):

@@ -15,20 +15,6 @@ from nearer.datasets._dataset import Array
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.relations._shared import SIGNS, kind_of_matrix
 
-__all__ = [
-    "LABEL_NAMES",
-    "PARQUET",
-    "TABLES",
-    "TEXT_TABLES",
-    "ColumnChoice",
-    "FileTable",
-    "check_different",
-    "encode",
-    "finite_features",
-    "label_matrix",
-    "label_text",
-]
-
 # What the names of tables end in.
 TEXT_TABLES = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
@@ -176,7 +162,7 @@ def encode(labels: Mapping[str, Array], unlabeled: str | int | None) -> tuple[di
                 f"`y` must name at least two classes, got {classes[0]!r} alone: {unlabeled!r} marks rows without a "
                 f"label."
             )
-    code = {name: place for place, name in enumerate(classes)}
+    code = {name: position for position, name in enumerate(classes)}
     codes = {}
     for part, texts in labels.items():
         table = {name: code.get(canonical.get(name, ""), -1) for name in set(texts.tolist())}

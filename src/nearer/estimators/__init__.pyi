@@ -2,8 +2,6 @@ from ._class_probabilities import ClassProbabilities as ClassProbabilities
 from ._learner import MetricLearner as MetricLearner
 from .linear._alignment import Alignment as Alignment
 from .linear._covariance import Covariance as Covariance
-from .linear._dml_eig import DMLEig as DMLEig
-from .linear._doublet_svm import DoubletSVM as DoubletSVM
 from .linear._euclidean import Euclidean as Euclidean
 from .linear._gmml import GMML as GMML
 from .linear._itml import ITML as ITML
@@ -34,42 +32,3 @@ from .partial._seraph import SERAPH as SERAPH
 from .relation._hraml import HRAML as HRAML
 from .relation._raml_krr import RAMLKRR as RAMLKRR
 from .relation._raml_svr import RAMLSVR as RAMLSVR
-
-__all__ = [
-    "AAKNN",
-    "APIT",
-    "APLLR",
-    "GMML",
-    "HRAML",
-    "ISDML",
-    "ITML",
-    "KISSME",
-    "LDA",
-    "LDML",
-    "LFDA",
-    "LMNN",
-    "LRML",
-    "LSML",
-    "MLKNN",
-    "MLKR",
-    "MMC",
-    "NCA",
-    "RAMLKRR",
-    "RAMLSVR",
-    "RCA",
-    "SERAPH",
-    "Alignment",
-    "AsymmetricKNN",
-    "ClassProbabilities",
-    "Covariance",
-    "DMLEig",
-    "DoubletSVM",
-    "Euclidean",
-    "KernelAsymmetricKNN",
-    "KernelLearner",
-    "MetricKNN",
-    "MetricLearner",
-    "SemiSupervisedMetric",
-    "TripletSVM",
-    "WithinClass",
-]

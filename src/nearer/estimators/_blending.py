@@ -24,20 +24,6 @@ from nearer.estimators._scatter import total_scatter
 from nearer.neighbors import vote
 from nearer.neighbors._shared import k_smallest, squared_distances
 
-__all__ = [
-    "AMOUNTS",
-    "SPREAD_AMOUNTS",
-    "check_blend",
-    "choose_blend",
-    "choose_spread_blend",
-    "halves",
-    "judged_rows",
-    "mix_with_identity",
-    "mixture_neighbors",
-    "spread_agreement",
-    "step_back",
-]
-
 AMOUNTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 # With labels for some rows only, less learning is often enough: more steps near the identity.
 SPREAD_AMOUNTS = (0.0, 0.25, 0.5, 0.65, 0.8, 0.9, 1.0)
@@ -51,8 +37,7 @@ def _to_spread(matrix: Array, covariance: Array) -> Array:
     euclidean = float(np.trace(covariance))
     if learned <= 0 or euclidean <= 0:
         return matrix
-    result: Array = matrix * (euclidean / learned)
-    return result
+    return matrix * (euclidean / learned)
 
 
 def mix_with_identity(matrix: Array, covariance: Array, amount: float) -> Array:
@@ -64,8 +49,7 @@ def mix_with_identity(matrix: Array, covariance: Array, amount: float) -> Array:
     """
     if amount == 0:
         return matrix
-    result: Array = (1 - amount) * _to_spread(matrix, covariance) + amount * np.eye(len(matrix))
-    return result
+    return (1 - amount) * _to_spread(matrix, covariance) + amount * np.eye(len(matrix))
 
 
 def mixture_neighbors(

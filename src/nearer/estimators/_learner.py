@@ -17,8 +17,6 @@ from nearer._checks import check_choice, check_rectangle
 from nearer.estimators._matrices import Array
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 
-__all__ = ["MapLearner", "MetricLearner", "PairAnswers", "Strategy", "as_similar", "best_threshold"]
-
 
 def as_similar(similar: Any, m: int) -> Array:
     """Answers about m pairs as booleans: True, 1 and +1 mean similar; False, 0 and −1 dissimilar.
@@ -31,8 +29,7 @@ def as_similar(similar: Any, m: int) -> Array:
         raise ShapeError(f"`similar` must have one entry for each of the {m} pairs, got shape {array.shape}.")
     if array.dtype.kind not in "biuf" or not np.isin(array, [-1, 0, 1]).all():
         raise LabelError("`similar` must hold True/False, 1/0 or +1/-1, got other values. +1 means similar.")
-    result: Array = array > 0
-    return result
+    return array > 0
 
 
 class PairAnswers:
@@ -143,8 +140,7 @@ class MetricLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def mahalanobis_matrix(self) -> Array:
         """`M = AᵀA`, (p, p), symmetric and positive semi-definite."""
         check_is_fitted(self)
-        result: Array = self.components_.T @ self.components_
-        return result
+        return self.components_.T @ self.components_
 
     def pair_distance(self, left: Any, right: Any) -> Array:
         """The learned distance of row i of `left` to row i of `right`, (m, p) twice -> (m,)."""
@@ -155,8 +151,7 @@ class MetricLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
         # The difference first: two far points that are close to each other keep their digits.
         difference = left - right
         dense = np.asarray(difference @ self.components_.T)
-        result: Array = np.sqrt(np.einsum("ij,ij->i", dense, dense))
-        return result
+        return np.sqrt(np.einsum("ij,ij->i", dense, dense))
 
     def get_metric(self) -> Callable[[Any, Any], float]:
         """The distance of two vectors as a plain function. For k-NN prefer `transform`: it is far faster."""

@@ -17,8 +17,7 @@ def symmetric(matrix: Array) -> Array:
     array([[0., 1.],
            [1., 0.]])
     """
-    result: Array = (matrix + matrix.T) / 2
-    return result
+    return (matrix + matrix.T) / 2
 
 
 def project_psd(matrix: Array) -> Array:
@@ -43,8 +42,7 @@ def fix_signs(rows: Array) -> Array:
         return rows
     largest = np.abs(rows).argmax(axis=1)
     signs = np.sign(rows[np.arange(len(rows)), largest])
-    result: Array = rows * np.where(signs == 0, 1.0, signs)[:, None]
-    return result
+    return rows * np.where(signs == 0, 1.0, signs)[:, None]
 
 
 def factor_psd(matrix: Array) -> Array:
@@ -73,8 +71,7 @@ def ridged(matrix: Array, scales: Array, strength: float) -> Array:
            [0. , 0.5]])
     """
     safe = np.where(scales > np.finfo(np.float64).tiny * 1e10, scales, 1.0)
-    result: Array = symmetric(matrix) + strength * np.diag(safe)
-    return result
+    return symmetric(matrix) + strength * np.diag(safe)
 
 
 def root_and_inverse_root(matrix: Array) -> tuple[Array, Array]:

@@ -13,8 +13,6 @@ from scipy import optimize
 from nearer.estimators._matrices import Array
 from nearer.exceptions import StoppedEarlyWarning
 
-__all__ = ["Follow", "follow_iterations", "minimize", "report", "warn_stopped_early"]
-
 Follow = Callable[[str, int, int, float], None]
 """Called with the name of the method, the iteration, the most iterations there can be, and the value."""
 

@@ -8,8 +8,6 @@ from nearer.estimators._matrices import Array
 from nearer.estimators.neighbors._near import nearest_hits, nearest_misses
 from nearer.exceptions import LabelError
 
-__all__ = ["default_pairs", "near_pairs", "near_triplets", "random_pairs"]
-
 
 def default_pairs(n_classes: int) -> int:
     """How many random pairs the papers draw: `40 c (c − 1)`, half of them similar.
@@ -25,18 +23,17 @@ def _partners(codes: Array, anchors: Array, rng: np.random.RandomState, *, same:
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes)
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    place = np.empty(len(codes), dtype=np.int64)
-    place[order] = np.arange(len(codes))
+    position = np.empty(len(codes), dtype=np.int64)
+    position[order] = np.arange(len(codes))
     first, size = starts[codes[anchors]], counts[codes[anchors]]
     if same:
         # Draw from the class without one place, and step over the place of the anchor itself.
         drawn = first + (rng.random_sample(len(anchors)) * (size - 1)).astype(np.int64)
-        drawn += drawn >= place[anchors]
+        drawn += drawn >= position[anchors]
     else:
         drawn = (rng.random_sample(len(anchors)) * (len(codes) - size)).astype(np.int64)
         drawn += np.where(drawn >= first, size, 0)
-    result: Array = order[drawn]
-    return result
+    return order[drawn]
 
 
 def _check(codes: Array) -> Array:
@@ -88,7 +85,7 @@ def near_pairs(
     """
     rows = _some_rows(codes, most, rng)
     hits, misses = nearest_hits(X, codes, k, rows), nearest_misses(X, codes, k, rows)
-    parts = [np.column_stack([np.repeat(rows, k), found.ravel()]) for found in (hits, misses)]
+    parts = [np.column_stack([np.repeat(rows, k), near.ravel()]) for near in (hits, misses)]
     parts = [part[part[:, 1] >= 0] for part in parts]
     return np.concatenate(parts), np.arange(len(parts[0]) + len(parts[1])) < len(parts[0])
 

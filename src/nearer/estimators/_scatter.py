@@ -13,8 +13,6 @@ from scipy import sparse
 
 from nearer.estimators._matrices import Array, symmetric
 
-__all__ = ["PairScatters", "class_scatter", "label_scatters", "pair_scatters", "take_differences", "total_scatter"]
-
 
 class PairScatters(NamedTuple):
     """Scatter of the similar and of the dissimilar pairs, and how many pairs each of them sums."""
@@ -45,8 +43,7 @@ def class_means(X: Any, codes: Array, counts: Array) -> Array:
     one_hot = sparse.csr_array((np.ones(len(codes)), (codes, rows)), shape=(len(counts), len(codes)))
     sums = one_hot @ X
     dense = sums.toarray() if sparse.issparse(sums) else np.asarray(sums, dtype=np.float64)
-    result: Array = dense / counts[:, None]
-    return result
+    return dense / counts[:, None]
 
 
 def total_scatter(X: Any) -> Array:

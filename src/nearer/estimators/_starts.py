@@ -14,8 +14,6 @@ from nearer.estimators._matrices import Array
 from nearer.estimators.neighbors._near import nearest_rows
 from nearer.exceptions import ParameterError, ShapeError
 
-__all__ = ["Init", "bring_neighbors_near", "centered", "start_components", "working_unit"]
-
 Init = Literal["auto", "identity", "pca", "lda", "random"]
 
 
@@ -42,9 +40,8 @@ def start_components(init: Any, X: Any, codes: Array | None, d: int, rng: np.ran
     if kind == "identity":
         return np.eye(d, p)
     if kind == "random":
-        drawn: Array = rng.standard_normal((d, p)) / np.sqrt(p)
-        return drawn
-    found = np.eye(d, p)
+        return rng.standard_normal((d, p)) / np.sqrt(p)
+    components = np.eye(d, p)
     if kind == "lda" and n_classes > 1:
         if sparse.issparse(X):
             raise ParameterError("`init` must be pca, identity or random for sparse rows, got 'lda'.")
@@ -56,8 +53,8 @@ def start_components(init: Any, X: Any, codes: Array | None, d: int, rng: np.ran
         return np.eye(d, p)
     else:
         rows = PCA(min(d, n, p), svd_solver="full").fit(X).components_
-    found[: len(rows)] = rows
-    return found
+    components[: len(rows)] = rows
+    return components
 
 
 def centered(X: Any) -> Any:
@@ -100,5 +97,4 @@ def bring_neighbors_near(components: Array, X: Any, rng: np.random.RandomState, 
     squared = squared[squared > 0]
     if not len(squared) or np.median(squared) <= most:
         return components
-    result: Array = components * np.sqrt(10.0 / np.median(squared))
-    return result
+    return components * np.sqrt(10.0 / np.median(squared))

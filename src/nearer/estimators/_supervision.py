@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +14,6 @@ from nearer.estimators._learner import MetricLearner, as_similar, best_threshold
 from nearer.estimators._matrices import Array, factor_psd, fix_signs
 from nearer.estimators._scatter import take_differences, total_scatter
 from nearer.exceptions import LabelError, NearerWarning, NotFiniteError, ShapeError
-
-__all__ = ["MatrixLearner", "PairSupervision", "QuadrupletSupervision", "TripletSupervision", "reduce_components"]
 
 
 def reduce_components(components: Array, covariance: Array, d: int) -> Array:
@@ -31,13 +30,14 @@ def reduce_components(components: Array, covariance: Array, d: int) -> Array:
     return fix_signs(vectors[:, ::-1][:, :d].T @ components)
 
 
+@dataclass(eq=False, repr=False)
 class MatrixLearner(MetricLearner):
     """A learner of M from labels: subclasses give `_learn_labels`; blending, factor and reduction are here."""
 
-    blend_: float
-    n_components: int | None
-    blend: float | str
-    random_state: Any
+    n_components: int | None = None
+    _: KW_ONLY
+    blend: float | str = "auto"
+    random_state: Any = None
 
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         raise NotImplementedError

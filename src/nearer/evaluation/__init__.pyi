@@ -16,24 +16,3 @@ from ._retrieval import r_precision as r_precision
 from ._retrieval import recall_at_k as recall_at_k
 from ._tree import evaluate_tree as evaluate_tree
 from ._unlabeled import evaluate_unlabeled as evaluate_unlabeled
-
-__all__ = [
-    "Comparison",
-    "Evaluation",
-    "ami",
-    "compare",
-    "evaluate",
-    "evaluate_distribution",
-    "evaluate_multilabel",
-    "evaluate_tree",
-    "evaluate_unlabeled",
-    "kmeans",
-    "map_at_r",
-    "mrr",
-    "nmi",
-    "pairwise_f1",
-    "precision_at_k",
-    "purity",
-    "r_precision",
-    "recall_at_k",
-]

@@ -20,8 +20,6 @@ from nearer._validation import as_matrix
 from nearer.evaluation._engine._problem import class_codes
 from nearer.exceptions import ShapeError
 
-__all__ = ["CLUSTERER", "Clustering", "ami", "kmeans", "nmi", "pairwise_f1", "purity"]
-
 
 @dataclass(frozen=True, eq=False)
 class _Counts:

@@ -17,8 +17,6 @@ from nearer._plain import Array
 from nearer._validation import as_matrix
 from nearer.exceptions import LabelError, NotFiniteError, ShapeError
 
-__all__ = ["canberra", "chebyshev", "clark", "cosine", "intersection", "kullback_leibler"]
-
 
 def chebyshev(predicted: Any, targets: Any) -> float:
     """The largest difference of a label, max_l |d_l − d̂_l|, in [0, 1]; lower is better.

@@ -23,8 +23,6 @@ from nearer.evaluation._paired import check_sample, score_sample
 from nearer.evaluation._result import Evaluation
 from nearer.exceptions import ParameterError
 
-__all__ = ["DEFAULT_SCORES", "evaluate", "evaluate_distribution", "evaluate_multilabel"]
-
 DEFAULT_SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "map@r", "r-precision", "nmi")
 
 CLUSTERING: dict[str, Callable[[Any, Any], float]] = {
@@ -95,19 +93,19 @@ def evaluate(
     seed = check_int(seed, "seed", minimum=0)
     check_choice(ties, "ties", get_args(Ties))
     problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     intervals: dict[str, tuple[float, float]] = {}
     queries = len(problem.queries) - problem.excluded
     lists = [name for name in asked if name not in CLUSTERING]
     if lists and wanted is not None:
-        found, intervals, queries = score_sample(problem, lists, ties, wanted, seed)
+        values, intervals, queries = score_sample(problem, lists, ties, wanted, seed)
     elif lists:
-        found = retrieval.score_problem(problem, lists, ties)
+        values = retrieval.score_problem(problem, lists, ties)
     groups = [name for name in asked if name in CLUSTERING]
     classes = np.unique(problem.query_codes)
     if groups:
         clusters = kmeans(problem.queries, len(classes), seed=seed).assignments
-        found |= {name: CLUSTERING[name](problem.query_codes, clusters) for name in groups}
+        values |= {name: CLUSTERING[name](problem.query_codes, clusters) for name in groups}
     settings: dict[str, Any] = {
         "similarity": similarity,
         "ties": ties,
@@ -128,7 +126,7 @@ def evaluate(
         "classes": len(classes),
         "dimension": problem.queries.shape[1],
     }
-    return Evaluation({name: found[name] for name in asked}, settings, counts, intervals=intervals)
+    return Evaluation({name: values[name] for name in asked}, settings, counts, intervals=intervals)
 
 
 def _known(name: str) -> str:
@@ -179,7 +177,7 @@ def evaluate_multilabel(
     threshold = check_number(threshold, "threshold")
     if predictions is None:
         predictions = as_matrix(scores, "scores").detach().cpu().numpy() >= threshold
-    found = {
+    values = {
         "hamming-loss": multilabel.hamming_loss(predictions, targets),
         "ranking-loss": multilabel.ranking_loss(scores, targets, ties=ties),
         "one-error": multilabel.one_error(scores, targets, ties=ties),
@@ -192,7 +190,7 @@ def evaluate_multilabel(
         "left out": int(np.count_nonzero(~keep)),
         "labels": as_matrix(scores, "scores").shape[1],
     }
-    return Evaluation(found, {"ties": ties}, counts, frozenset(set(found) - {"average-precision"}))
+    return Evaluation(values, {"ties": ties}, counts, frozenset(set(values) - {"average-precision"}))
 
 
 def evaluate_distribution(predicted: Any, targets: Any, *, smoothing: float = 1e-6) -> Evaluation:
@@ -214,7 +212,7 @@ def evaluate_distribution(predicted: Any, targets: Any, *, smoothing: float = 1e
         targets: the true ones, (n, q).
         smoothing: added to every entry of both sides for the divergence.
     """
-    found = {
+    scores = {
         "chebyshev": distribution.chebyshev(predicted, targets),
         "clark": distribution.clark(predicted, targets),
         "canberra": distribution.canberra(predicted, targets),
@@ -224,4 +222,4 @@ def evaluate_distribution(predicted: Any, targets: Any, *, smoothing: float = 1e
     }
     n, q = as_matrix(predicted, "predicted").shape
     lower = frozenset({"chebyshev", "clark", "canberra", "kl"})
-    return Evaluation(found, {"smoothing": smoothing}, {"instances": n, "labels": q}, lower)
+    return Evaluation(scores, {"smoothing": smoothing}, {"instances": n, "labels": q}, lower)

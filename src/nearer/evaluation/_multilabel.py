@@ -24,8 +24,6 @@ from nearer._plain import Array
 from nearer._validation import as_matrix, as_tensor
 from nearer.exceptions import LabelError, ShapeError
 
-__all__ = ["TieRule", "average_precision", "coverage", "hamming_loss", "one_error", "ranked", "ranking_loss"]
-
 TieRule = Literal["index", "worst", "average"]
 
 
@@ -142,9 +140,9 @@ def _tied_precision(f: Array, y: Array, ties: TieRule) -> float:
         for g in np.flatnonzero(mine).tolist():
             # A relevant label stands at each of the places of its group with equal probability; of the others
             # before it in the group, the share (mine − 1)/(size − 1) is relevant on average.
-            place = np.arange(1, size[g] + 1)
-            others = (place - 1) * (mine[g] - 1) / max(size[g] - 1, 1)
-            total += float(mine[g] * ((right_above[g] + 1 + others) / (above[g] + place)).mean())
+            rank = np.arange(1, size[g] + 1)
+            others = (rank - 1) * (mine[g] - 1) / max(size[g] - 1, 1)
+            total += float(mine[g] * ((right_above[g] + 1 + others) / (above[g] + rank)).mean())
     return total / float(mine.sum())
 
 

@@ -33,15 +33,6 @@ from nearer.evaluation._engine._problem import Retrieval, Ties, prepare
 from nearer.evaluation._retrieval import score_each, score_problem
 from nearer.exceptions import ParameterError
 
-__all__ = [
-    "bootstrap_intervals",
-    "check_sample",
-    "draw_queries",
-    "mean_interval",
-    "per_query_scores",
-    "score_sample",
-]
-
 RECALLS = (1, 2, 4, 8)
 LEVEL = 0.95
 

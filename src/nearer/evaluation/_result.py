@@ -13,8 +13,6 @@ from typing import Any
 
 from nearer.exceptions import ParameterError
 
-__all__ = ["Comparison", "Evaluation", "compare"]
-
 
 @dataclass(frozen=True)
 class Evaluation(Mapping[str, float]):
@@ -185,7 +183,7 @@ class Comparison:
             (
                 name,
                 _number(self.first[name]),
-                *(_number(one[name]) for one in others),
+                *(_number(evaluation[name]) for evaluation in others),
                 _number(self.second[name]),
                 self.shown_gain(name),
             )

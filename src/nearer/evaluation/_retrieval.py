@@ -28,8 +28,6 @@ from nearer.evaluation._engine._problem import Retrieval, Similarity, Ties, Unla
 from nearer.evaluation._engine._ranking import rank
 from nearer.exceptions import LabelError, ParameterError
 
-__all__ = ["map_at_r", "mrr", "precision_at_k", "r_precision", "recall_at_k", "score_each", "score_problem"]
-
 RETRIEVAL = ("recall@K", "precision@K", "map@r", "r-precision", "mrr")
 
 

@@ -14,8 +14,6 @@ from nearer.exceptions import LabelError, ShapeError
 from nearer.neighbors import search
 from nearer.relations import Tree
 
-__all__ = ["evaluate_tree"]
-
 
 def evaluate_tree(
     embeddings: Any,

@@ -14,8 +14,6 @@ from nearer.evaluation._result import Evaluation
 from nearer.exceptions import ShapeError
 from nearer.neighbors import search
 
-__all__ = ["evaluate_unlabeled"]
-
 
 def evaluate_unlabeled(
     embeddings: Any,

@@ -12,20 +12,3 @@ from ._similarity import cosine_similarity as cosine_similarity
 from ._similarity import euclidean_distance as euclidean_distance
 from ._similarity import normalize as normalize
 from ._standardize import Standardize as Standardize
-
-__all__ = [
-    "MLP",
-    "AsymmetricMap",
-    "Chain",
-    "Mahalanobis",
-    "OrthogonalMap",
-    "Standardize",
-    "TwoEncoders",
-    "UnitLength",
-    "cosine_similarity",
-    "embed",
-    "euclidean_distance",
-    "itq",
-    "load",
-    "normalize",
-]

@@ -18,10 +18,8 @@ from torch import Tensor, nn
 from nearer._checks import check_int
 from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.geometry._saving import description, save_module
+from nearer.geometry._saving import SavedModule, description
 from nearer.geometry._similarity import squared_euclidean_distance
-
-__all__ = ["AsymmetricMap", "TwoEncoders", "inner_product_database", "inner_product_queries"]
 
 
 def inner_product_queries(queries: Any) -> Tensor:
@@ -46,7 +44,7 @@ def inner_product_database(database: Any) -> Tensor:
     return torch.cat([2 * y, -y.square().sum(dim=1, keepdim=True)], dim=1)
 
 
-class AsymmetricMap(nn.Module):
+class AsymmetricMap(SavedModule):
     """A learnable asymmetric squared distance with factors `U` (p, d) and `V` (p', d), the identity at first.
 
     `database_features` p' is p unless the two sides are described differently; d is the smaller of them by
@@ -137,10 +135,6 @@ class AsymmetricMap(nn.Module):
     def forward(self, queries: Any, database: Any) -> Tensor:
         return self.squared_distance(queries, database)
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `nearer.geometry.load` reads."""
-        return save_module(self, path)
-
     def extra_repr(self) -> str:
         p, other, d = self.query_factor.shape[0], self.database_factor.shape[0], self.query_factor.shape[1]
         return f"{p} -> {d}" if p == other else f"{p} and {other} -> {d}"
@@ -149,7 +143,7 @@ class AsymmetricMap(nn.Module):
         return as_matrix(value, name, columns=factor.shape[0], minimum_rows=0).to(factor.dtype)
 
 
-class TwoEncoders(nn.Module):
+class TwoEncoders(SavedModule):
     """Any two networks into one space, `D(x, y) = ‖φ_q(x) − φ_d(y)‖²`: one for queries, one for the database.
 
     They may have different inputs and share parameters. Train both with `NeighborhoodLoss`; index
@@ -205,7 +199,7 @@ class TwoEncoders(nn.Module):
                     f"`{name}` must be an encoder of nearer to be saved, got {type(part).__name__}. "
                     f"Save the state_dict instead."
                 )
-        return save_module(self, path)
+        return super().save(path)
 
     @staticmethod
     def _encoded(encoder: nn.Module, items: Any, name: str) -> Tensor:

@@ -8,9 +8,7 @@ whole data set.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -19,13 +17,11 @@ from torch import Tensor, nn
 from nearer._checks import check_choice, check_int
 from nearer._validation import as_matrix, as_tensor, check_finite
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.geometry._saving import description, save_module
+from nearer.geometry._saving import SavedModule, description
 from nearer.geometry._similarity import normalize
 
-__all__ = ["MLP", "Chain", "ColorCNN", "DigitsCNN", "embed"]
 
-
-class MLP(nn.Module):
+class MLP(SavedModule):
     """A multi-layer perceptron: (n, p) -> (n, d), `h ← activation(W h + b)` for each hidden layer, then linear.
 
     No hidden layer gives a plain linear map with a bias.
@@ -87,12 +83,8 @@ class MLP(nn.Module):
             h = self.activation(h)
         return normalize(h) if self.settings["normalized"] else h
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `nearer.geometry.load` reads."""
-        return save_module(self, path)
 
-
-class DigitsCNN(nn.Module):
+class DigitsCNN(SavedModule):
     """The small network for grey images of 28×28 (MNIST, Fashion-MNIST): (n, 1, 28, 28) -> (n, d).
 
     conv 5×5×20, max 2, conv 5×5×50, max 2, conv 4×4×500, ReLU, linear 500×d; 28 → 24 → 12 → 8 → 4 → 1. Weights
@@ -141,12 +133,8 @@ class DigitsCNN(nn.Module):
         h = self.layers(_as_images(images, channels=1, side=28).to(next(self.parameters()).dtype))
         return normalize(h) if self.settings["normalized"] else h
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `nearer.geometry.load` reads."""
-        return save_module(self, path)
 
-
-class ColorCNN(nn.Module):
+class ColorCNN(SavedModule):
     """The small network for colour images of 32×32 (CIFAR-10): (n, 3, 32, 32) -> (n, 64).
 
     conv 5×5×32, max 3, ReLU, conv 5×5×32, ReLU, mean 3, conv 5×5×64, ReLU, mean 3, conv 4×4×64, ReLU; convolutions
@@ -193,12 +181,8 @@ class ColorCNN(nn.Module):
         h = self.layers(_as_images(images, channels=3, side=32).to(next(self.parameters()).dtype))
         return normalize(h) if self.settings["normalized"] else h
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `nearer.geometry.load` reads."""
-        return save_module(self, path)
 
-
-class Chain(nn.Module):
+class Chain(SavedModule):
     """Parts one behind the other, such as an encoder and the linear geometry learnt on top of it.
 
     >>> from nearer.geometry._mahalanobis import Mahalanobis
@@ -222,11 +206,29 @@ class Chain(nn.Module):
     def forward(self, x: Any) -> Tensor:
         for part in self.parts:
             x = part(x)
-        return x  # type: ignore[no-any-return]
+        return x
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `nearer.geometry.load` reads."""
-        return save_module(self, path)
+
+class SideBySide(SavedModule):
+    """`x → [φ₁(x), …, φ_m(x)] / √m`: the squared distance is the mean of those of the parts.
+
+    >>> from nearer.geometry import Mahalanobis
+    >>> double, half = Mahalanobis.from_factor([[2.0]]), Mahalanobis.from_factor([[0.5]])
+    >>> round(SideBySide(double, half)(torch.tensor([[1.0]])).square().sum().item(), 3)
+    2.125
+    """
+
+    def __init__(self, *parts: nn.Module) -> None:
+        super().__init__()
+        if not parts:
+            raise ParameterError("`parts` must hold at least one module, got none.")
+        self.parts = nn.ModuleList(parts)
+        self.settings: dict[str, Any] = {
+            "parts": [description(part) for part in parts]  # type: ignore[arg-type]
+        }
+
+    def forward(self, x: Any) -> Tensor:
+        return torch.cat([part(x) for part in self.parts], dim=1) / len(self.parts) ** 0.5
 
 
 @torch.no_grad()
@@ -247,7 +249,7 @@ def embed(encoder: nn.Module, items: Any, *, batch_size: int = 512) -> Tensor:
     if rows.ndim < 2:
         raise ShapeError(f"`items` must have one row per item, got shape {tuple(rows.shape)}.")
     size = check_int(batch_size, "batch_size")
-    where = next((one.device for one in (*encoder.parameters(), *encoder.buffers())), rows.device)
+    where = next((tensor.device for tensor in (*encoder.parameters(), *encoder.buffers())), rows.device)
     training = encoder.training
     encoder.eval()
     try:

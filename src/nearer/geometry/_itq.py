@@ -14,8 +14,6 @@ from nearer.geometry._encoders import Chain
 from nearer.geometry._mahalanobis import Mahalanobis
 from nearer.geometry._standardize import Standardize
 
-__all__ = ["itq"]
-
 
 @torch.no_grad()
 def itq(features: Any, bits: int, *, iterations: int = 50, seed: int = 0) -> Chain:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,13 +10,11 @@ from torch import Tensor, nn
 from nearer._checks import check_choice, check_int, check_number
 from nearer._validation import as_matrix
 from nearer.exceptions import ShapeError
-from nearer.geometry._saving import save_module
+from nearer.geometry._saving import SavedModule
 from nearer.geometry._similarity import squared_euclidean_distance
 
-__all__ = ["KernelMap"]
 
-
-class KernelMap(nn.Module):
+class KernelMap(SavedModule):
     """`x → k(x)ᵀB` with the kernels k(x) (m,) of x to m landmarks and B (m, d): (n, p) -> (n, d).
 
     `kernel` is "rbf" (`exp(−γ‖a − b‖²)`), "poly" (`(γ a·b + 1)^degree`) or "linear". B can be moved
@@ -81,9 +77,4 @@ class KernelMap(nn.Module):
             values = rows @ self.landmarks.t()
             if kernel == "poly":
                 values = (gamma * values + 1) ** self.settings["degree"]
-        mapped: Tensor = values @ self.factor
-        return mapped
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `nearer.geometry.load` reads."""
-        return save_module(self, path)
+        return values @ self.factor

@@ -12,17 +12,14 @@ from nearer._limits import check_limit
 from nearer._storage import read_folder
 from nearer.exceptions import CorruptFileError
 from nearer.geometry._asymmetric import AsymmetricMap, TwoEncoders
-from nearer.geometry._encoders import MLP, Chain, ColorCNN, DigitsCNN
+from nearer.geometry._encoders import MLP, Chain, ColorCNN, DigitsCNN, SideBySide
 from nearer.geometry._kernel_map import KernelMap
 from nearer.geometry._mahalanobis import Mahalanobis
 from nearer.geometry._orthogonal import OrthogonalMap
 from nearer.geometry._plain import SignedRoot, UnitLength
 from nearer.geometry._saving import FORMAT, VERSION
-from nearer.geometry._side_by_side import SideBySide
 from nearer.geometry._standardize import Standardize
 from nearer.geometry._trees import ProbabilityMap, Trees
-
-__all__ = ["build", "load"]
 
 _KINDS: tuple[type[nn.Module], ...] = (
     AsymmetricMap,

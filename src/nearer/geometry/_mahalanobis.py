@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from nearer._checks import check_int
 from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.geometry._linear_map import LinearMap
-
-__all__ = ["Mahalanobis", "factor_of", "project_psd"]
+from nearer.geometry._saving import SavedModule
+from nearer.geometry._similarity import euclidean_distance
 
 
 def project_psd(matrix: Any) -> Tensor:
@@ -61,6 +60,27 @@ def factor_of(matrix: Any) -> Tensor:
     rank = max(1, int((values > tolerance).sum()))
     factor: Tensor = vectors[:, :rank] * values[:rank].clamp_min(0).sqrt()
     return factor.to(m.dtype).contiguous()
+
+
+class LinearMap(SavedModule):
+    """A factor L (p, d); `Mahalanobis` leaves it free, `OrthogonalMap` keeps its columns orthonormal."""
+
+    factor: Tensor
+
+    def transform(self, x: Any) -> Tensor:
+        """Rows in the space where the distance is Euclidean, `Lᵀx`: (n, p) -> (n, d)."""
+        rows = as_matrix(x, "x", columns=self.factor.shape[0], minimum_rows=0)
+        return rows.to(self.factor.dtype) @ self.factor
+
+    def forward(self, x: Any) -> Tensor:
+        return self.transform(x)
+
+    def distance(self, queries: Any, database: Any = None) -> Tensor:
+        """The distances `‖Lᵀ(q − x)‖`, not squared: (q, p) and (n, p) -> (q, n)."""
+        return euclidean_distance(self.transform(queries), None if database is None else self.transform(database))
+
+    def extra_repr(self) -> str:
+        return f"{self.factor.shape[0]} -> {self.factor.shape[1]}"
 
 
 class Mahalanobis(LinearMap):

@@ -17,17 +17,7 @@ from torch import Tensor, nn
 from nearer._checks import check_int
 from nearer._validation import as_matrix
 from nearer.exceptions import NearerWarning, ParameterError, ShapeError
-from nearer.geometry._linear_map import LinearMap
-
-__all__ = [
-    "OrthogonalMap",
-    "cayley_retraction",
-    "orthogonality_penalty",
-    "orthonormalize",
-    "polar_retraction",
-    "qr_retraction",
-    "tangent_projection",
-]
+from nearer.geometry._mahalanobis import LinearMap
 
 
 def orthonormalize(matrix: Any) -> Tensor:
@@ -45,17 +35,6 @@ def orthonormalize(matrix: Any) -> Tensor:
             f"`matrix` must have at least as many rows as columns, got {tuple(m.shape)}. Transpose it."
         )
     return _signed_q(m)
-
-
-def orthogonality_penalty(matrix: Any) -> Tensor:
-    """`‖LᵀL − I‖²_F`, on the graph of L (p, d): 0 for orthonormal columns, the soft form of the constraint.
-
-    >>> orthogonality_penalty([[2, 0], [0, 1]]).item()
-    9.0
-    """
-    L = as_matrix(matrix, "matrix")
-    inner: Tensor = L.T @ L
-    return (inner - torch.eye(L.shape[1], dtype=L.dtype, device=L.device)).square().sum()
 
 
 def tangent_projection(point: Any, gradient: Any) -> Tensor:
@@ -90,8 +69,7 @@ def polar_retraction(point: Any, step: Any) -> Tensor:
     """
     L, xi = _at(point, step, "step")
     U, _, Vt = torch.linalg.svd(L + xi, full_matrices=False)
-    nearest: Tensor = U @ Vt
-    return nearest
+    return U @ Vt
 
 
 def cayley_retraction(point: Any, step: Any) -> Tensor:

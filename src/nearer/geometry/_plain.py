@@ -7,8 +7,6 @@ leaves the arithmetic alone, and folds linear parts that follow each other into 
 from __future__ import annotations
 
 import copy
-import os
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,14 +17,12 @@ from nearer.exceptions import ParameterError
 from nearer.geometry._encoders import MLP, Chain, ColorCNN, DigitsCNN
 from nearer.geometry._mahalanobis import Mahalanobis
 from nearer.geometry._orthogonal import OrthogonalMap
-from nearer.geometry._saving import save_module
+from nearer.geometry._saving import SavedModule
 from nearer.geometry._standardize import Standardize
 from nearer.geometry._trees import ProbabilityMap
 
-__all__ = ["SignedRoot", "UnitLength", "to_sequential"]
 
-
-class UnitLength(nn.Module):
+class UnitLength(SavedModule):
     """Rows divided by their length; a row of zeros stays as it is.
 
     >>> UnitLength()(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
@@ -34,37 +30,21 @@ class UnitLength(nn.Module):
             [0.0000, 0.0000]])
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.settings: dict[str, Any] = {}
-
     def forward(self, rows: Any) -> Tensor:
         x = as_tensor(rows, "rows")
         return nn.functional.normalize(x if x.is_floating_point() else x.float(), dim=-1)
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `nearer.geometry.load` reads."""
-        return save_module(self, path)
 
-
-class SignedRoot(nn.Module):
+class SignedRoot(SavedModule):
     """The root of every entry with its sign: counts and activations get a spread that does not grow with them.
 
     >>> SignedRoot()(torch.tensor([[4.0, -9.0, 0.0]]))
     tensor([[ 2., -3.,  0.]])
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.settings: dict[str, Any] = {}
-
     def forward(self, rows: Any) -> Tensor:
         x = torch.as_tensor(rows)
         return x.sign() * x.abs().sqrt()
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `nearer.geometry.load` reads."""
-        return save_module(self, path)
 
 
 @torch.no_grad()

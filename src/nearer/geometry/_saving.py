@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from torch import Tensor
+from torch import nn
 
 from nearer._storage import write_folder
-
-__all__: list[str] = []
 
 FORMAT = "nearer.geometry"
 VERSION = 1
 
 
-class Rebuildable(Protocol):
+class SavedModule(nn.Module):
     """A module that can be made again from its class name, its settings and its parameters."""
 
-    settings: dict[str, Any]
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings: dict[str, Any] = {}
 
-    def state_dict(self) -> dict[str, Tensor]: ...
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a folder that `nearer.geometry.load` reads; the whole folder or nothing."""
+        parameters = {"parameters": self.state_dict()}
+        return write_folder(path, format=FORMAT, version=VERSION, tensors=parameters, metadata=description(self))
 
 
-def description(module: Rebuildable) -> dict[str, Any]:
+def description(module: SavedModule) -> dict[str, Any]:
     """The class and the settings of a module, as JSON."""
     return {"class": type(module).__name__, "settings": module.settings}
-
-
-def save_module(module: Rebuildable, path: str | os.PathLike[str]) -> Path:
-    """Write a module that `nearer.geometry.load` can read; the whole folder or nothing."""
-    return write_folder(
-        path,
-        format=FORMAT,
-        version=VERSION,
-        tensors={"parameters": module.state_dict()},
-        metadata=description(module),
-    )

@@ -1,5 +1,6 @@
 from ._encoders import ColorCNN as ColorCNN
 from ._encoders import DigitsCNN as DigitsCNN
+from ._encoders import SideBySide as SideBySide
 from ._kernel_map import KernelMap as KernelMap
 from ._loading import REFUSED as REFUSED
 from ._loading import build as build
@@ -11,6 +12,5 @@ from ._orthogonal import tangent_projection as tangent_projection
 from ._plain import SignedRoot as SignedRoot
 from ._plain import to_sequential as to_sequential
 from ._saving import description as description
-from ._side_by_side import SideBySide as SideBySide
 from ._trees import ProbabilityMap as ProbabilityMap
 from ._trees import Trees as Trees

@@ -14,8 +14,6 @@ from torch import Tensor
 
 from nearer._validation import as_matrix
 
-__all__ = ["cosine_similarity", "dot_product", "euclidean_distance", "normalize", "squared_euclidean_distance"]
-
 # Entries of (pairs, features) that a direct recomputation holds at once: 32 MB in double precision.
 BLOCK = 1 << 22
 # Entries of the matrix that are worked on while they are in the cache.
@@ -82,7 +80,7 @@ def squared_euclidean_distance(queries: Any, database: Any = None) -> Tensor:
     tensor([[25.,  0.]])
     """
     a, b = _pair(queries, database)
-    return _SquaredDistance.apply(a, b)  # type: ignore[no-untyped-call, no-any-return]
+    return _SquaredDistance.apply(a, b)  # type: ignore[no-untyped-call]
 
 
 def euclidean_distance(queries: Any, database: Any = None) -> Tensor:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nearer._checks import check_int
 from nearer._validation import as_matrix
-from nearer.geometry._saving import save_module
-
-__all__ = ["Standardize"]
+from nearer.geometry._saving import SavedModule
 
 
-class Standardize(nn.Module):
+class Standardize(SavedModule):
     """Each feature minus its mean, divided by its deviation: (n, p) -> (n, p). Nothing in it is learnt by descent.
 
     A feature that does not vary is only centred.
@@ -58,7 +54,3 @@ class Standardize(nn.Module):
     def extra_repr(self) -> str:
         """How many features."""
         return str(self.settings["features"])
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `nearer.geometry.load` reads."""
-        return save_module(self, path)

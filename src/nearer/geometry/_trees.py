@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import math
-import os
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nearer._checks import check_int, check_number
 from nearer._validation import as_matrix
 from nearer.exceptions import ShapeError
-from nearer.geometry._saving import description, save_module
+from nearer.geometry._saving import SavedModule, description
 from nearer.geometry._standardize import Standardize
-
-__all__ = ["ProbabilityMap", "Trees"]
 
 # How much sure probabilities count more, and the share of a forest below which a class fades out: no tree of a
 # forest names another class for a row that it learned from, which so lies at the corner of its class.
 POWER, DOUBT = 4, 0.02
 
 
-class Trees(nn.Module):
+class Trees(SavedModule):
     """The sum of decision trees, (n, p) -> (n, g·w).
 
     From a node a row goes on to the node `child`, or to the one behind it where `x[feature] > threshold`; a leaf
@@ -98,12 +94,8 @@ class Trees(nn.Module):
                 raise ShapeError(f"`{name}` must point to the {size} {limit} of the trees.")
         super()._load_from_state_dict(state_dict, prefix, *more)
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `nearer.geometry.load` reads."""
-        return save_module(self, path)
 
-
-class ProbabilityMap(nn.Module):
+class ProbabilityMap(SavedModule):
     """Class probabilities and features side by side, (n, p) -> (n, c + p + m).
 
         P = (w₁ network(x̂) + w₂ F + w₃ boosting(x)) · F / (F + 1/50), divided by its sum, with F = forest(x)
@@ -195,12 +187,7 @@ class ProbabilityMap(nn.Module):
         forest, boosted = self.forest.of(rows), distribution(self.boosting.of(rows) + self.start)
         first, second, third = self.members
         chances = (first * network + second * forest + third * boosted) * forest / (forest + DOUBT)
-        known: Tensor = chances / chances.sum(dim=1, keepdim=True).clamp_min(1e-30)
-        return known
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder that `nearer.geometry.load` reads."""
-        return save_module(self, path)
+        return chances / chances.sum(dim=1, keepdim=True).clamp_min(1e-30)
 
 
 def distribution(scores: Tensor) -> Tensor:

@@ -1,9 +1,3 @@
 from ._believing import class_shares as class_shares
 from ._knn import nearest_neighbors as nearest_neighbors
 from ._propagation import propagate as propagate
-
-__all__ = [
-    "class_shares",
-    "nearest_neighbors",
-    "propagate",
-]

@@ -12,8 +12,6 @@ from nearer._validation import as_labels
 from nearer.graph._knn import Neighbors
 from nearer.graph._propagation import label_reach
 
-__all__ = ["ClassShares", "class_shares"]
-
 
 class ClassShares(NamedTuple):
     """How much of every item belongs to which class: rows of sum 1, or of zeros where no label reaches."""

@@ -13,8 +13,6 @@ from nearer._validation import as_matrix
 from nearer.graph._knn import Neighbors
 from nearer.graph._transition import Transition
 
-__all__ = ["find_modes", "parzen_density", "stationary_distribution"]
-
 
 def stationary_distribution(neighbors: Neighbors, *, tol: float = 1e-12, max_iter: int = 10_000) -> Tensor:
     """The share of time that a walk on the graph spends at every item, `π = Qᵀπ`, from a uniform start; (n,).

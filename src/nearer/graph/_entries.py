@@ -10,8 +10,6 @@ from torch import Tensor
 
 from nearer.graph._transition import Transition, solve
 
-__all__ = ["Certificate", "Entries", "certify"]
-
 
 @dataclass(frozen=True, eq=False)
 class Entries:
@@ -66,13 +64,13 @@ def certify(
         right = torch.zeros(n, len(block), dtype=torch.float64)
         right[block, torch.arange(len(block))] = 1
         exact = solve(walk, right, gamma, rtol=1e-8)
-        for place, j in enumerate(block.tolist()):
+        for number, j in enumerate(block.tolist()):
             into = sources[offsets[j] : ends[j]]
             at = (walk.indices[into] == j).int().argmax(dim=1)
             pairs = [
-                (entries.forward[into, at].double(), exact[into, place]),
-                (entries.backward[j].double(), exact[walk.indices[j], place]),
+                (entries.forward[into, at].double(), exact[into, number]),
+                (entries.backward[j].double(), exact[walk.indices[j], number]),
             ]
-            errors += [((found - true).abs() / true.clamp_min(least)).numpy() for found, true in pairs]
+            errors += [((entry - true).abs() / true.clamp_min(least)).numpy() for entry, true in pairs]
     joined = np.concatenate(errors)
     return Certificate(float(joined.mean()), float(np.quantile(joined, 0.99)), len(chosen), len(joined))

@@ -18,8 +18,6 @@ from torch import Tensor
 from nearer.graph._entries import Entries
 from nearer.graph._transition import Transition, solve
 
-__all__ = ["local_lowrank_entries"]
-
 OVERSAMPLING = 10
 # Where the range lies is seen from a rough solution; the second one gives the numbers.
 ROUGH = 0.05
@@ -91,10 +89,10 @@ def _tail(walk: Transition, gamma: float, steps: int, rank: int, rtol: float, se
     generator = torch.Generator().manual_seed(seed)
 
     def tail(columns: Tensor) -> Tensor:
-        found = solve(walk, columns, gamma, rtol=max(rtol, ROUGH))
+        solution = solve(walk, columns, gamma, rtol=max(rtol, ROUGH))
         for _ in range(steps + 1):
-            found = walk.forward(found)
-        return found.mul_(gamma ** (steps + 1))
+            solution = walk.forward(solution)
+        return solution.mul_(gamma ** (steps + 1))
 
     def transposed_tail(columns: Tensor) -> Tensor:
         for _ in range(steps + 1):

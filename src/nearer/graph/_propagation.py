@@ -33,8 +33,6 @@ from nearer.graph._local_lowrank import local_lowrank_entries
 from nearer.graph._solvers import DENSE_UP_TO, blocked_entries, dense_entries, sparse_lu_entries
 from nearer.graph._transition import Transition, check_gamma, solve
 
-__all__ = ["Mode", "Propagation", "label_reach", "propagate", "two_sided_affinity", "walk_entries"]
-
 Mode = Literal["auto", "dense", "sparse_lu", "blocked", "local_lowrank"]
 
 # Up to here the inverse is quicker than the parts of the low-rank form.
@@ -203,15 +201,15 @@ def _combine(entries: Entries, indices: Tensor, given: Tensor, reach: Tensor, cl
     """W on the edges from R on them and F."""
     labeled = given != -1
     code = torch.searchsorted(classes, given).clamp(max=max(len(classes) - 1, 0))
-    one, other = entries.forward.double(), entries.backward.double()
+    forward, backward = entries.forward.double(), entries.backward.double()
     if len(classes):
         total = reach.sum(dim=1)
         # W*_ij of a labelled neighbour j, and W*_ji of a labelled item i.
         towards = (1 + nu) * reach.gather(1, code[indices]) - nu * total[:, None]
         back = (1 + nu) * reach[indices, code[:, None].expand_as(indices)] - nu * total[indices]
-        one = torch.where(labeled[indices], towards, one)
-        other = torch.where(labeled[:, None], back, other)
-    return (one + other) / 2
+        forward = torch.where(labeled[indices], towards, forward)
+        backward = torch.where(labeled[:, None], back, backward)
+    return (forward + backward) / 2
 
 
 def _negative_weight(value: float | None, classes: int) -> float:

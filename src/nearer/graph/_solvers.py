@@ -16,8 +16,6 @@ from nearer.exceptions import ParameterError
 from nearer.graph._entries import Entries
 from nearer.graph._transition import Transition, solve
 
-__all__ = ["DENSE_UP_TO", "blocked_entries", "dense_entries", "dense_walk", "sparse_lu_entries"]
-
 DENSE_UP_TO = 15_000
 
 

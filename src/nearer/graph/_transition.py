@@ -17,8 +17,6 @@ from nearer._checks import check_number
 from nearer._validation import as_tensor
 from nearer.exceptions import ParameterError, ShapeError
 
-__all__ = ["Transition", "check_gamma", "solve"]
-
 # From here on most of a float64 solve is done in float32, which is several times faster.
 REFINED_ABOVE = 20_000
 
@@ -44,18 +42,18 @@ class Transition:
     """
 
     def __init__(self, indices: Any) -> None:
-        found = as_tensor(indices, "indices")
-        if found.ndim != 2 or found.shape[1] == 0 or found.is_floating_point():
+        near = as_tensor(indices, "indices")
+        if near.ndim != 2 or near.shape[1] == 0 or near.is_floating_point():
             raise ShapeError(
-                f"`indices` must be integers of shape (n, k), got {found.dtype} {tuple(found.shape)}. "
+                f"`indices` must be integers of shape (n, k), got {near.dtype} {tuple(near.shape)}. "
                 f"Pass nearest_neighbors(...).indices."
             )
-        if found.min() < 0 or found.max() >= len(found):
+        if near.min() < 0 or near.max() >= len(near):
             raise ShapeError(
-                f"`indices` must lie between 0 and {len(found) - 1}, got {int(found.min())} to {int(found.max())}."
+                f"`indices` must lie between 0 and {len(near) - 1}, got {int(near.min())} to {int(near.max())}."
             )
-        self.indices = found.to(torch.int64).contiguous()
-        self.n, self.k = (int(size) for size in found.shape)
+        self.indices = near.to(torch.int64).contiguous()
+        self.n, self.k = (int(size) for size in near.shape)
 
     def forward(self, columns: Tensor) -> Tensor:
         """`QV`, (n, c) -> (n, c)."""
@@ -116,14 +114,14 @@ def solve(
     [0.666667, 0.333333]
     """
     step = walk.backward if transposed else walk.forward
-    found = torch.empty_like(right)
+    solution = torch.empty_like(right)
     for start in range(0, right.shape[1], chunk):
         part = right[:, start : start + chunk] * (1 - gamma)
         if part.dtype == torch.float64 and walk.n > REFINED_ABOVE:
-            found[:, start : start + chunk] = _refined(step, part, gamma, rtol, max_iter)
+            solution[:, start : start + chunk] = _refined(step, part, gamma, rtol, max_iter)
         else:
-            found[:, start : start + chunk] = _bicgstab(step, part, gamma, rtol, max_iter)
-    return found
+            solution[:, start : start + chunk] = _bicgstab(step, part, gamma, rtol, max_iter)
+    return solution
 
 
 def _refined(step: Any, b: Tensor, gamma: float, rtol: float, max_iter: int) -> Tensor:

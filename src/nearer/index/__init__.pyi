@@ -9,17 +9,3 @@ from ._kinds import Exact as Exact
 from ._open import VectorIndex as VectorIndex
 from ._open import open_index as open_index
 from ._switch import switch_index as switch_index
-
-__all__ = [
-    "HNSW",
-    "IVF",
-    "IVFPQ",
-    "BitIndex",
-    "Exact",
-    "Index",
-    "VectorIndex",
-    "copy_index",
-    "find_duplicates",
-    "open_index",
-    "switch_index",
-]

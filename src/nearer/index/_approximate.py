@@ -22,8 +22,6 @@ from nearer.index._exact import Floats, Positions, Similarity, best_first, exact
 from nearer.index._kinds import HNSW, IVF, IVFPQ, Approximate, Recall
 from nearer.index._lists import fill_lists, list_contents, restore_books
 
-__all__: list[str] = []
-
 # Below this size a structure costs more than it saves.
 SMALL = 1_000
 HELD_OUT = 100
@@ -32,13 +30,13 @@ RECALL_K = 10
 CHUNK = 1 << 16
 
 
-def recall_of(found: Floats, true: Floats) -> float:
+def recall_of(reached: Floats, true: Floats) -> float:
     """The share of found similarities (q, k) that reach the k-th true one: among equals, any will do.
 
     >>> recall_of(np.array([[0.9, 0.3]]), np.array([[0.9, 0.5]]))
     0.5
     """
-    hits = (found >= true[:, -1:]).sum(axis=1) if true.size else np.empty(0)
+    hits = (reached >= true[:, -1:]).sum(axis=1) if true.size else np.empty(0)
     return float(hits.sum()) / max(1, true.size)
 
 
@@ -134,8 +132,8 @@ class Structure:
         outside[self.positions] = False
         values, ranked = exact_search(queries, vectors, k + int(outside.sum()), similarity=self.similarity)
         true = np.stack([row[~outside[places]][:k] for row, places in zip(values, ranked, strict=True)])
-        found, _ = self.search(queries, vectors, k)
-        self.recall = Recall(recall_of(found, true), k, len(held_out), inside)
+        values_found, _ = self.search(queries, vectors, k)
+        self.recall = Recall(recall_of(values_found, true), k, len(held_out), inside)
 
 
 def warn_if_poor(kind: Approximate, recall: Recall | None) -> None:
@@ -225,7 +223,7 @@ def _empty_cells(kind: IVF | IVFPQ, similarity: Similarity, d: int, cells: int) 
     faiss = load_faiss()
     flat = faiss.IndexFlat(d, _metric(similarity))
     if isinstance(kind, IVFPQ):
-        parts = max(one for one in range(1, min(kind.bytes, d) + 1) if d % one == 0)
+        parts = max(divisor for divisor in range(1, min(kind.bytes, d) + 1) if d % divisor == 0)
         return faiss.IndexIVFPQ(flat, d, cells, parts, 8, _metric(similarity))
     return faiss.IndexIVFFlat(flat, d, cells, _metric(similarity))
 

@@ -28,8 +28,6 @@ from nearer.index._index import SearchResult
 from nearer.index._items import Id, Items
 from nearer.index._notes import Metadata
 
-__all__ = ["BitIndex"]
-
 Bits = NDArray[np.uint8]
 FORMAT, VERSION = "nearer.index.bits", 1
 # Candidates for each wanted item; on trained codes 10 find what comparing all of them finds.
@@ -67,8 +65,8 @@ class BitIndex:
     def __len__(self) -> int:
         return len(self._items)
 
-    def __contains__(self, one: object) -> bool:
-        return one in self._items.places
+    def __contains__(self, item_id: object) -> bool:
+        return item_id in self._items.places
 
     def __repr__(self) -> str:
         return f"BitIndex({len(self):,} × {self.dimension} bits)"
@@ -96,7 +94,7 @@ class BitIndex:
         """Add items, or put them in the place of those with the same ids; may be repeated."""
         rows = as_matrix(embeddings, "embeddings", columns=self.dimension, minimum_rows=0)
         fresh, _ = self._items.checked(len(rows), ids, metadata, replacing=True)
-        known = [one for one in fresh if one in self._items.places]
+        known = [item_id for item_id in fresh if item_id in self._items.places]
         if known:
             self.remove(known)
         return self.add(rows, fresh, metadata)
@@ -132,13 +130,13 @@ class BitIndex:
         if k and len(rows):
             near = None if exact else self._nearest(rows, allowed, max(LEAST, CANDIDATES * k))
             for number, row in enumerate(rows):
-                found = allowed if near is None else np.sort(allowed[near[number]])
-                scores = self._signs(found) @ row / np.float32(np.sqrt(self.dimension))
+                candidates = allowed if near is None else np.sort(allowed[near[number]])
+                scores = self._signs(candidates) @ row / np.float32(np.sqrt(self.dimension))
                 best = np.argsort(-scores, kind="stable")[:k]
-                values[number], places[number] = scores[best], found[best]
+                values[number], places[number] = scores[best], candidates[best]
         ids: NDArray[Any] = np.empty(places.size, dtype=object if self._items.named else np.int64)
-        ids[:] = [self._items.ids[place] for place in places.reshape(-1).tolist()]
-        notes = [[note_of(self._items.texts[place]) for place in row] for row in places.tolist()]
+        ids[:] = [self._items.ids[position] for position in places.reshape(-1).tolist()]
+        notes = [[note_of(self._items.texts[position]) for position in row] for row in places.tolist()]
         return SearchResult(ids.reshape(places.shape), values, notes, "cosine")
 
     def _nearest(
@@ -153,12 +151,10 @@ class BitIndex:
             flat.add(np.ascontiguousarray(self._bits if len(allowed) == len(self) else self._bits[allowed]))
             if len(allowed) == len(self):
                 self._flat = flat
-        found: NDArray[np.int64] = flat.search(np.packbits(rows >= 0, axis=1), wanted)[1]
-        return found
+        return flat.search(np.packbits(rows >= 0, axis=1), wanted)[1]
 
     def _signs(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
-        signs: NDArray[np.float32] = np.unpackbits(self._bits[places], axis=1).astype(np.float32) * 2 - 1
-        return signs
+        return np.unpackbits(self._bits[places], axis=1).astype(np.float32) * 2 - 1
 
     def embeddings(self, ids: Any) -> Tensor:
         """The ±1 of some ids: (n, dimension)."""
@@ -166,7 +162,7 @@ class BitIndex:
 
     def metadata(self, ids: Any) -> list[Metadata]:
         """The metadata of some ids, a dictionary for each."""
-        return [note_of(self._items.texts[place]) for place in self._items.find(ids)]
+        return [note_of(self._items.texts[position]) for position in self._items.find(ids)]
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a folder that `BitIndex.load` reads; the whole of it or nothing."""

@@ -16,10 +16,8 @@ from nearer._storage._disk import flush_folder
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError, WriteError
 from nearer.index._exact import Floats
 from nearer.index._items import Id, check_next_id
-from nearer.index._kinds import Exact, Kind, kind_from, kind_to
+from nearer.index._kinds import Exact, SearchKind, kind_from, kind_to
 from nearer.index._open import VectorIndex, open_index
-
-__all__ = ["copy_index"]
 
 PART = 10_000
 # What a Parquet file says of the index that it was; without it, it is a table of embeddings.
@@ -38,7 +36,7 @@ def copy_index(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     *,
-    kind: Kind | None = None,
+    kind: SearchKind | None = None,
     through: Callable[[Floats], Any] | None = None,
     fingerprint: str | None = None,
     remember: str | os.PathLike[str] | None = None,
@@ -99,7 +97,9 @@ def _through(parts: Iterator[Part], through: Callable[[Floats], Any]) -> Iterato
         yield part._replace(rows=rows)
 
 
-def _write(target: str | os.PathLike[str], about: dict[str, Any], parts: Iterator[Part], kind: Kind | None) -> int:
+def _write(
+    target: str | os.PathLike[str], about: dict[str, Any], parts: Iterator[Part], kind: SearchKind | None
+) -> int:
     part = next(parts, None)
     dimension = about.get("dimension") if part is None else part.rows.shape[1]
     if dimension is None:
@@ -135,8 +135,8 @@ def _write(target: str | os.PathLike[str], about: dict[str, Any], parts: Iterato
     return copied
 
 
-def _is_parquet(place: str | os.PathLike[str]) -> bool:
-    return "://" not in str(place) and Path(place).suffix.lower() == ".parquet"
+def _is_parquet(address: str | os.PathLike[str]) -> bool:
+    return "://" not in str(address) and Path(address).suffix.lower() == ".parquet"
 
 
 def _moved(model: dict[str, Any], source: Any, target: Any) -> dict[str, Any]:
@@ -149,8 +149,8 @@ def _moved(model: dict[str, Any], source: Any, target: Any) -> dict[str, Any]:
     return model | {"path": path}
 
 
-def _folder(place: Any) -> str:
-    return str(Path(place).parent if _is_parquet(place) else place)
+def _folder(address: Any) -> str:
+    return str(Path(address).parent if _is_parquet(address) else address)
 
 
 @contextmanager

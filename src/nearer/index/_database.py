@@ -36,8 +36,6 @@ from nearer.index._exact import Floats
 from nearer.index._items import Id
 from nearer.index._older import is_older
 
-__all__ = ["FILE", "LOCK", "STRUCTURE", "Database", "check_plain", "failure", "has_database"]
-
 FILE, STRUCTURE, LOCK = "index.sqlite", "structure.safetensors", "writer.lock"
 LOCK_LOGS = (f"{LOCK}-journal", f"{LOCK}-wal", f"{LOCK}-shm")
 COMPANIONS = (FILE, f"{FILE}-wal", f"{FILE}-shm", f"{FILE}-journal", LOCK, STRUCTURE, *LOCK_LOGS)
@@ -62,69 +60,71 @@ REMOVE = "UPDATE items SET id = NULL, metadata = NULL, checksum = ? WHERE id = ?
 class Database:
     """An open database file; every error of SQLite leaves it as one of ours."""
 
-    def __init__(self, place: Path, connection: sqlite3.Connection, *, writable: bool) -> None:
-        self.place = place
+    def __init__(self, folder: Path, connection: sqlite3.Connection, *, writable: bool) -> None:
+        self.folder = folder
         self.writable = writable
         self.connection = connection
 
     # Opening
 
     @classmethod
-    def write(cls, place: Path) -> Database:
+    def write(cls, folder: Path) -> Database:
         """Open for writing what is there, or an empty database; the caller holds the writer's lock."""
-        check_plain(place)
-        with told(place, "open"):
-            connection = _connect(place / FILE, "rwc")
+        check_plain(folder)
+        with in_our_words(folder, "open"):
+            connection = _connect(folder / FILE, "rwc")
         try:
-            with told(place, "open"):
-                version = _version(place, connection)
+            with in_our_words(folder, "open"):
+                version = _version(folder, connection)
                 # A file system that cannot share memory (a network disk) answers with another mode, and keeps it.
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute(f"PRAGMA journal_size_limit = {1 << 26}")
             if version:
-                _check_schema(place, connection)
-            return cls(place, connection, writable=True)
+                _check_schema(folder, connection)
+            return cls(folder, connection, writable=True)
         except BaseException:
             connection.close()
             raise
 
     @classmethod
-    def read(cls, place: Path) -> Database:
+    def read(cls, folder: Path) -> Database:
         """Open for reading, beside a writer or not; nothing in the folder is changed."""
-        check_plain(place)
-        if not (place / FILE).exists():
-            raise MissingDataError(f"`{place}` must be the folder of an index, there is no {FILE}. Check the path.")
+        check_plain(folder)
+        if not (folder / FILE).exists():
+            raise MissingDataError(
+                f"`{folder}` must be the folder of an index, there is no {FILE}. Check the path."
+            )
         immutable = False
-        if not os.access(place, os.W_OK):
+        if not os.access(folder, os.W_OK):
             # Nobody can write there, and so nobody does; locks and shared memory would have to be written too.
-            immutable = not _size(place / f"{FILE}-wal")
-            if not immutable and not (place / f"{FILE}-shm").exists():
+            immutable = not _size(folder / f"{FILE}-wal")
+            if not immutable and not (folder / f"{FILE}-shm").exists():
                 raise WriteError(
-                    f"`{place}` was not closed by its writer: its last changes are in {FILE}-wal, and cannot be "
+                    f"`{folder}` was not closed by its writer: its last changes are in {FILE}-wal, and cannot be "
                     f"read where nothing can be written. Copy the folder to another disk, and open it there."
                 )
-        elif (place / f"{FILE}-journal").exists():
+        elif (folder / f"{FILE}-journal").exists():
             # A writer was killed while it changed the journal's mode: SQLite finishes for it, and needs to write.
-            _recover(place)
+            _recover(folder)
         try:
-            return cls._reading(place, "ro")
+            return cls._reading(folder, "ro")
         except NearerError:
             if not immutable:
                 raise
-        return cls._reading(place, "ro&immutable=1")
+        return cls._reading(folder, "ro&immutable=1")
 
     @classmethod
-    def _reading(cls, place: Path, mode: str) -> Database:
+    def _reading(cls, folder: Path, mode: str) -> Database:
         connection = None
         try:
-            with told(place, "open"):
-                connection = _connect(place / FILE, mode)
-                version = _version(place, connection)
+            with in_our_words(folder, "open"):
+                connection = _connect(folder / FILE, mode)
+                version = _version(folder, connection)
             if not version:
-                raise MissingDataError(f"`{place}` must be the folder of an index, {FILE} is still empty.")
-            _check_schema(place, connection)
-            return cls(place, connection, writable=False)
+                raise MissingDataError(f"`{folder}` must be the folder of an index, {FILE} is still empty.")
+            _check_schema(folder, connection)
+            return cls(folder, connection, writable=False)
         except BaseException:
             if connection is not None:
                 connection.close()
@@ -144,7 +144,7 @@ class Database:
     @property
     def is_empty(self) -> bool:
         """Whether it was never filled."""
-        with told(self.place, "read"):
+        with in_our_words(self.folder, "read"):
             return not self.connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
 
     def create(self) -> None:
@@ -156,10 +156,10 @@ class Database:
 
     def about(self) -> dict[str, Any]:
         """All settings and counters."""
-        with told(self.place, "read"):
-            found = self.connection.execute(f"SELECT name, value FROM about LIMIT {FEW}")
-            rows = [row for part in self._bounded(found) for row in part]
-        return {name: parse_json(value.encode(), f"`{self.place / FILE}`") for name, value in rows}
+        with in_our_words(self.folder, "read"):
+            cursor = self.connection.execute(f"SELECT name, value FROM about LIMIT {FEW}")
+            rows = [row for part in self._bounded(cursor) for row in part]
+        return {name: parse_json(value.encode(), f"`{self.folder / FILE}`") for name, value in rows}
 
     def note(self, **values: Any) -> None:
         """Set settings and counters."""
@@ -197,43 +197,45 @@ class Database:
         """Leave only the vectors of some items, which a structure may still need."""
         names = list(ids)
         # From the database, not from memory: no fault there may damage what is here.
-        found = [self.connection.execute(VECTOR, (name,)).fetchone() for name in names]
-        if None in found:
+        stored = [self.connection.execute(VECTOR, (name,)).fetchone() for name in names]
+        if None in stored:
             raise CorruptFileError(
-                f"`{self.place / FILE}` must hold {names[found.index(None)]!r}, it is not there."
+                f"`{self.folder / FILE}` must hold {names[stored.index(None)]!r}, it is not there."
             )
-        rows = np.frombuffer(b"".join(blob for (blob,) in found), dtype="<f4").reshape(len(names), -1)
+        rows = np.frombuffer(b"".join(blob for (blob,) in stored), dtype="<f4").reshape(len(names), -1)
         sums = checksums([None] * len(names), [None] * len(names), rows)
         self.connection.executemany(REMOVE, zip(sums, names, strict=True))
 
     def rows(self, dimension: int) -> Iterator[tuple[list[Id | None], list[str | None], Floats]]:
         """All items, some thousand at a time, each compared with its checksum."""
-        with told(self.place, "read"):
-            found = self.connection.execute("SELECT id, metadata, embedding, checksum FROM items ORDER BY position")
+        with in_our_words(self.folder, "read"):
+            cursor = self.connection.execute(
+                "SELECT id, metadata, embedding, checksum FROM items ORDER BY position"
+            )
             start = 0
-            for part in self._bounded(found):
+            for part in self._bounded(cursor):
                 ids, texts, blobs, sums = (list(column) for column in zip(*part, strict=True))
-                _check_types(self.place, ids, texts, blobs, sums, 4 * dimension)
+                _check_types(self.folder, ids, texts, blobs, sums, 4 * dimension)
                 rows = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(part), dimension)
                 right = checksums(ids, texts, rows)
                 if right != sums:
-                    at = [one == other for one, other in zip(right, sums, strict=True)].index(False)
+                    at = [expected == other for expected, other in zip(right, sums, strict=True)].index(False)
                     raise CorruptFileError(
-                        f"`{self.place / FILE}` is damaged in row {start + at:,} ({ids[at]!r}), which was changed "
+                        f"`{self.folder / FILE}` is damaged in row {start + at:,} ({ids[at]!r}), which was changed "
                         f"after it was written. Take it from a backup."
                     )
                 yield ids, texts, rows
                 start += len(part)
 
-    def _bounded(self, found: sqlite3.Cursor) -> Iterator[list[tuple[Any, ...]]]:
+    def _bounded(self, cursor: sqlite3.Cursor) -> Iterator[list[tuple[Any, ...]]]:
         """Rows, some at a time; forged ones may share their pages and hold far more together than the file."""
         left, part = self.size(), []
-        for row in found:
+        for row in cursor:
             for value in row:
                 if value.__class__ is bytes or value.__class__ is str:
                     left -= len(value)
             if left < 0:
-                raise CorruptFileError(f"`{self.place / FILE}` must hold every value once. Take it from a backup.")
+                raise CorruptFileError(f"`{self.folder / FILE}` must hold every value once. Take it from a backup.")
             part.append(row)
             if len(part) == ROWS:
                 yield part
@@ -243,28 +245,28 @@ class Database:
 
     def count(self, most: int) -> int:
         """How many rows there are, removed ones included; counting ends behind `most`."""
-        with told(self.place, "read"):
+        with in_our_words(self.folder, "read"):
             command = "SELECT count(*) FROM (SELECT 1 FROM items LIMIT ?)"
             return int(self.connection.execute(command, [most + 1]).fetchone()[0])
 
     def size(self) -> int:
         """The bytes of the file and of its log."""
-        return _size(self.place / FILE) + _size(self.place / f"{FILE}-wal")
+        return _size(self.folder / FILE) + _size(self.folder / f"{FILE}-wal")
 
     def check(self) -> None:
         """SQLite's own check of every page."""
-        with told(self.place, "read"):
-            found = self.connection.execute("PRAGMA integrity_check(3)").fetchall()
-        if found != [("ok",)]:
-            told_us = "; ".join(str(row[0]) for row in found)
-            raise CorruptFileError(f"`{self.place / FILE}` is damaged: {told_us}. Take it from a backup.")
+        with in_our_words(self.folder, "read"):
+            lines = self.connection.execute("PRAGMA integrity_check(3)").fetchall()
+        if lines != [("ok",)]:
+            told_us = "; ".join(str(row[0]) for row in lines)
+            raise CorruptFileError(f"`{self.folder / FILE}` is damaged: {told_us}. Take it from a backup.")
 
     # Transactions
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All of what is done in it, or nothing."""
-        with told(self.place, "written"):
+        with in_our_words(self.folder, "written"):
             self.begin()
             try:
                 yield self.connection
@@ -277,7 +279,7 @@ class Database:
     def snapshot(self) -> Iterator[None]:
         """One version for everything that is read in it, whatever a writer does meanwhile."""
         own = not self.connection.in_transaction
-        with told(self.place, "read"):
+        with in_our_words(self.folder, "read"):
             if own:
                 self.connection.execute("BEGIN")
             try:
@@ -309,17 +311,17 @@ class Database:
             self.connection.rollback()
 
 
-def has_database(place: Path) -> bool:
+def has_database(folder: Path) -> bool:
     """Whether a folder has the file of an index, with something in it: a maker may have been stopped before."""
-    if not _size(place / FILE):
+    if not _size(folder / FILE):
         return False
     # A folder of an older format keeps its manifest until the database has everything: what cannot be read beside
     # it is a conversion that was killed. Elsewhere whoever opens it will be told what is wrong.
-    unreadable = not is_older(place)
-    if (place / f"{FILE}-journal").exists() and os.access(place, os.W_OK):
-        _recover(place)
+    unreadable = not is_older(folder)
+    if (folder / f"{FILE}-journal").exists() and os.access(folder, os.W_OK):
+        _recover(folder)
     try:
-        connection = _connect(place / FILE, "ro")
+        connection = _connect(folder / FILE, "ro")
     except sqlite3.Error:
         return unreadable
     try:
@@ -341,23 +343,23 @@ def _size(file: Path) -> int:
 # A stranger's folder
 
 
-def check_plain(place: Path) -> None:
+def check_plain(folder: Path) -> None:
     """Refuse a folder whose files are links, pipes or devices: opening it must touch nothing outside of it."""
     for name in COMPANIONS:
         try:
-            mode = os.lstat(place / name).st_mode
+            mode = os.lstat(folder / name).st_mode
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            raise WriteError(f"`{place}` could not be read: {error.strerror}. Look at its rights.") from error
+            raise WriteError(f"`{folder}` could not be read: {error.strerror}. Look at its rights.") from error
         if not stat.S_ISREG(mode):
             raise CorruptFileError(
-                f"`{place / name}` must be a plain file, it is a link, pipe or folder. Delete it."
+                f"`{folder / name}` must be a plain file, it is a link, pipe or folder. Delete it."
             )
-    if _size(place / LOCK) or any((place / name).exists() for name in LOCK_LOGS):
+    if _size(folder / LOCK) or any((folder / name).exists() for name in LOCK_LOGS):
         # It is locked and never written; SQLite would act on what a journal beside it says.
-        raise CorruptFileError(f"`{place / LOCK}` must be empty and alone, nearer never writes it. Delete it.")
-    journal = place / f"{FILE}-journal"
+        raise CorruptFileError(f"`{folder / LOCK}` must be empty and alone, nearer never writes it. Delete it.")
+    journal = folder / f"{FILE}-journal"
     try:
         with open(journal, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 8))
@@ -379,12 +381,12 @@ def checksums(ids: Sequence[Id | None], texts: Sequence[str | None], rows: Float
     """
     factors, last = _factors(rows.shape[1])
     totals = np.dot(np.ascontiguousarray(rows).view("<u4"), factors).tolist()
-    found = []
-    for one, text, total in zip(ids, texts, totals, strict=True):
+    sums = []
+    for item_id, text, total in zip(ids, texts, totals, strict=True):
         # Another beginning for numbers, or the id 7 and the text "7" would have one sum.
-        head = zlib.crc32(f"{one}\0{text}".encode(), isinstance(one, int))
-        found.append((total + head * last + SIGN & ALL) - SIGN)
-    return found
+        head = zlib.crc32(f"{item_id}\0{text}".encode(), isinstance(item_id, int))
+        sums.append((total + head * last + SIGN & ALL) - SIGN)
+    return sums
 
 
 @functools.cache
@@ -397,7 +399,7 @@ def _factors(n: int) -> tuple[NDArray[np.uint64], int]:
     return odd[:-1], int(odd[-1])
 
 
-def _check_types(place: Path, ids: Any, texts: Any, blobs: Any, sums: Any, width: int) -> None:
+def _check_types(folder: Path, ids: Any, texts: Any, blobs: Any, sums: Any, width: int) -> None:
     kinds = set(map(type, ids)) - {type(None)}
     wrong = (
         not kinds <= {int, str}
@@ -408,7 +410,9 @@ def _check_types(place: Path, ids: Any, texts: Any, blobs: Any, sums: Any, width
         or set(map(type, sums)) != {int}
     )
     if wrong:
-        raise CorruptFileError(f"`{place / FILE}` must hold rows of {width} bytes, ids of one kind. Take a backup.")
+        raise CorruptFileError(
+            f"`{folder / FILE}` must hold rows of {width} bytes, ids of one kind. Take a backup."
+        )
 
 
 # SQLite's words and ours
@@ -428,9 +432,9 @@ def _connect(file: Path, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def _recover(place: Path) -> None:
+def _recover(folder: Path) -> None:
     try:
-        connection = _connect(place / FILE, "rw")
+        connection = _connect(folder / FILE, "rw")
     except sqlite3.Error:
         return
     with suppress(sqlite3.Error, UnicodeDecodeError):
@@ -438,7 +442,7 @@ def _recover(place: Path) -> None:
     connection.close()
 
 
-def _version(place: Path, connection: sqlite3.Connection) -> int:
+def _version(folder: Path, connection: sqlite3.Connection) -> int:
     """The version of the format; 0 for a database in which nothing is yet."""
     empty = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
     application = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -446,61 +450,61 @@ def _version(place: Path, connection: sqlite3.Connection) -> int:
     if empty and not application:
         return 0
     if application != APPLICATION:
-        raise CorruptFileError(f"`{place / FILE}` must be the database of an index, it is another one.")
+        raise CorruptFileError(f"`{folder / FILE}` must be the database of an index, it is another one.")
     if version > VERSION:
-        raise CorruptFileError(f"`{place}` has version {version} of its format. Update nearer.")
+        raise CorruptFileError(f"`{folder}` has version {version} of its format. Update nearer.")
     return version
 
 
-def _check_schema(place: Path, connection: sqlite3.Connection) -> None:
+def _check_schema(folder: Path, connection: sqlite3.Connection) -> None:
     """Our two tables as we made them, and nothing that acts by itself."""
-    with told(place, "read"):
-        found = connection.execute(f"SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT {FEW}").fetchall()
+    with in_our_words(folder, "read"):
+        commands = connection.execute(f"SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT {FEW}").fetchall()
     # Nothing else: an index could compute anything whenever a row is added.
-    if sorted(sql for (sql,) in found) != sorted(SCHEMA):
-        raise CorruptFileError(f"`{place / FILE}` must have the tables of an index, it has others. Take a backup.")
+    if sorted(sql for (sql,) in commands) != sorted(SCHEMA):
+        raise CorruptFileError(f"`{folder / FILE}` must have the tables of an index, it has others. Take a backup.")
 
 
-class told:
-    """What SQLite refuses, in our words: `with told(place, "written"): ...`."""
+class in_our_words:
+    """What SQLite refuses, in our words: `with in_our_words(place, "written"): ...`."""
 
-    def __init__(self, place: Path, doing: str) -> None:
-        self.place, self.doing = place, doing
+    def __init__(self, folder: Path, doing: str) -> None:
+        self.folder, self.doing = folder, doing
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         if isinstance(error, sqlite3.Error):
-            raise failure(error, self.place, self.doing) from error
+            raise failure(error, self.folder, self.doing) from error
         if isinstance(error, UnicodeDecodeError):
-            raise CorruptFileError(f"`{self.place / FILE}` must hold text, it is damaged: {error}.") from error
+            raise CorruptFileError(f"`{self.folder / FILE}` must hold text, it is damaged: {error}.") from error
 
 
-def failure(error: sqlite3.Error, place: Path, doing: str) -> NearerError:
+def failure(error: sqlite3.Error, folder: Path, doing: str) -> NearerError:
     """What SQLite refused, as an error of ours."""
     code = str(getattr(error, "sqlite_errorname", "") or "")
     refusal: NearerError
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return LockedError(f"`{place}` is being changed by another process. Try again when it is quieter.")
+        return LockedError(f"`{folder}` is being changed by another process. Try again when it is quieter.")
     if code.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
         # SQLite does not say which error the system gave; a full disk is the one that it does.
-        number = errno.ENOSPC if code == "SQLITE_FULL" or _is_full(place) else errno.EIO
+        number = errno.ENOSPC if code == "SQLITE_FULL" or _is_full(folder) else errno.EIO
         number = errno.EACCES if code.startswith(("SQLITE_READONLY", "SQLITE_PERM")) else number
         refusal = WriteError(
-            f"`{place}` could not be {doing}: {error}. Nothing was changed. Make room, or look at its rights."
+            f"`{folder}` could not be {doing}: {error}. Nothing was changed. Make room, or look at its rights."
         )
         refusal.errno = number
         return refusal
     if code.startswith("SQLITE_NOMEM"):
         raise MemoryError(str(error)) from error
-    return CorruptFileError(f"`{place / FILE}` must be the database of an index: {error}. Take it from a backup.")
+    return CorruptFileError(f"`{folder / FILE}` must be the database of an index: {error}. Take it from a backup.")
 
 
-def _is_full(place: Path) -> bool:
+def _is_full(folder: Path) -> bool:
     """Some failures of a full disk come as errors of input and output."""
     try:
-        found = os.statvfs(place)
+        disk = os.statvfs(folder)
     except (OSError, AttributeError):
         return False
-    return found.f_bavail * found.f_frsize < 1 << 16
+    return disk.f_bavail * disk.f_frsize < 1 << 16

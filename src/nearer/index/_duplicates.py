@@ -21,8 +21,6 @@ from nearer.exceptions import ShapeError
 from nearer.index._exact import Floats, Positions, exact_search
 from nearer.neighbors._shared import partition_rows, search_cells
 
-__all__ = ["Duplicates", "find_duplicates"]
-
 EXACT_UP_TO = 20_000
 # Of the usual distance to the tenth neighbor. In p dimensions about 10 · 0.1^p items come so near by chance.
 SHARE, TENTH, DRAWN = 0.1, 10, 1_000
@@ -93,9 +91,9 @@ def find_duplicates(
     # Equal rows first: they need no search, and would fill each other's lists of neighbors.
     first, twin = _twins(rows)
     order = np.argsort(first)  # different rows in order of their first item
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    leaders, twin = first[order].astype(np.int64), place[twin.reshape(-1)].astype(np.int64)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    leaders, twin = first[order].astype(np.int64), rank[twin.reshape(-1)].astype(np.int64)
     different = rows[leaders]
     if threshold is None:
         limit = SHARE * _usual_distance(different, seed)
@@ -109,8 +107,10 @@ def find_duplicates(
         rule += "; all pairs were compared."
     else:
         pairs, recall, full = _near_pairs(different, limit, near, seed)
-        told = "no pair in a sample" if recall is None else f"{recall:.1%} of the pairs of a sample were found"
-        rule += f"; looked for among the {near} nearest of each ({told}"
+        share_found = (
+            "no pair in a sample" if recall is None else f"{recall:.1%} of the pairs of a sample were found"
+        )
+        rule += f"; looked for among the {near} nearest of each ({share_found}"
         rule += f"; {full:,} items have more than that)." if full else ")."
     label = _components(pairs, len(different))[twin]
     groups = _numbered(label)
@@ -154,7 +154,7 @@ def _usual_distance(rows: Floats, seed: int) -> float:
 
 def _all_pairs(rows: Floats, limit: float) -> Positions:
     """Every pair (i < j) within the limit."""
-    found = []
+    parts = []
     step = max(1, BLOCK // max(1, len(rows)))
     center = rows.mean(axis=0) if len(rows) else 0
     wide = rows - center
@@ -164,10 +164,10 @@ def _all_pairs(rows: Floats, limit: float) -> Positions:
     for start in range(0, len(rows), step):
         part = wide[start : start + step]
         product = squares[start : start + step, None] + squares[start:] - 2 * part @ wide[start:].T
-        one, other = np.nonzero(product <= limit**2 * (1 + 1e-6) + slack)
-        pairs = np.stack([one + start, other + start], axis=1)[other > one]
-        found.append(pairs[_distances(rows, pairs) <= np.float32(limit)])
-    return np.concatenate(found) if found else np.empty((0, 2), dtype=np.int64)
+        first, second = np.nonzero(product <= limit**2 * (1 + 1e-6) + slack)
+        pairs = np.stack([first + start, second + start], axis=1)[second > first]
+        parts.append(pairs[_distances(rows, pairs) <= np.float32(limit)])
+    return np.concatenate(parts) if parts else np.empty((0, 2), dtype=np.int64)
 
 
 def _near_pairs(rows: Floats, limit: float, k: int, seed: int) -> tuple[Positions, float | None, int]:
@@ -184,8 +184,8 @@ def _near_pairs(rows: Floats, limit: float, k: int, seed: int) -> tuple[Position
     asked = np.sort(np.stack([np.broadcast_to(drawn[:, None], places.shape)[true], places[true]], axis=1), axis=1)
     probes = min(FIRST_PROBES, len(cells.centers))
     while len(asked):
-        found = search_cells(cells, rough[drawn], k, probes, drawn)
-        mine = np.sort(np.stack([np.repeat(drawn, k), found.reshape(-1)], axis=1), axis=1)
+        near = search_cells(cells, rough[drawn], k, probes, drawn)
+        mine = np.sort(np.stack([np.repeat(drawn, k), near.reshape(-1)], axis=1), axis=1)
         share = float(np.isin(_keys(asked, len(rows)), _keys(mine, len(rows))).mean())
         if share >= ENOUGH or 2 * probes > min(MOST_PROBES, len(cells.centers)):
             break

@@ -5,9 +5,25 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.neighbors._shared import Similarity, best_first, exact_neighbors, load_faiss, similarities
+from nearer.neighbors._shared import (
+    Similarity,
+    best_first,
+    exact_neighbors,
+    has_faiss,
+    load_faiss,
+    similarities,
+)
 
-__all__ = ["Floats", "Positions", "Similarity", "best_first", "exact_search", "load_faiss", "similarities"]
+__all__ = [
+    "Floats",
+    "Positions",
+    "Similarity",
+    "best_first",
+    "exact_search",
+    "has_faiss",
+    "load_faiss",
+    "similarities",
+]
 
 Floats = NDArray[np.float32]
 Positions = NDArray[np.int64]

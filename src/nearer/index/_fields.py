@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from nearer._limits import check_limit
 from nearer.exceptions import CorruptFileError
 
-__all__ = ["Column", "Fields", "Kinds", "frozen", "kind_of", "kinds_from", "merged", "note_of"]
-
 # Field -> the kinds of the values that were ever put in.
 Kinds = dict[str, set[str]]
 _KINDS: dict[type, str] = {
@@ -37,12 +35,12 @@ def note_of(text: str) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        found = json.loads(text)
+        note = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CorruptFileError(f"The metadata of an item must be JSON, they are damaged: {error}.") from error
-    if not isinstance(found, dict):
+    if not isinstance(note, dict):
         raise CorruptFileError(f"The metadata of an item must be a JSON object, got {text[:40]!r}. Take a backup.")
-    return found
+    return note
 
 
 def kind_of(value: Any) -> str:
@@ -54,9 +52,9 @@ def kind_of(value: Any) -> str:
     return _KINDS[type(value)]
 
 
-def merged(known: Kinds, found: Iterable[tuple[str, type]]) -> Kinds:
+def merged(known: Kinds, pairs: Iterable[tuple[str, type]]) -> Kinds:
     """The kinds with those of more fields and types; `known` itself where nothing is new, as nearly always."""
-    new = [(name, _KINDS[kind]) for name, kind in found if _KINDS[kind] not in known.get(name, ())]
+    new = [(name, _KINDS[kind]) for name, kind in pairs if _KINDS[kind] not in known.get(name, ())]
     if not new:
         return known
     kinds = {name: set(some) for name, some in known.items()}
@@ -72,7 +70,7 @@ def merged(known: Kinds, found: Iterable[tuple[str, type]]) -> Kinds:
 
 def kinds_from(noted: Mapping[str, Iterable[str]]) -> Kinds:
     """The kinds that were written down as lists."""
-    return {str(name): set(found) for name, found in noted.items()}
+    return {str(name): set(kinds) for name, kinds in noted.items()}
 
 
 def frozen(value: Any) -> Hashable:
@@ -82,13 +80,13 @@ def frozen(value: Any) -> Hashable:
     (True, False)
     """
     if isinstance(value, list):
-        return ("lists", tuple(frozen(one) for one in value))
+        return ("lists", tuple(frozen(entry) for entry in value))
     if isinstance(value, dict):
-        return ("objects", frozenset((name, frozen(one)) for name, one in value.items()))
+        return ("objects", frozenset((name, frozen(entry)) for name, entry in value.items()))
     return (kind_of(value), value)
 
 
-class Column:
+class FieldColumn:
     """The values of one field by position; −1 stands for an item that does not have it."""
 
     def __init__(self) -> None:
@@ -105,16 +103,16 @@ class Column:
             room = np.empty(max(end, self.size + self.size // 2), dtype=np.int32)
             room[: self.size] = self.codes[: self.size]
             self.codes = room
-        for place, value in enumerate(values, start=self.size):
+        for position, value in enumerate(values, start=self.size):
             if value is missing:
-                self.codes[place] = -1
+                self.codes[position] = -1
                 continue
             key = frozen(value)
             code = self._code.get(key)
             if code is None:
                 code = self._code[key] = len(self.values)
                 self.values.append(value)
-            self.codes[place] = code
+            self.codes[position] = code
         self.size = end
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
@@ -125,21 +123,20 @@ class Column:
     def equal_to(self, values: Collection[Any]) -> NDArray[np.bool_]:
         """Which positions hold one of some values; null also matches items without the field."""
         codes = self.codes[: self.size]
-        found = np.zeros(self.size, dtype=np.bool_)
+        equal = np.zeros(self.size, dtype=np.bool_)
         wanted = {self._code.get(frozen(value)) for value in values} - {None}
         if len(wanted) > 8:
-            found = np.isin(codes, np.array(list(wanted), dtype=np.int32))
+            equal = np.isin(codes, np.array(list(wanted), dtype=np.int32))
         else:
             for code in wanted:
-                found |= codes == code
-        return found | (codes < 0) if None in values else found
+                equal |= codes == code
+        return equal | (codes < 0) if None in values else equal
 
     def that(self, holds: Callable[[Any], bool]) -> NDArray[np.bool_]:
         """Which positions hold a value for which a condition holds; those without one do not."""
         table = np.fromiter((holds(value) for value in self.values), dtype=np.bool_, count=len(self.values))
         # The last entry is that of the code −1.
-        found: NDArray[np.bool_] = np.append(table, False)[self.codes[: self.size]]
-        return found
+        return np.append(table, False)[self.codes[: self.size]]
 
 
 class Fields:
@@ -147,13 +144,13 @@ class Fields:
 
     def __init__(self) -> None:
         self.kinds: Kinds = {}
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[str, FieldColumn] = {}
         self._making = threading.Lock()  # searches of several threads may be the first to ask
 
-    def column(self, name: str, texts: Sequence[str]) -> Column:
+    def column(self, name: str, texts: Sequence[str]) -> FieldColumn:
         """The column of a field for all positions of `texts`, one JSON object each ("" for none)."""
         with self._making:
-            column = self._columns.setdefault(name, Column())
+            column = self._columns.setdefault(name, FieldColumn())
             if column.size < len(texts):
                 missing = object()
                 later = texts[column.size :]

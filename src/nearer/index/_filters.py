@@ -24,10 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.exceptions import ParameterError
-from nearer.index._fields import Column, Kinds, kind_of
+from nearer.index._fields import FieldColumn, Kinds, kind_of
 from nearer.index._notes import as_json
-
-__all__ = ["Compare", "Condition", "Every", "Some", "as_condition", "check_condition", "matching"]
 
 ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "$gt": operator.gt,
@@ -90,33 +88,35 @@ def _parsed(where: Any, name: str, depth: int) -> Condition:
         if key in ("$and", "$or"):
             if not isinstance(given, list | tuple) or not given:
                 raise ParameterError(f"`{at}` must be a list of conditions, got {given!r}.")
-            inner = tuple(_parsed(one, f"{at}[{place}]", depth + 1) for place, one in enumerate(given))
+            inner = tuple(
+                _parsed(condition, f"{at}[{number}]", depth + 1) for number, condition in enumerate(given)
+            )
             if key == "$and":
-                parts += [one for one in inner if one != EVERYTHING]
+                parts += [condition for condition in inner if condition != EVERYTHING]
             elif EVERYTHING not in inner:
                 parts.append(Some(inner))
         elif not isinstance(key, str) or key.startswith("$"):
             raise ParameterError(f"`{name}` must name fields, $and or $or, got {key!r}.")
-        elif isinstance(given, Mapping) and any(str(one).startswith("$") for one in given):
-            parts += [_compared(key, str(one), value, at) for one, value in given.items()]
+        elif isinstance(given, Mapping) and any(str(condition).startswith("$") for condition in given):
+            parts += [_compared(key, str(condition), value, at) for condition, value in given.items()]
         else:
             parts.append(Compare(key, "$in", (as_json(given, at),)))
     return parts[0] if len(parts) == 1 else Every(tuple(parts))
 
 
-def _compared(field: str, one: str, given: Any, name: str) -> Compare:
-    if one not in OPERATORS:
-        raise ParameterError(f"`{name}` must use {', '.join(OPERATORS)}, got {one!r}.")
-    value = as_json(given, f"{name}[{one!r}]")
-    if one in ("$in", "$nin"):
+def _compared(field: str, operator: str, given: Any, name: str) -> Compare:
+    if operator not in OPERATORS:
+        raise ParameterError(f"`{name}` must use {', '.join(OPERATORS)}, got {operator!r}.")
+    value = as_json(given, f"{name}[{operator!r}]")
+    if operator in ("$in", "$nin"):
         if not isinstance(value, list):
-            raise ParameterError(f"`{name}[{one!r}]` must be a list of values, got {given!r}.")
-        return Compare(field, one, tuple(value))
-    if one in ("$eq", "$ne"):
-        return Compare(field, "$in" if one == "$eq" else "$nin", (value,))
+            raise ParameterError(f"`{name}[{operator!r}]` must be a list of values, got {given!r}.")
+        return Compare(field, operator, tuple(value))
+    if operator in ("$eq", "$ne"):
+        return Compare(field, "$in" if operator == "$eq" else "$nin", (value,))
     if kind_of(value) not in ("numbers", "text"):
-        raise ParameterError(f"`{name}[{one!r}]` must be a number or text, got {given!r}.")
-    return Compare(field, one, (value,))
+        raise ParameterError(f"`{name}[{operator!r}]` must be a number or text, got {given!r}.")
+    return Compare(field, operator, (value,))
 
 
 def check_condition(condition: Condition, kinds: Kinds) -> None:
@@ -141,18 +141,18 @@ def check_condition(condition: Condition, kinds: Kinds) -> None:
             )
 
 
-def matching(condition: Condition, column: Callable[[str], Column], n: int) -> NDArray[np.bool_]:
+def matching(condition: Condition, column: Callable[[str], FieldColumn], n: int) -> NDArray[np.bool_]:
     """Which of n positions a condition holds for."""
     if isinstance(condition, Every):
-        found = np.ones(n, dtype=np.bool_)
+        marked = np.ones(n, dtype=np.bool_)
         for part in condition.parts:
-            found &= matching(part, column, n)
-        return found
+            marked &= matching(part, column, n)
+        return marked
     if isinstance(condition, Some):
-        found = np.zeros(n, dtype=np.bool_)
+        marked = np.zeros(n, dtype=np.bool_)
         for part in condition.parts:
-            found |= matching(part, column, n)
-        return found
+            marked |= matching(part, column, n)
+        return marked
     values = column(condition.field)
     if condition.operator == "$in":
         return values.equal_to(condition.values)

@@ -23,11 +23,9 @@ from nearer.index._exact import Floats, Positions, Similarity, exact_search
 from nearer.index._fields import note_of
 from nearer.index._filters import Condition, as_condition
 from nearer.index._items import Id, Items
-from nearer.index._kinds import HNSW, IVF, IVFPQ, Exact, Kind, Recall
+from nearer.index._kinds import HNSW, IVF, IVFPQ, Exact, Recall, SearchKind
 from nearer.index._notes import Metadata
 from nearer.index._rows import LONGEST, WIDEST, Change, center_of, checked_lengths, kept_rows
-
-__all__ = ["Hit", "Index", "SearchResult"]
 
 # Share of removed items above which a structure is built again without them.
 STALE = 0.25
@@ -72,7 +70,7 @@ class SearchResult:
 
     def __getitem__(self, query: int) -> list[Hit]:
         row = zip(self.ids[query].tolist(), self.similarities[query].tolist(), self.metadata[query], strict=True)
-        return [Hit(*one) for one in row]
+        return [Hit(*hit) for hit in row]
 
     def __iter__(self) -> Iterator[list[Hit]]:
         return (self[query] for query in range(len(self)))
@@ -96,7 +94,9 @@ class Index:
         kind: `Exact`, `IVF`, `IVFPQ` or `HNSW`; exact if None.
     """
 
-    def __init__(self, dimension: int, *, similarity: Similarity = "euclidean", kind: Kind | None = None) -> None:
+    def __init__(
+        self, dimension: int, *, similarity: Similarity = "euclidean", kind: SearchKind | None = None
+    ) -> None:
         self._set(dimension, similarity, kind)
         self._auto = False  # the kind is chosen by the size
         # The recall that a build reaches by itself with more probes; None leaves the settings as they are.
@@ -104,12 +104,12 @@ class Index:
         self.fingerprint: str | None = None
         self.made_by: dict[str, Any] | None = None
 
-    def _set(self, dimension: int, similarity: Similarity, kind: Kind | None) -> None:
+    def _set(self, dimension: int, similarity: Similarity, kind: SearchKind | None) -> None:
         """Begin empty."""
         self.dimension = check_int(dimension, "dimension", maximum=WIDEST)
         check_choice(similarity, "similarity", ["cosine", "dot", "euclidean"])
         self.similarity: Similarity = similarity
-        self.kind: Kind = Exact() if kind is None else kind
+        self.kind: SearchKind = Exact() if kind is None else kind
         if not isinstance(self.kind, Exact | HNSW | IVF | IVFPQ):
             raise ParameterError(f"`kind` must be Exact(), HNSW(...), IVF(...) or IVFPQ(...), got {kind!r}.")
         self._items = Items()
@@ -134,8 +134,8 @@ class Index:
     def __len__(self) -> int:
         return len(self._items) - self._removed
 
-    def __contains__(self, one: object) -> bool:
-        return one in self._items.places
+    def __contains__(self, item_id: object) -> bool:
+        return item_id in self._items.places
 
     def __repr__(self) -> str:
         measured = f", {self.recall}" if self.recall is not None else ""
@@ -209,7 +209,7 @@ class Index:
         fresh, notes, numbers, offset = change
         if not fresh:
             return
-        known = [self._items.places[one] for one in fresh if one in self._items.places]
+        known = [self._items.places[item_id] for item_id in fresh if item_id in self._items.places]
         if known:
             self._drop(sorted(known))
         start = len(self._items)
@@ -301,8 +301,8 @@ class Index:
         rows = as_matrix(queries, "queries", columns=self.dimension, minimum_rows=0)
         values, positions = self._search(self._numbers(rows, "queries"), k, as_condition(where))
         ids: NDArray[Any] = np.empty(positions.size, dtype=object if self._items.named else np.int64)
-        ids[:] = [self._items.ids[place] for place in positions.reshape(-1).tolist()]
-        notes = [[note_of(self._items.texts[place]) for place in row] for row in positions.tolist()]
+        ids[:] = [self._items.ids[position] for position in positions.reshape(-1).tolist()]
+        notes = [[note_of(self._items.texts[position]) for position in row] for row in positions.tolist()]
         return SearchResult(ids.reshape(positions.shape), values, notes, self.similarity)
 
     def embeddings(self, ids: Any) -> Tensor:
@@ -321,7 +321,7 @@ class Index:
 
     def metadata(self, ids: Any) -> list[Metadata]:
         """The metadata of some ids, a dictionary for each."""
-        return [note_of(self._items.texts[place]) for place in self._items.find(ids)]
+        return [note_of(self._items.texts[position]) for position in self._items.find(ids)]
 
     def recall_estimate(self, queries: Any, *, k: int = 10) -> Recall:
         """The share of the true k nearest that this index finds for given queries; 1 for an exact index.
@@ -427,8 +427,10 @@ class Index:
             )
             return (values, positions) if not gaps else _without(values, positions, allowed, k)
         places = np.flatnonzero(allowed)
-        values, found = exact_search(queries, vectors[places], k, similarity=self.similarity, longest=self._longest)
-        return values, places[found]
+        values, numbers = exact_search(
+            queries, vectors[places], k, similarity=self.similarity, longest=self._longest
+        )
+        return values, places[numbers]
 
     def _extend_structure(self, start: int) -> None:
         structure, n = self._structure, len(self._items)

@@ -15,8 +15,6 @@ from nearer.index._fields import Fields
 from nearer.index._filters import Condition, check_condition, matching
 from nearer.index._notes import Notes, as_notes
 
-__all__: list[str] = []
-
 Id = int | str
 
 
@@ -63,12 +61,12 @@ class Items:
 
     def _name_the_repeated(self, fresh: list[Id], *, replacing: bool) -> None:
         seen: set[Id] = set()
-        for one in fresh:
-            known = one in self.places and not replacing
-            if known or one in seen:
+        for item_id in fresh:
+            known = item_id in self.places and not replacing
+            if known or item_id in seen:
                 where = "is already in the index. Remove it first, or upsert" if known else "comes twice. Drop one"
-                raise ParameterError(f"`ids` must be new and different, {one!r} {where}.")
-            seen.add(one)
+                raise ParameterError(f"`ids` must be new and different, {item_id!r} {where}.")
+            seen.add(item_id)
 
     def append(self, ids: list[Id], notes: Notes) -> None:
         """Take items that were checked."""
@@ -77,15 +75,15 @@ class Items:
         self.texts += notes.texts
         self.fields.kinds = notes.kinds
         if ids and isinstance(ids[0], int):
-            self.next_id = max(self.next_id, 1 + max(one for one in ids if isinstance(one, int)))
+            self.next_id = max(self.next_id, 1 + max(item_id for item_id in ids if isinstance(item_id, int)))
 
     def find(self, ids: Any) -> list[int]:
         """The positions of known ids; the first unknown one is named."""
         positions = []
-        for one in as_ids(ids, "ids"):
-            if one not in self.places:
-                raise ParameterError(f"`ids` must be in the index, {one!r} is not.")
-            positions.append(self.places[one])
+        for item_id in as_ids(ids, "ids"):
+            if item_id not in self.places:
+                raise ParameterError(f"`ids` must be in the index, {item_id!r} is not.")
+            positions.append(self.places[item_id])
         return positions
 
     def forget(self, positions: Iterable[int]) -> None:
@@ -104,10 +102,10 @@ class Items:
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Close the gaps: only the marked positions stay, in order."""
-        self.ids = [one for one, stays in zip(self.ids, kept, strict=True) if stays]
-        self.texts = [one for one, stays in zip(self.texts, kept, strict=True) if stays]
+        self.ids = [entry for entry, stays in zip(self.ids, kept, strict=True) if stays]
+        self.texts = [entry for entry, stays in zip(self.texts, kept, strict=True) if stays]
         self.fields.keep(kept)
-        self.places = {one: place for place, one in enumerate(self.ids)}
+        self.places = {entry: position for position, entry in enumerate(self.ids)}
 
     def where(self, condition: Condition) -> NDArray[np.bool_]:
         """Which positions a condition holds for; an index without items answers everything with nothing."""
@@ -135,15 +133,21 @@ def as_ids(value: Any, name: str) -> list[Id]:
     if kinds == {str} and _is_text("".join(values)):
         return values
     ids: list[Id] = []
-    for one in values:
-        if isinstance(one, str) and _is_text(one):
-            ids.append(str(one))
-        elif isinstance(one, int | np.integer) and not isinstance(one, bool) and -(2**63) <= one < 2**63:
-            ids.append(int(one))
+    for value_id in values:
+        if isinstance(value_id, str) and _is_text(value_id):
+            ids.append(str(value_id))
+        elif (
+            isinstance(value_id, int | np.integer)
+            and not isinstance(value_id, bool)
+            and -(2**63) <= value_id < 2**63
+        ):
+            ids.append(int(value_id))
         else:
-            raise ParameterError(f"`{name}` must be whole numbers of 64 bits or text, got {one!r}.")
+            raise ParameterError(f"`{name}` must be whole numbers of 64 bits or text, got {value_id!r}.")
         if type(ids[-1]) is not type(ids[0]):
-            raise ParameterError(f"`{name}` must be all whole numbers or all text, got {ids[0]!r} and {one!r}.")
+            raise ParameterError(
+                f"`{name}` must be all whole numbers or all text, got {ids[0]!r} and {value_id!r}."
+            )
     return ids
 
 
@@ -156,5 +160,5 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def _kind(one: Id) -> str:
-    return "text" if isinstance(one, str) else "whole numbers"
+def _kind(item_id: Id) -> str:
+    return "text" if isinstance(item_id, str) else "whole numbers"

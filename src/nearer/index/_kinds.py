@@ -8,9 +8,6 @@ from typing import Any
 
 from nearer._checks import check_int, check_number
 
-__all__ = ["HNSW", "IVF", "IVFPQ", "Approximate", "Exact", "Kind", "Recall", "kind_from", "kind_to"]
-
-
 # faiss reserves room for so many candidates in every search.
 WIDEST = 1 << 20
 
@@ -89,11 +86,11 @@ class IVFPQ:
 
 
 Approximate = HNSW | IVF | IVFPQ
-Kind = Exact | HNSW | IVF | IVFPQ
-KINDS: dict[str, type[Kind]] = {kind.__name__: kind for kind in (Exact, HNSW, IVF, IVFPQ)}
+SearchKind = Exact | HNSW | IVF | IVFPQ
+KINDS: dict[str, type[SearchKind]] = {kind.__name__: kind for kind in (Exact, HNSW, IVF, IVFPQ)}
 
 
-def kind_to(kind: Kind) -> dict[str, Any]:
+def kind_to(kind: SearchKind) -> dict[str, Any]:
     """A kind as it is written down.
 
     >>> kind_to(IVF(probes=8))
@@ -102,7 +99,7 @@ def kind_to(kind: Kind) -> dict[str, Any]:
     return {"kind": type(kind).__name__, "settings": asdict(kind)}
 
 
-def kind_from(about: Mapping[str, Any]) -> Kind:
+def kind_from(about: Mapping[str, Any]) -> SearchKind:
     """The kind that `kind_to` wrote; KeyError or TypeError where it did not."""
     return KINDS[about["kind"]](**about["settings"])
 

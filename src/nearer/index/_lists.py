@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from nearer.exceptions import CorruptFileError
 from nearer.index._exact import Floats, Positions, load_faiss
 
-__all__ = ["fill_lists", "list_contents", "restore_books"]
-
 
 def list_contents(faiss_index: Any, *, coded: bool) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """For each row of the structure its cell (n,), and its code (n, bytes) if codes are wanted."""

@@ -16,8 +16,6 @@ from nearer.index._index import SearchResult
 from nearer.index._items import Id
 from nearer.index._notes import Metadata
 
-__all__ = ["MappedIndex", "fingerprint_of", "maps_of"]
-
 
 class MappedIndex:
     """An index that takes items instead of embeddings; made by `open_index(..., model=...)`.
@@ -40,13 +38,11 @@ class MappedIndex:
 
     def add(self, items: Any, ids: Any = None, metadata: Any = None) -> list[Id]:
         """As `Index.add`, of items that the database map takes."""
-        found: list[Id] = self.index.add(self._database(items), ids, metadata)
-        return found
+        return self.index.add(self._database(items), ids, metadata)
 
     def upsert(self, items: Any, ids: Any, metadata: Any = None) -> list[Id]:
         """As `Index.upsert`, of items that the database map takes."""
-        found: list[Id] = self.index.upsert(self._database(items), ids, metadata)
-        return found
+        return self.index.upsert(self._database(items), ids, metadata)
 
     def remove(self, ids: Any) -> int:
         """As `Index.remove`."""
@@ -54,8 +50,7 @@ class MappedIndex:
 
     def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
         """As `Index.search`, of items that the query map takes."""
-        found: SearchResult = self.index.search(self._queries(queries), k, where=where)
-        return found
+        return self.index.search(self._queries(queries), k, where=where)
 
     def count(self, where: Mapping[str, Any] | None = None) -> int:
         """As `Index.count`."""
@@ -63,8 +58,7 @@ class MappedIndex:
 
     def embeddings(self, ids: Any) -> Tensor:
         """The stored rows, after the database map."""
-        rows: Tensor = self.index.embeddings(ids)
-        return rows
+        return self.index.embeddings(ids)
 
     def metadata(self, ids: Any) -> list[Metadata]:
         """As `Index.metadata`."""
@@ -78,8 +72,8 @@ class MappedIndex:
     def __len__(self) -> int:
         return len(self.index)
 
-    def __contains__(self, one: object) -> bool:
-        return one in self.index
+    def __contains__(self, item_id: object) -> bool:
+        return item_id in self.index
 
     def close(self) -> None:
         """Close the index."""

@@ -23,11 +23,9 @@ from nearer.index._fields import note_of
 from nearer.index._filters import Compare, Condition, Every
 from nearer.index._index import SearchResult
 from nearer.index._items import Id, as_ids
-from nearer.index._kinds import HNSW, IVF, Exact, Kind, kind_from, kind_to
+from nearer.index._kinds import HNSW, IVF, Exact, SearchKind, kind_from, kind_to
 from nearer.index._remote import Candidates, RemoteIndex, _check_known, checked_about, lost
 from nearer.index._rows import Change
-
-__all__ = ["MilvusIndex"]
 
 METRICS = {"euclidean": "L2", "cosine": "COSINE", "dot": "IP"}
 LONGEST_ID = 65_535
@@ -68,16 +66,16 @@ class MilvusIndex(RemoteIndex):
         *,
         dimension: int | None,
         similarity: Similarity | None,
-        kind: Kind | None,
+        kind: SearchKind | None,
         fingerprint: str | None,
     ) -> MilvusIndex:
         """Open the collection that the address names, or make it if there is a dimension."""
         options, collection = split_address(url)
         pymilvus = load_pymilvus()
-        with _told(collection):
+        with _in_our_words(collection):
             client = pymilvus.MilvusClient(**options)
         try:
-            with _told(collection):
+            with _in_our_words(collection):
                 if client.has_collection(collection):
                     about = _about(client, collection)
                 elif dimension is None:
@@ -105,11 +103,11 @@ class MilvusIndex(RemoteIndex):
             about = _about(client, self.name)
             change = self._change(embeddings, ids, metadata, about, named=self._named())
             known = self._known(change.ids)
-            for one in change.ids:
-                if one in known:
+            for item_id in change.ids:
+                if item_id in known:
                     raise ParameterError(
-                        f"`ids` must be new and different, {one!r} is already in the index. Remove it first, or "
-                        f"upsert."
+                        f"`ids` must be new and different, {item_id!r} is already in the index. Remove it first, "
+                        f"or upsert."
                     )
             rows = self._entities(change, self._note(change, about))
             done = 0
@@ -137,7 +135,7 @@ class MilvusIndex(RemoteIndex):
         wanted = list(dict.fromkeys(as_ids(ids, "ids")))
         with self._asking():
             _check_known(wanted, self._known(wanted))
-            self._delete([str(one) for one in wanted])
+            self._delete([str(item_id) for item_id in wanted])
         return len(wanted)
 
     def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
@@ -175,23 +173,23 @@ class MilvusIndex(RemoteIndex):
 
     def _note(self, change: Change, about: dict[str, Any]) -> int:
         """The first place for these items; what will be given out is noted first, so that none is given twice."""
-        for one in change.ids:
-            if len(str(one).encode()) > LONGEST_ID:
+        for item_id in change.ids:
+            if len(str(item_id).encode()) > LONGEST_ID:
                 raise ParameterError(f"`ids` must be at most {LONGEST_ID:,} bytes for Milvus, got a longer one.")
         for text in change.notes.texts:
             if LONG.search(text):
                 _check_numbers(note_of(text), "metadata")
         start = int(about["next_position"])
-        highest = max((one + 1 for one in change.ids if isinstance(one, int)), default=0)
+        highest = max((item_id + 1 for item_id in change.ids if isinstance(item_id, int)), default=0)
         fields = change.notes.kinds
-        for name, found in fields.items():
-            if {"numbers", "truth values"} <= found:
+        for name, kinds in fields.items():
+            if {"numbers", "truth values"} <= kinds:
                 raise ParameterError(
                     f"`metadata[{name!r}]` must hold numbers or truth values for Milvus: it takes 1 for true."
                 )
         self._kinds = fields
         about |= {"next_id": max(highest, about["next_id"]), "next_position": start + len(change.ids)}
-        about["fields"] = {name: sorted(found) for name, found in fields.items()}
+        about["fields"] = {name: sorted(kinds) for name, kinds in fields.items()}
         if change.ids:
             self._client.alter_collection_properties(self.name, {"nearer": json.dumps(about)})
         return start
@@ -199,13 +197,13 @@ class MilvusIndex(RemoteIndex):
     def _entities(self, change: Change, start: int) -> list[dict[str, Any]]:
         return [
             {
-                "id": str(one),
+                "id": str(item_id),
                 "position": start + number,
-                "whole": isinstance(one, int),
+                "whole": isinstance(item_id, int),
                 "metadata": note_of(note),
                 "embedding": row,
             }
-            for number, (one, note, row) in enumerate(
+            for number, (item_id, note, row) in enumerate(
                 zip(change.ids, change.notes.texts, list(change.rows), strict=True)
             )
         ]
@@ -220,7 +218,7 @@ class MilvusIndex(RemoteIndex):
         elif isinstance(self.kind, IVF):
             params = {"nprobe": self.kind.probes}
         with self._asking() as client:
-            found = client.search(
+            result = client.search(
                 self.name,
                 data=list(queries),
                 limit=limit,
@@ -230,7 +228,7 @@ class MilvusIndex(RemoteIndex):
                 anns_field="embedding",
             )
         answers = []
-        for hits in found:
+        for hits in result:
             rows = [hit["entity"] for hit in hits]
             vectors = np.array([row["embedding"] for row in rows], dtype=np.float32)
             answers.append(
@@ -266,25 +264,25 @@ class MilvusIndex(RemoteIndex):
         return set(self._get(ids, ["whole"]))
 
     def _rows_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
-        return {one: row["embedding"] for one, row in self._get(ids, ["whole", "embedding"]).items()}
+        return {item_id: row["embedding"] for item_id, row in self._get(ids, ["whole", "embedding"]).items()}
 
     def _notes_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
-        return {one: row["metadata"] for one, row in self._get(ids, ["whole", "metadata"]).items()}
+        return {item_id: row["metadata"] for item_id, row in self._get(ids, ["whole", "metadata"]).items()}
 
     def _get(self, ids: Sequence[Id], fields: list[str]) -> dict[Id, Any]:
-        found: dict[Id, Any] = {}
+        entities: dict[Id, Any] = {}
         with self._asking() as client:
             for start in range(0, len(ids), BATCH):
-                condition = _one_of([str(one) for one in ids[start : start + BATCH]])
+                condition = _one_of([str(item_id) for item_id in ids[start : start + BATCH]])
                 rows = client.query(self.name, filter=condition, output_fields=["id", *fields])
-                found |= {_id(row): row for row in rows}
-        return found
+                entities |= {_id(row): row for row in rows}
+        return entities
 
     @contextmanager
     def _asking(self) -> Iterator[Any]:
         if self._closed:
             raise ParameterError(f"The index {self.name!r} must be open, it was closed.")
-        with self._one_at_a_time, _told(self.name):
+        with self._one_at_a_time, _in_our_words(self.name):
             yield self._client
 
 
@@ -332,7 +330,7 @@ def _create(
     collection: str,
     dimension: int,
     similarity: Similarity,
-    kind: Kind | None,
+    kind: SearchKind | None,
     fingerprint: str | None,
 ) -> dict[str, Any]:
     pymilvus = load_pymilvus()
@@ -408,8 +406,8 @@ def _check_numbers(value: Any, name: str) -> None:
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ParameterError(f"`{name}` must hold whole numbers of 64 bits for Milvus, got {value!r}. Use text.")
     if isinstance(value, list | dict):
-        for one in value.values() if isinstance(value, dict) else value:
-            _check_numbers(one, name)
+        for entry in value.values() if isinstance(value, dict) else value:
+            _check_numbers(entry, name)
 
 
 def _one_of(names: Sequence[str]) -> str:
@@ -434,7 +432,7 @@ def _id(row: Any) -> Id:
 
 
 @contextmanager
-def _told(collection: str) -> Iterator[None]:
+def _in_our_words(collection: str) -> Iterator[None]:
     """What the engine refuses, in our words."""
     pymilvus = load_pymilvus()
     try:

@@ -15,8 +15,6 @@ from nearer._plain import as_plain, check_names, table_rows
 from nearer.exceptions import LimitError, ParameterError, ShapeError
 from nearer.index._fields import Kinds, kind_of, merged
 
-__all__ = ["Metadata", "Notes", "as_json", "as_notes"]
-
 Metadata = dict[str, Any]
 _PLAIN = {bool, int, float, str, type(None)}
 

@@ -28,13 +28,11 @@ from nearer.exceptions import CorruptFileError, NearerError
 from nearer.index._approximate import restore
 from nearer.index._exact import Floats
 from nearer.index._items import check_next_id
-from nearer.index._kinds import Exact, Kind, Recall, kind_from
+from nearer.index._kinds import Exact, Recall, SearchKind, kind_from
 from nearer.index._rows import Change
 
 if TYPE_CHECKING:
     from nearer.index._index import Index
-
-__all__ = ["is_older", "load_older", "remove_older", "seal_of_older"]
 
 SAVED, JOURNALED = "nearer.index", "nearer.stored_index"
 MAGIC, HEAD = b"nrJ1", struct.Struct("<4sIQQQ")
@@ -43,19 +41,19 @@ FILES = ("manifest.json", "items.json", "vectors.safetensors", "structure.safete
 SERIES = re.compile(r"vectors-\d+\.f32|items-\d+\.jsonl|structure-\d+\.safetensors|journal-\d+\.log")
 
 
-def is_older(place: Path) -> bool:
+def is_older(folder: Path) -> bool:
     """Whether a folder holds an index of an older format."""
-    return _format(place) in (SAVED, JOURNALED)
+    return _format(folder) in (SAVED, JOURNALED)
 
 
-def seal_of_older(place: Path) -> str | None:
+def seal_of_older(folder: Path) -> str | None:
     """What tells the older index of a folder from others; None where there is none."""
-    return hashlib.sha256(_read(place / MANIFEST)).hexdigest() if is_older(place) else None
+    return hashlib.sha256(_read(folder / MANIFEST)).hexdigest() if is_older(folder) else None
 
 
-def _format(place: Path) -> str | None:
+def _format(folder: Path) -> str | None:
     try:
-        return str(json.loads(_read(place / MANIFEST, 1 << 24))["format"])
+        return str(json.loads(_read(folder / MANIFEST, 1 << 24))["format"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -68,27 +66,27 @@ def _read(file: Path, most: int | None = None) -> bytes:
         return opened.read(min(size, size if most is None else most))
 
 
-def load_older(index: Index, place: Path) -> None:
+def load_older(index: Index, folder: Path) -> None:
     """Fill an empty index in memory from a folder of an older format."""
     try:
-        if _format(place) == JOURNALED:
-            _load_journaled(index, place)
+        if _format(folder) == JOURNALED:
+            _load_journaled(index, folder)
         else:
-            _load_saved(index, place)
+            _load_saved(index, folder)
     except NearerError:
         raise
     except (OSError, KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
         raise CorruptFileError(
-            f"`{place}` must hold an index whose parts fit together: {error!r}. Take it from a backup."
+            f"`{folder}` must hold an index whose parts fit together: {error!r}. Take it from a backup."
         ) from error
 
 
-def remove_older(place: Path, seal: str | None) -> None:
+def remove_older(folder: Path, seal: str | None) -> None:
     """Delete the files of the older format, whose items are in the database now; `seal` says of which index."""
-    if seal is None or seal != seal_of_older(place):
+    if seal is None or seal != seal_of_older(folder):
         return
-    kept = place / MANIFEST
-    for file in sorted(place.iterdir()):
+    kept = folder / MANIFEST
+    for file in sorted(folder.iterdir()):
         ours = file.name in FILES[:3] or file.name == FILES[4] or SERIES.fullmatch(file.name)
         if file != kept and ours and stat.S_ISREG(file.lstat().st_mode):
             file.unlink(missing_ok=True)
@@ -96,14 +94,14 @@ def remove_older(place: Path, seal: str | None) -> None:
     kept.unlink(missing_ok=True)
 
 
-def _begin(index: Index, about: dict[str, Any]) -> Kind:
+def _begin(index: Index, about: dict[str, Any]) -> SearchKind:
     kind = kind_from(about)
     index._set(check_int(about["dimension"], "dimension"), about["similarity"], kind)
     return kind
 
 
-def _load_saved(index: Index, place: Path) -> None:
-    content = read_folder(place, format=SAVED, version=1)
+def _load_saved(index: Index, folder: Path) -> None:
+    content = read_folder(folder, format=SAVED, version=1)
     about, listed = content.metadata, content.documents["items"]
     kind = _begin(index, about)
     index.kind = Exact()  # the structure is there already
@@ -122,24 +120,24 @@ def _load_saved(index: Index, place: Path) -> None:
         index._structure.recall = Recall.read(about["recall"])
 
 
-def _load_journaled(index: Index, place: Path) -> None:
-    about = parse_json(_read(place / MANIFEST), f"`{place / MANIFEST}`")
+def _load_journaled(index: Index, folder: Path) -> None:
+    about = parse_json(_read(folder / MANIFEST), f"`{folder / MANIFEST}`")
     if about.pop("sha256", None) != seal_of(about):
-        raise CorruptFileError(f"`{place / MANIFEST}` was changed after it was written. Take it from a backup.")
+        raise CorruptFileError(f"`{folder / MANIFEST}` was changed after it was written. Take it from a backup.")
     _begin(index, about)
     index.fingerprint = about["fingerprint"]
     saved = about["saved"]
     n, generation = check_int(saved["rows"], "rows", minimum=0), saved["generation"]
     if n:
-        data = _read(place / f"vectors-{int(generation)}.f32", 4 * n * index.dimension)
+        data = _read(folder / f"vectors-{int(generation)}.f32", 4 * n * index.dimension)
         vectors = np.frombuffer(data[: len(data) // 4 * 4], dtype="<f4")
         vectors = vectors[: len(vectors) // index.dimension * index.dimension].reshape(-1, index.dimension)
         _check_rows(vectors, (n, index.dimension))
-        data = _read(place / f"items-{int(generation)}.jsonl", check_int(saved["items_bytes"], "items", minimum=0))
+        data = _read(folder / f"items-{int(generation)}.jsonl", check_int(saved["items_bytes"], "items", minimum=0))
         if len(data) != saved["items_bytes"] or zlib.crc32(data) != saved["items_crc"]:
-            raise CorruptFileError(f"the items of `{place}` were changed after they were written. Take a backup.")
-        parts = [parse_json(line, f"`{place}`") for line in data.splitlines()]
-        ids = [one for part in parts for one in part["ids"]]
+            raise CorruptFileError(f"the items of `{folder}` were changed after they were written. Take a backup.")
+        parts = [parse_json(line, f"`{folder}`") for line in data.splitlines()]
+        ids = [item_id for part in parts for item_id in part["ids"]]
         notes = [note for part in parts for note in part["metadata"] or [{}] * len(part["ids"])]
         kept = np.ones(n, dtype=np.bool_)
         kept[[row for part in parts for row in part["removed"]]] = False
@@ -148,7 +146,7 @@ def _load_journaled(index: Index, place: Path) -> None:
         offset = np.array(about["offset"] or np.zeros(index.dimension), dtype=np.float32)
         index._take(Change(fresh, checked, vectors[kept], offset))
     number = saved["journal"]
-    while (file := place / f"journal-{int(number)}.log").exists():
+    while (file := folder / f"journal-{int(number)}.log").exists():
         for record, rows in _records(_read(file), file):
             _replay(index, record, rows)
         number += 1
@@ -157,15 +155,15 @@ def _load_journaled(index: Index, place: Path) -> None:
 
 def _records(data: bytes, file: Path) -> Iterator[tuple[dict[str, Any], Floats]]:
     """The changes of a journal, up to an end that was never finished."""
-    place = 0
-    while place + HEAD.size <= len(data):
-        magic, crc, text, rows, _ = HEAD.unpack_from(data, place)
-        start = place + HEAD.size
+    position = 0
+    while position + HEAD.size <= len(data):
+        magic, crc, text, rows, _ = HEAD.unpack_from(data, position)
+        start = position + HEAD.size
         end = start + text + rows
-        if magic != MAGIC or end > len(data) or zlib.crc32(data[place + 8 : end]) != crc:
+        if magic != MAGIC or end > len(data) or zlib.crc32(data[position + 8 : end]) != crc:
             return
         yield parse_json(data[start : start + text], f"`{file}`"), np.frombuffer(data[start + text : end], "<f4")
-        place = end
+        position = end
 
 
 def _replay(index: Index, record: dict[str, Any], rows: Floats) -> None:

@@ -15,15 +15,13 @@ from nearer.index._database import check_plain, has_database
 from nearer.index._exact import Similarity
 from nearer.index._index import Index, SearchResult
 from nearer.index._items import Id
-from nearer.index._kinds import Kind
+from nearer.index._kinds import SearchKind
 from nearer.index._older import is_older
 from nearer.index._saving import check_free
 from nearer.index._sqlite import SQLiteIndex
 
 if TYPE_CHECKING:
     from nearer.index._remote import RemoteIndex
-
-__all__ = ["VectorIndex", "model_of", "open_index"]
 
 
 class VectorIndex(Protocol):
@@ -70,7 +68,7 @@ class VectorIndex(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __contains__(self, one: object) -> bool: ...
+    def __contains__(self, item_id: object) -> bool: ...
 
     def close(self) -> None:
         """Give back files and connections."""
@@ -85,7 +83,7 @@ def open_index(
     *,
     dimension: int | None = None,
     similarity: Similarity | None = None,
-    kind: Kind | None = None,
+    kind: SearchKind | None = None,
     fingerprint: str | None = None,
     model: Any = None,
     remember: str | os.PathLike[str] | None = None,
@@ -148,43 +146,42 @@ def open_index(
             str(where), dimension=dimension, similarity=similarity, kind=kind, fingerprint=fingerprint
         )
         return _remembering(_fitting(remote, remote.name, dimension, similarity, fingerprint), None, remember)
-    place = resolved(where)
-    check_plain(place)
-    if read_only and is_older(place) and not has_database(place):
-        return _fitting(Index.load(place), str(place), dimension, similarity, fingerprint)
-    check_free(place)
-    there = has_database(place) or is_older(place)
+    folder = resolved(where)
+    check_plain(folder)
+    if read_only and is_older(folder) and not has_database(folder):
+        return _fitting(Index.load(folder), str(folder), dimension, similarity, fingerprint)
+    check_free(folder)
+    there = has_database(folder) or is_older(folder)
     if not there and (dimension is None or read_only):
         raise MissingDataError(
-            f"`{place}` must be the folder of an index, there is none. Pass `dimension` to make one.",
+            f"`{folder}` must be the folder of an index, there is none. Pass `dimension` to make one.",
             argument="dimension",
         )
     if read_only:
-        stored = SQLiteIndex.read(place)
+        stored = SQLiteIndex.read(folder)
     else:
         stored = SQLiteIndex.write(
-            place,
+            folder,
             dimension=dimension,
             similarity=similarity or "euclidean",
             kind=kind,
             fingerprint=fingerprint,
         )
-    found = _fitting(stored, str(place), dimension, similarity, fingerprint)
-    return found if read_only else _remembering(found, place, remember)
+    checked = _fitting(stored, str(folder), dimension, similarity, fingerprint)
+    return checked if read_only else _remembering(checked, folder, remember)
 
 
-def _remembering(index: Any, place: Path | None, model: str | os.PathLike[str] | None) -> VectorIndex:
+def _remembering(index: Any, folder: Path | None, model: str | os.PathLike[str] | None) -> VectorIndex:
     """Note where the model lies: beside the index or not, a folder moves with its neighbors."""
     if model is not None and index.made_by is None:
         there = Path(model).expanduser().resolve()
-        path = str(there) if place is None else Path(os.path.relpath(there, place)).as_posix()
+        path = str(there) if folder is None else Path(os.path.relpath(there, folder)).as_posix()
         try:
             index.remember({"name": there.name, "path": path, "fingerprint": index.fingerprint})
         except BaseException:
             index.close()
             raise
-    opened: VectorIndex = index
-    return opened
+    return index
 
 
 def model_of(index: VectorIndex, where: str | os.PathLike[str]) -> Path:

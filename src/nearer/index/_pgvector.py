@@ -16,18 +16,6 @@ from nearer.index._exact import Floats
 from nearer.index._remote import lost
 from nearer.index._rows import Change
 
-__all__ = [
-    "SWITCHING",
-    "Vector",
-    "alone",
-    "connect",
-    "copy_rows",
-    "exact_numbers",
-    "load_psycopg",
-    "split_address",
-    "told",
-]
-
 MINIMUM = (0, 8)
 TABLE = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
 SWITCHING = "nearer_switching"
@@ -85,7 +73,7 @@ def connect(address: str, table: str) -> Any:
     except psycopg.OperationalError as error:
         raise lost("PostgreSQL", table, error) from error
     try:
-        with told(table):
+        with in_our_words(table):
             _register(psycopg, connection, _vector_type(connection))
             _check_version(connection)
             # Filtered scans go on until they have enough.
@@ -100,8 +88,8 @@ def connect(address: str, table: str) -> Any:
 def _vector_type(connection: Any) -> int:
     """The number of the type, which pgvector brings; it is made if it is not there yet."""
     query = "SELECT oid FROM pg_type WHERE typname = 'vector'"
-    found = connection.execute(query).fetchone()
-    if found is None:
+    row = connection.execute(query).fetchone()
+    if row is None:
         try:
             with connection.transaction():
                 alone(connection)
@@ -111,8 +99,8 @@ def _vector_type(connection: Any) -> int:
                 f"PostgreSQL must have the extension pgvector, 0.8 or newer: {error.diag.message_primary}. "
                 f"Install it."
             ) from error
-        found = connection.execute(query).fetchone()
-    return int(found[0])
+        row = connection.execute(query).fetchone()
+    return int(row[0])
 
 
 def _register(psycopg: Any, connection: Any, oid: int) -> None:
@@ -134,8 +122,8 @@ def _register(psycopg: Any, connection: Any, oid: int) -> None:
 
 
 def _check_version(connection: Any) -> None:
-    found = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
-    number = "none" if found is None else str(found[0])
+    row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+    number = "none" if row is None else str(row[0])
     if tuple(int(part) for part in re.findall(r"\d+", number)[:2]) < MINIMUM:
         raise MissingDataError(
             f"pgvector must be {'.'.join(map(str, MINIMUM))} or newer, got {number}: older ones return fewer than "
@@ -151,8 +139,8 @@ def copy_rows(change: Change, *, numbered: bool) -> Iterator[bytes]:
     vector_head = struct.pack(">iHH", 4 + 4 * size, size, 0)
     numbers = change.rows.astype(">f4")
     pieces: list[bytes] = []
-    for number, (one, note) in enumerate(zip(change.ids, change.notes.texts, strict=True)):
-        name = str(one).encode()
+    for number, (item_id, note) in enumerate(zip(change.ids, change.notes.texts, strict=True)):
+        name = str(item_id).encode()
         text = b"\x01" + exact_numbers(note or "{}").encode()
         pieces += [head, struct.pack(">iq", 8, number)] if numbered else [head]
         pieces += [struct.pack(">i", len(name)), name, struct.pack(">i", len(text)), text]
@@ -171,7 +159,7 @@ def exact_numbers(text: str) -> str:
     """
     if "e+" not in text:
         return text
-    return LARGE.sub(lambda found: found[0] if found[1] is None else f"{float(found[1]):.1f}", text)
+    return LARGE.sub(lambda match: match[0] if match[1] is None else f"{float(match[1]):.1f}", text)
 
 
 def alone(connection: Any) -> None:
@@ -180,7 +168,7 @@ def alone(connection: Any) -> None:
 
 
 @contextmanager
-def told(table: str) -> Iterator[None]:
+def in_our_words(table: str) -> Iterator[None]:
     """What the engine refuses, in our words."""
     psycopg = load_psycopg()
     try:

@@ -25,7 +25,7 @@ from nearer.index._exact import Floats, Similarity
 from nearer.index._fields import kind_of
 from nearer.index._filters import Compare, Condition, Every
 from nearer.index._items import Id, as_ids
-from nearer.index._kinds import HNSW, Exact, Kind, kind_from, kind_to
+from nearer.index._kinds import HNSW, Exact, SearchKind, kind_from, kind_to
 from nearer.index._pgvector import (
     SWITCHING,
     Vector,
@@ -33,14 +33,12 @@ from nearer.index._pgvector import (
     connect,
     copy_rows,
     exact_numbers,
+    in_our_words,
     load_psycopg,
     split_address,
-    told,
 )
 from nearer.index._remote import Candidates, RemoteIndex, _check_known, checked_about
 from nearer.index._rows import Change
-
-__all__ = ["PostgresIndex"]
 
 WIDEST = 16_000
 OPERATORS = {
@@ -73,7 +71,7 @@ class PostgresIndex(RemoteIndex):
         *,
         dimension: int | None,
         similarity: Similarity | None,
-        kind: Kind | None,
+        kind: SearchKind | None,
         fingerprint: str | None,
     ) -> PostgresIndex:
         """Open the table that the address names, or make it if there is a dimension."""
@@ -81,7 +79,7 @@ class PostgresIndex(RemoteIndex):
         connection = connect(address, table)
         try:
             # One at a time: whoever looks while another makes the table would see half of it.
-            with told(table), connection.transaction():
+            with in_our_words(table), connection.transaction():
                 alone(connection)
                 about = _about(connection, table)
                 if about is None:
@@ -114,9 +112,11 @@ class PostgresIndex(RemoteIndex):
         wanted = list(dict.fromkeys(as_ids(ids, "ids")))
 
         def work(connection: Any) -> int:
-            found = self._known(wanted, connection)
-            _check_known(wanted, found)
-            connection.execute(f"DELETE FROM {self._table} WHERE id = ANY(%s)", [[str(one) for one in wanted]])
+            known = self._known(wanted, connection)
+            _check_known(wanted, known)
+            connection.execute(
+                f"DELETE FROM {self._table} WHERE id = ANY(%s)", [[str(item_id) for item_id in wanted]]
+            )
             return len(wanted)
 
         return self._run(work) if wanted else 0
@@ -140,12 +140,12 @@ class PostgresIndex(RemoteIndex):
     def _put(self, embeddings: Any, ids: Any, metadata: Any, *, replacing: bool) -> list[Id]:
         def work(connection: Any) -> list[Id]:
             # Whoever holds this row changes the index: insertion has one order.
-            found = connection.execute(
+            row = connection.execute(
                 "SELECT about FROM nearer_indexes WHERE name = %s FOR UPDATE", [self.name]
             ).fetchone()
-            if found is None or _key(found[0]) != self._key:
+            if row is None or _key(row[0]) != self._key:
                 raise self._moved()
-            about = _checked(found[0], self.name)
+            about = _checked(row[0], self.name)
             named = {None: None, "text": True, "numbers": False}[about["ids"]]
             change = self._change(embeddings, ids, metadata, about, named=named, replacing=replacing)
             if not change.ids:
@@ -158,10 +158,10 @@ class PostgresIndex(RemoteIndex):
                     f"`ids` must be new and different, {known!r} is already in the index. Remove it first, or "
                     f"upsert."
                 ) from error
-            numbers = [one for one in change.ids if isinstance(one, int)]
+            numbers = [item_id for item_id in change.ids if isinstance(item_id, int)]
             about["ids"] = "numbers" if numbers else "text"
-            about["next_id"] = max([about["next_id"], *(one + 1 for one in numbers)])
-            about["fields"] = {name: sorted(found) for name, found in change.notes.kinds.items()}
+            about["next_id"] = max([about["next_id"], *(item_id + 1 for item_id in numbers)])
+            about["fields"] = {name: sorted(row) for name, row in change.notes.kinds.items()}
             connection.execute(
                 "UPDATE nearer_indexes SET about = %s WHERE name = %s", [json.dumps(about), self.name]
             )
@@ -203,18 +203,18 @@ class PostgresIndex(RemoteIndex):
 
         def work(connection: Any) -> list[Candidates]:
             self._prepare(connection, fetch)
-            found = self._ask(connection, command, values, queries)
-            short = [number for number, rows in enumerate(found) if len(rows) < fetch]
+            results = self._ask(connection, command, values, queries)
+            short = [number for number, rows in enumerate(results) if len(rows) < fetch]
             if short and not isinstance(self.kind, Exact):
                 # An approximate scan may end early; whether it did, only an exact one knows.
                 with connection.transaction():
                     connection.execute("SET LOCAL enable_indexscan = off")
                     again = self._ask(connection, command, values, queries[short])
                 for number, rows in zip(short, again, strict=True):
-                    found[number] = rows
-            names = self._as_ids([row[0] for rows in found for row in rows], connection)
+                    results[number] = rows
+            names = self._as_ids([row[0] for rows in results for row in rows], connection)
             answers, at = [], 0
-            for rows in found:
+            for rows in results:
                 vectors = np.array([row[3] for row in rows], dtype=np.float32).reshape(len(rows), self.dimension)
                 answers.append(
                     Candidates(
@@ -276,7 +276,7 @@ class PostgresIndex(RemoteIndex):
     def _known(self, ids: Sequence[Id], connection: Any = None) -> set[Id]:
         def work(connection: Any) -> set[Id]:
             rows = connection.execute(
-                f"SELECT id FROM {self._table} WHERE id = ANY(%s)", [[str(one) for one in ids]]
+                f"SELECT id FROM {self._table} WHERE id = ANY(%s)", [[str(item_id) for item_id in ids]]
             ).fetchall()
             return set(self._as_ids([row[0] for row in rows], connection))
 
@@ -292,7 +292,9 @@ class PostgresIndex(RemoteIndex):
         def work(connection: Any) -> dict[Id, Any]:
             rows = (
                 connection.cursor(binary=True)
-                .execute(f"SELECT id, {name} FROM {self._table} WHERE id = ANY(%s)", [[str(one) for one in ids]])
+                .execute(
+                    f"SELECT id, {name} FROM {self._table} WHERE id = ANY(%s)", [[str(item_id) for item_id in ids]]
+                )
                 .fetchall()
             )
             names = self._as_ids([row[0] for row in rows], connection)
@@ -316,7 +318,7 @@ class PostgresIndex(RemoteIndex):
         """Do something in one transaction, over a new connection if the last one was lost."""
         if self._closed:
             raise ParameterError(f"The index {self.name!r} must be open, it was closed.")
-        with self._one_at_a_time, told(self.name):
+        with self._one_at_a_time, in_our_words(self.name):
             if self._connection.closed:
                 self._connection = connect(self._address, self.name)
                 self._width = 0
@@ -338,10 +340,10 @@ class PostgresIndex(RemoteIndex):
             return done
 
     def _check_key(self, connection: Any) -> None:
-        found = connection.execute(
+        row = connection.execute(
             "SELECT about ->> 'key' FROM nearer_indexes WHERE name = %s", [self.name]
         ).fetchone()
-        if found is None or found[0] != self._key:
+        if row is None or row[0] != self._key:
             raise self._moved()
 
     def _moved(self) -> MissingDataError:
@@ -353,23 +355,23 @@ class PostgresIndex(RemoteIndex):
 
 def switch_tables(where: str, fresh: str) -> None:
     """Exchange the names of two tables in one transaction."""
-    (address, one), (beside, other) = split_address(where), split_address(fresh)
+    (address, first), (beside, second) = split_address(where), split_address(fresh)
     if address != beside:
         raise ParameterError(
             "`where` and `fresh` must be tables of one base, with the same address before `table`."
         )
-    if one == other:
-        raise ParameterError(f"`fresh` must be another table than `where`, both are {one!r}.")
-    connection = connect(address, one)
+    if first == second:
+        raise ParameterError(f"`fresh` must be another table than `where`, both are {first!r}.")
+    connection = connect(address, first)
     try:
-        with told(one), connection.transaction():
+        with in_our_words(first), connection.transaction():
             alone(connection)
             # The row first, then the table, as writers do: neither can wait for the other.
-            for name in sorted((one, other)):
+            for name in sorted((first, second)):
                 if _about(connection, name) is None:
                     raise MissingDataError(f"The table {name!r} must hold an index, there is none.")
                 connection.execute("SELECT name FROM nearer_indexes WHERE name = %s FOR UPDATE", [name])
-            for old, new in ((one, SWITCHING), (other, one), (SWITCHING, other)):
+            for old, new in ((first, SWITCHING), (second, first), (SWITCHING, second)):
                 connection.execute(f'ALTER TABLE "{old}" RENAME TO "{new}"')
                 connection.execute("UPDATE nearer_indexes SET name = %s WHERE name = %s", [new, old])
     finally:
@@ -377,27 +379,27 @@ def switch_tables(where: str, fresh: str) -> None:
 
 
 def _about(connection: Any, table: str) -> dict[str, Any] | None:
-    found = None
+    row = None
     if connection.execute("SELECT to_regclass('nearer_indexes')").fetchone()[0] is not None:
-        found = connection.execute("SELECT about FROM nearer_indexes WHERE name = %s", [table]).fetchone()
+        row = connection.execute("SELECT about FROM nearer_indexes WHERE name = %s", [table]).fetchone()
     there = connection.execute("SELECT to_regclass(%s)", [f'"{table}"']).fetchone()[0] is not None
-    if found is None:
+    if row is None:
         if there:
             raise CorruptFileError(f"The table {table!r} is not one that nearer made. Choose another name.")
         return None
     if not there:
         raise CorruptFileError(f"The table {table!r} of the index has gone. Take it from a backup.")
-    return _checked(found[0], table)
+    return _checked(row[0], table)
 
 
 def _checked(about: Any, table: str) -> dict[str, Any]:
-    found = checked_about(about, table)
-    if not _key(found) or found.get("ids") not in (None, "text", "numbers"):
+    checked = checked_about(about, table)
+    if not _key(checked) or checked.get("ids") not in (None, "text", "numbers"):
         raise CorruptFileError(
             f"What the engine has noted about the index {table!r} was changed: `key` and `ids` are not as nearer "
             f"wrote them. Take it from a backup."
         )
-    return found
+    return checked
 
 
 def _key(about: Any) -> str | None:
@@ -410,7 +412,7 @@ def _create(
     table: str,
     dimension: int,
     similarity: Similarity,
-    kind: Kind | None,
+    kind: SearchKind | None,
     fingerprint: str | None,
 ) -> dict[str, Any]:
     size = check_int(dimension, "dimension", maximum=WIDEST)
@@ -469,8 +471,8 @@ def _as_sql(where: Condition) -> tuple[str, list[Any]]:
     if where.operator in ("$in", "$nin"):
         # An item without the field has null there.
         text = "COALESCE(metadata -> %s::text, 'null'::jsonb) = ANY(%s::jsonb[])"
-        found = [where.field, [exact_numbers(json.dumps(value)) for value in where.values]]
-        return (text if where.operator == "$in" else f"NOT ({text})"), found
+        values = [where.field, [exact_numbers(json.dumps(value)) for value in where.values]]
+        return (text if where.operator == "$in" else f"NOT ({text})"), values
     sign = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}[where.operator]
     (value,) = where.values
     if kind_of(value) == "text":

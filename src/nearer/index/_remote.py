@@ -26,11 +26,9 @@ from nearer.index._fields import Kinds, kinds_from
 from nearer.index._filters import Condition, as_condition, check_condition
 from nearer.index._index import SearchResult
 from nearer.index._items import Id, Items, as_ids, check_next_id
-from nearer.index._kinds import Kind, kind_from
+from nearer.index._kinds import SearchKind, kind_from
 from nearer.index._notes import Metadata
 from nearer.index._rows import Change, checked_lengths, kept_rows
-
-__all__ = ["Candidates", "RemoteIndex", "checked_about"]
 
 ROUNDING = 2.0**-24
 
@@ -49,7 +47,7 @@ class RemoteIndex(ABC):
     """An index in an engine; one connection, used by one thread at a time."""
 
     def __init__(
-        self, name: str, dimension: int, similarity: Similarity, kind: Kind, fingerprint: str | None
+        self, name: str, dimension: int, similarity: Similarity, kind: SearchKind, fingerprint: str | None
     ) -> None:
         self.name = name
         self.dimension = dimension
@@ -67,8 +65,8 @@ class RemoteIndex(ABC):
     def __len__(self) -> int:
         return self.count()
 
-    def __contains__(self, one: object) -> bool:
-        return isinstance(one, int | str) and not isinstance(one, bool) and bool(self._known([one]))
+    def __contains__(self, item_id: object) -> bool:
+        return isinstance(item_id, int | str) and not isinstance(item_id, bool) and bool(self._known([item_id]))
 
     def __enter__(self) -> RemoteIndex:
         return self
@@ -87,31 +85,33 @@ class RemoteIndex(ABC):
         with self._one_at_a_time:
             # Two more tell whether the border cuts through a tie; more would only have to be sent.
             fetch = wanted + 2 + wanted // 8
-            for query, found in zip(rows, self._candidates(rows, fetch, condition), strict=True):
+            for query, candidates in zip(rows, self._candidates(rows, fetch, condition), strict=True):
                 number = fetch
-                values, places = self._ranked(query, found)
-                while found.more and self._is_cut(query, found.rows, values, wanted):
+                values, places = self._ranked(query, candidates)
+                while candidates.more and self._is_cut(query, candidates.rows, values, wanted):
                     number *= 8
-                    found = next(iter(self._candidates(query[None], number, condition)))
-                    values, places = self._ranked(query, found)
-                answers.append((found, values[:wanted], places[:wanted]))
-        ids = [[found.ids[place] for place in places] for found, _, places in answers]
+                    candidates = next(iter(self._candidates(query[None], number, condition)))
+                    values, places = self._ranked(query, candidates)
+                answers.append((candidates, values[:wanted], places[:wanted]))
+        ids = [[candidates.ids[position] for position in places] for candidates, _, places in answers]
         width = len(ids[0]) if ids else 0
         named = bool(width) and isinstance(ids[0][0], str)
         table: Any = np.empty((len(rows), width), dtype=object if named else np.int64)
         values_found = np.empty((len(rows), width), dtype=np.float32)
         for number, (row, (_, values, _)) in enumerate(zip(ids, answers, strict=True)):
             table[number], values_found[number] = row, values
-        notes = [[found.metadata[place] for place in places] for found, _, places in answers]
+        notes = [[candidates.metadata[position] for position in places] for candidates, _, places in answers]
         return SearchResult(table, values_found, notes, self.similarity)
 
     def embeddings(self, ids: Any) -> Tensor:
         """The stored rows of known items, (n, dimension)."""
         wanted = as_ids(ids, "ids")
         with self._one_at_a_time:
-            found = self._rows_of(wanted)
-        _check_known(wanted, found)
-        rows = np.array([found[one] for one in wanted], dtype=np.float32).reshape(len(wanted), self.dimension)
+            stored = self._rows_of(wanted)
+        _check_known(wanted, stored)
+        rows = np.array([stored[item_id] for item_id in wanted], dtype=np.float32).reshape(
+            len(wanted), self.dimension
+        )
         return torch.from_numpy(rows)
 
     def fields(self) -> dict[str, set[str]]:
@@ -123,9 +123,9 @@ class RemoteIndex(ABC):
         """The metadata of known items, a dictionary for each."""
         wanted = as_ids(ids, "ids")
         with self._one_at_a_time:
-            found = self._notes_of(wanted)
-        _check_known(wanted, found)
-        return [found[one] for one in wanted]
+            notes = self._notes_of(wanted)
+        _check_known(wanted, notes)
+        return [notes[item_id] for item_id in wanted]
 
     def _condition(self, where: Mapping[str, Any] | None) -> Condition | None:
         """A condition whose fields the index has; where they are not known yet, the engine is asked."""
@@ -166,12 +166,14 @@ class RemoteIndex(ABC):
         lengths = checked_lengths(given, self.similarity, name)
         return kept_rows(given, lengths, self.similarity, np.zeros(self.dimension, dtype=np.float32))
 
-    def _ranked(self, query: Floats, found: Candidates) -> tuple[Floats, list[int]]:
-        if not found.ids:
+    def _ranked(self, query: Floats, candidates: Candidates) -> tuple[Floats, list[int]]:
+        if not candidates.ids:
             return np.empty(0, dtype=np.float32), []
-        values = similarities(query[None], found.rows, np.arange(len(found.ids))[None], similarity=self.similarity)
+        values = similarities(
+            query[None], candidates.rows, np.arange(len(candidates.ids))[None], similarity=self.similarity
+        )
         # Two writers of an engine without transactions can give out one place twice: then the ids decide.
-        places = sorted(range(len(found.ids)), key=lambda at: (found.order[at], str(found.ids[at])))
+        places = sorted(range(len(candidates.ids)), key=lambda at: (candidates.order[at], str(candidates.ids[at])))
         rank = np.empty((1, len(places)), dtype=np.int64)
         rank[0, places] = np.arange(len(places))
         ranked, inserted = best_first(values, rank)
@@ -274,10 +276,10 @@ def checked_about(about: Any, name: str) -> dict[str, Any]:
     return about
 
 
-def _check_known(wanted: Sequence[Id], found: Any) -> None:
-    for one in wanted:
-        if one not in found:
-            raise ParameterError(f"`ids` must be in the index, {one!r} is not.")
+def _check_known(wanted: Sequence[Id], known: Any) -> None:
+    for item_id in wanted:
+        if item_id not in known:
+            raise ParameterError(f"`ids` must be in the index, {item_id!r} is not.")
 
 
 def lost(engine: str, name: str, error: BaseException) -> LostWorkerError:

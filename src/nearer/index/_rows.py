@@ -12,8 +12,6 @@ from nearer.index._exact import Floats, Similarity
 from nearer.index._items import Id
 from nearer.index._notes import Notes
 
-__all__ = ["Change", "center_of", "checked_lengths", "kept_rows"]
-
 # Squares of anything longer do not fit into single precision.
 LONGEST = 1e18
 # Columns of an embedding; a forged number must not ask for all memory.
@@ -53,8 +51,7 @@ def center_of(given: NDArray[np.floating], name: str) -> Floats:
     center = given.mean(axis=0, dtype=np.float64)
     spread = float(np.square(lengths).mean() - center @ center)
     far = float(center @ center) > 100 * spread
-    kept: Floats = (center if far else np.zeros_like(center)).astype(np.float32)
-    return kept
+    return (center if far else np.zeros_like(center)).astype(np.float32)
 
 
 def kept_rows(
@@ -63,8 +60,7 @@ def kept_rows(
     """Rows in single precision, about the offset or of length one; without `lengths` they are in it already."""
     if lengths is None:
         # Double precision between would give the same: it has more than twice the digits.
-        near: Floats = np.subtract(given, offset, dtype=np.float32)
-        return near
+        return np.subtract(given, offset, dtype=np.float32)
     kept = np.empty(given.shape, dtype=np.float32)
     for start in range(0, len(given), CHUNK):
         part = slice(start, start + CHUNK)

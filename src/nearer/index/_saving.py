@@ -27,7 +27,7 @@ from nearer.exceptions import (
 )
 from nearer.index._approximate import SMALL, build
 from nearer.index._database import COMPANIONS, FILE, Database, check_plain, has_database
-from nearer.index._exact import Floats
+from nearer.index._exact import Floats, has_faiss
 from nearer.index._fields import kinds_from
 from nearer.index._items import Items, check_next_id
 from nearer.index._kinds import IVF, Exact, kind_from, kind_to
@@ -37,18 +37,6 @@ from nearer.index._structure_file import load_structure, save_structure
 
 if TYPE_CHECKING:
     from nearer.index._index import Index
-
-__all__ = [
-    "check_free",
-    "convert",
-    "fill",
-    "fitting",
-    "load",
-    "make_folder",
-    "restore_structure",
-    "save",
-    "settings_of",
-]
 
 # Up to so many rows comparing with all of them takes a millisecond or so.
 EXACT_UP_TO = 20_000
@@ -66,7 +54,7 @@ def settings_of(index: Index) -> dict[str, Any]:
         "fingerprint": index.fingerprint,
         "model": index.made_by,
         "offset": numbers_text(index._offset),
-        "fields": {name: sorted(found) for name, found in index._items.fields.kinds.items()},
+        "fields": {name: sorted(kinds) for name, kinds in index._items.fields.kinds.items()},
         "state": [0, index._items.next_id],  # how often items were removed, and the next number as it was then
         "generation": 0,
     }
@@ -77,7 +65,7 @@ def fill(index: Index, database: Database, about: dict[str, Any]) -> int:
     kind = None if about["kind"] is None else kind_from(about["kind"])
     dimension = check_int(about["dimension"], "dimension", maximum=WIDEST)
     check_int(about["generation"], "generation", minimum=0)
-    size, file = database.size(), database.place / FILE
+    size, file = database.size(), database.folder / FILE
     # Every row is in the file: what asks for more memory than that was forged.
     n = database.count(size // (4 * dimension))
     if 4 * n * dimension > size:
@@ -96,13 +84,13 @@ def fill(index: Index, database: Database, about: dict[str, Any]) -> int:
         if not (squares < LONGEST**2).all():
             raise CorruptFileError(f"`{file}` must hold finite rows no longer than {LONGEST:g}. Take a backup.")
         longest = max(longest, float(np.sqrt(squares.max())))
-        items.ids += ["" if one is None else one for one in ids]
+        items.ids += ["" if item_id is None else item_id for item_id in ids]
         items.texts += [text or "" for text in texts]
         characters += sum(map(len, items.texts[start:end]))
         if characters > size:
             raise CorruptFileError(f"`{file}` must hold its metadata once, they are too long.")
         if None in ids:
-            alive[start:end] = [one is not None for one in ids]
+            alive[start:end] = [item_id is not None for item_id in ids]
         start = end
     if start != n:
         raise CorruptFileError(f"`{file}` must hold {n:,} rows, it has {start:,}. Take a backup.")
@@ -111,9 +99,9 @@ def fill(index: Index, database: Database, about: dict[str, Any]) -> int:
     elif alive.all():
         items.places = dict(zip(items.ids, range(n), strict=True))
     else:
-        items.places = {items.ids[place]: place for place in np.flatnonzero(alive).tolist()}
+        items.places = {items.ids[position]: position for position in np.flatnonzero(alive).tolist()}
     if isinstance(next(iter(items.places), ""), int):
-        items.ids = [0 if one == "" else one for one in items.ids]
+        items.ids = [0 if item_id == "" else item_id for item_id in items.ids]
     if len(items.places) != int(alive.sum()) or len(set(map(type, items.ids))) > 1:
         raise CorruptFileError(f"`{file}` must hold different ids of one kind. Take a backup.")
     removals, next_id = about["state"]
@@ -133,43 +121,43 @@ def fill(index: Index, database: Database, about: dict[str, Any]) -> int:
     return n
 
 
-def restore_structure(index: Index, about: dict[str, Any], place: Path) -> int:
+def restore_structure(index: Index, about: dict[str, Any], folder: Path) -> int:
     """Give an index its structure, from the cache or built anew; returns how many rows the cache has of it."""
-    if index._auto and len(index._items) > EXACT_UP_TO:
+    if index._auto and len(index._items) > EXACT_UP_TO and has_faiss():
         index.kind = IVF()
     if isinstance(index.kind, Exact) or len(index._items) < SMALL:
         return 0
-    found = load_structure(
-        place,
+    restored = load_structure(
+        folder,
         index._vectors,
         kind=index.kind,
         similarity=index.similarity,
         name=about["name"],
         generation=about["generation"],
     )
-    if found is None:
+    if restored is None:
         structure = build(index.kind, index._vectors, similarity=index.similarity, target=index._target)
-        found = structure, 0
-    index._structure, covered = found
+        restored = structure, 0
+    index._structure, covered = restored
     index.kind = index._structure.kind
     return covered
 
 
 def load(index: Index, path: str | os.PathLike[str]) -> Index:
     """Fill an index in memory from a folder."""
-    place = resolved(path)
-    check_plain(place)
-    if not place.is_dir():
-        raise MissingDataError(f"`{place}` must be the folder of an index, there is no such folder. Look for it.")
-    if not has_database(place) and (place / MANIFEST).exists():
-        load_older(index, place)
+    folder = resolved(path)
+    check_plain(folder)
+    if not folder.is_dir():
+        raise MissingDataError(f"`{folder}` must be the folder of an index, there is no such folder. Look for it.")
+    if not has_database(folder) and (folder / MANIFEST).exists():
+        load_older(index, folder)
         return index
-    database = Database.read(place)
+    database = Database.read(folder)
     try:
-        with fitting(place), database.snapshot():
+        with fitting(folder), database.snapshot():
             about = database.about()
             fill(index, database, about)
-            restore_structure(index, about, place)
+            restore_structure(index, about, folder)
     finally:
         database.close()
     return index
@@ -177,33 +165,33 @@ def load(index: Index, path: str | os.PathLike[str]) -> Index:
 
 def save(index: Index, path: str | os.PathLike[str]) -> Path:
     """Write an index whole, in the place of the one that is there, in one transaction."""
-    place = resolved(path)
-    check_free(place)
+    folder = resolved(path)
+    check_free(folder)
     # What is saved must not change: whoever searches in it goes on, and an interrupt leaves it as it is.
     index = index.compacted() if index._removed else index
     from nearer.index._writer_lock import hold
 
-    fresh = make_folder(place)
-    lock = hold(place)
+    fresh = make_folder(folder)
+    lock = hold(folder)
     try:
-        replaced = write_all(index, place)
+        replaced = write_all(index, folder)
     except BaseException:
         if fresh:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
         lock.let_go()
         raise
-    remove_older(place, replaced)
+    remove_older(folder, replaced)
     lock.let_go()
-    return place
+    return folder
 
 
-def write_all(index: Index, place: Path) -> str | None:
+def write_all(index: Index, folder: Path) -> str | None:
     """Replace everything in the database of a folder whose lock is held; returns what of an older format it
     replaces.
     """
-    replaced = seal_of_older(place)
+    replaced = seal_of_older(folder)
     about = {**settings_of(index), "replaces": replaced}
-    database = Database.write(place)
+    database = Database.write(folder)
     try:
         with database.transaction() as connection:
             if database.is_empty:
@@ -213,49 +201,49 @@ def write_all(index: Index, place: Path) -> str | None:
             database.note(**about)
             database.insert(index._items.ids, index._items.texts, index._vectors)
         if index._structure is not None:
-            save_structure(place, index._structure, about["name"], 0)
+            save_structure(folder, index._structure, about["name"], 0)
     finally:
         database.close()
     return replaced
 
 
-def convert(place: Path) -> None:
+def convert(folder: Path) -> None:
     """Put the items of a folder of an older format into a database in the same folder."""
     from nearer.index._index import Index
 
     index = Index(1)
-    load_older(index, place)
+    load_older(index, folder)
     index.rebuild()
-    write_all(index, place)
+    write_all(index, folder)
 
 
-def check_free(place: Path) -> None:
+def check_free(folder: Path) -> None:
     """Refuse a place that holds anything else than an index."""
-    if place.exists() and not place.is_dir():
-        raise ParameterError(f"`{place}` must be a folder, it is a file. Choose another name.")
-    free = (place / FILE).exists() or is_older(place) or not place.exists()
-    if not free and any(file.name not in COMPANIONS for file in place.iterdir()):
+    if folder.exists() and not folder.is_dir():
+        raise ParameterError(f"`{folder}` must be a folder, it is a file. Choose another name.")
+    free = (folder / FILE).exists() or is_older(folder) or not folder.exists()
+    if not free and any(file.name not in COMPANIONS for file in folder.iterdir()):
         raise CorruptFileError(
-            f"`{place}` must be the folder of an index or free, it holds something else. Choose another."
+            f"`{folder}` must be the folder of an index or free, it holds something else. Choose another."
         )
 
 
-def make_folder(place: Path) -> bool:
+def make_folder(folder: Path) -> bool:
     """Make a folder and put its name on the disk; False if it was there."""
-    if place.is_dir():
+    if folder.is_dir():
         return False
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        flush_folder(place.parent)
+        folder.mkdir(parents=True, exist_ok=True)
+        flush_folder(folder.parent)
     except OSError as error:
-        failure = WriteError(f"`{place}` could not be made: {error.strerror}. Look at its rights.")
+        failure = WriteError(f"`{folder}` could not be made: {error.strerror}. Look at its rights.")
         failure.errno = error.errno
         raise failure from error
     return True
 
 
 @contextmanager
-def fitting(place: Path) -> Iterator[None]:
+def fitting(folder: Path) -> Iterator[None]:
     """Whatever a forged database makes of our code is its fault."""
     try:
         yield
@@ -263,11 +251,12 @@ def fitting(place: Path) -> Iterator[None]:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RuntimeError) as error:
         raise CorruptFileError(
-            f"`{place}` must hold an index whose parts fit together: {error!r}. Take it from a backup."
+            f"`{folder}` must hold an index whose parts fit together: {error!r}. Take it from a backup."
         ) from error
 
 
 def numbers_text(numbers: Floats) -> str | None:
+    """Numbers as text for JSON; None where all are 0."""
     return base64.b64encode(numbers.astype("<f4").tobytes()).decode() if numbers.any() else None
 
 

@@ -7,27 +7,25 @@ writes; any number read, each the version that it opened.
 
 from __future__ import annotations
 
+import functools
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from nearer._checks import check_int
 from nearer._storage._folder import resolved
 from nearer.exceptions import MissingDataError, ParameterError, WriteError
 from nearer.index import _saving as saving
-from nearer.index._database import FILE, Database, told
-from nearer.index._exact import Similarity
+from nearer.index._database import FILE, Database, in_our_words
+from nearer.index._exact import Similarity, has_faiss
 from nearer.index._fields import note_of
-from nearer.index._index import Index, SearchResult
+from nearer.index._index import Index
 from nearer.index._items import Id
-from nearer.index._kinds import IVF, Exact, Kind, Recall
-from nearer.index._notes import Metadata
+from nearer.index._kinds import IVF, Exact, SearchKind
 from nearer.index._older import is_older, remove_older
 from nearer.index._saving import convert, fill, fitting, make_folder, numbers_text, restore_structure, settings_of
 from nearer.index._structure_file import save_structure
@@ -35,7 +33,8 @@ from nearer.index._structure_file import save_structure
 if TYPE_CHECKING:
     from nearer.index._writer_lock import WriterLock
 
-__all__ = ["SQLiteIndex"]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # A structure is saved when so many rows, and this share of them, are not in the saved one; and at closing.
 UNSAVED, SHARE = 50_000, 0.1
@@ -51,13 +50,24 @@ def identity(file: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+def _looked_at(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """A method of an index in memory, called while no change is on its way there."""
+
+    @functools.wraps(method)
+    def settled(index: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with index._looking():
+            return method(index, *args, **kwargs)
+
+    return settled
+
+
 class SQLiteIndex(Index):
     """A durable index in a folder, made by `open_index`: an `Index` with `sync`, `compact`, `verify`, `close`."""
 
-    def __init__(self, place: Path, *, read_only: bool) -> None:
+    def __init__(self, folder: Path, *, read_only: bool) -> None:
         super().__init__(1)
-        self.place = place
-        self._file = str(place / FILE)  # joined once: every change looks at it
+        self.folder = folder
+        self._file = str(folder / FILE)  # joined once: every change looks at it
         self.read_only = read_only
         self._name = ""
         self._removals = 0
@@ -82,10 +92,10 @@ class SQLiteIndex(Index):
     # Opening and closing
 
     @classmethod
-    def read(cls, place: Path) -> SQLiteIndex:
+    def read(cls, folder: Path) -> SQLiteIndex:
         """One version of the index in a folder, for reading."""
-        index = cls(place, read_only=True)
-        database = Database.read(place)
+        index = cls(folder, read_only=True)
+        database = Database.read(folder)
         try:
             index._fill(database)
         finally:
@@ -95,15 +105,15 @@ class SQLiteIndex(Index):
     @classmethod
     def write(
         cls,
-        place: Path,
+        folder: Path,
         *,
         dimension: int | None = None,
         similarity: Similarity = "euclidean",
-        kind: Kind | None = None,
+        kind: SearchKind | None = None,
         fingerprint: str | None = None,
     ) -> SQLiteIndex:
         """The index in a folder, for writing; with a dimension a new one where there is none."""
-        index = cls(place, read_only=False)
+        index = cls(folder, read_only=False)
         if dimension is not None:
             index._set(dimension, similarity, kind)
             index._auto = kind is None
@@ -111,22 +121,22 @@ class SQLiteIndex(Index):
             index.fingerprint = fingerprint
         from nearer.index._writer_lock import hold
 
-        make_folder(place)
-        index._lock = hold(place)
+        make_folder(folder)
+        index._lock = hold(folder)
         try:
             # Under the lock: another process may have made it since.
-            index._database = database = Database.write(place)
-            if database.is_empty and is_older(place):
+            index._database = database = Database.write(folder)
+            if database.is_empty and is_older(folder):
                 database.close()
-                convert(place)
-                index._database = database = Database.write(place)
+                convert(folder)
+                index._database = database = Database.write(folder)
             index._identity = identity(index._file)
             if not database.is_empty:
                 index._read()
-                remove_older(place, database.about().get("replaces"))
+                remove_older(folder, database.about().get("replaces"))
             elif dimension is None:
                 raise MissingDataError(
-                    f"`{place}` must be the folder of an index, it is still empty. Pass `dimension` to make one.",
+                    f"`{folder}` must be the folder of an index, it is still empty. Pass `dimension` to make one.",
                     argument="dimension",
                 )
             else:
@@ -192,12 +202,12 @@ class SQLiteIndex(Index):
         with self._changing() as database:
             change = self._change(embeddings, ids, metadata, replacing=replacing)
             if change.ids:
-                known = [one for one in change.ids if one in self._items.places] if replacing else []
+                known = [item_id for item_id in change.ids if item_id in self._items.places] if replacing else []
                 noted: dict[str, Any] = {}
                 if not len(self._items):
                     noted["offset"] = numbers_text(change.offset)
                 if change.notes.kinds is not self._items.fields.kinds:
-                    noted["fields"] = {name: sorted(found) for name, found in change.notes.kinds.items()}
+                    noted["fields"] = {name: sorted(kinds) for name, kinds in change.notes.kinds.items()}
                 if known:
                     database.remove(known)
                 database.insert(change.ids, change.notes.texts, change.rows)
@@ -215,7 +225,7 @@ class SQLiteIndex(Index):
         with self._changing() as database:
             positions = sorted(set(self._items.find(ids)))
             if positions:
-                database.remove([self._items.ids[place] for place in positions])
+                database.remove([self._items.ids[position] for position in positions])
                 database.count_removal(self._removals + 1, self._items.next_id)
             self._finish(lambda: self._drop(positions), removals=int(bool(positions)), sync=sync)
         return len(positions)
@@ -253,7 +263,7 @@ class SQLiteIndex(Index):
                 self._unsettled = True
                 try:
                     if not lost:
-                        with told(self.place, "written"):
+                        with in_our_words(self.folder, "written"):
                             self._open.commit()
                 finally:
                     # Memory is ahead of the database now, unless it was committed.
@@ -261,7 +271,7 @@ class SQLiteIndex(Index):
                     self._settle()
             if lost:
                 raise WriteError(
-                    f"`{self.place}`: changes since the last sync() could not be written. They are taken back."
+                    f"`{self.folder}`: changes since the last sync() could not be written. They are taken back."
                 )
             self._tidy()
 
@@ -273,16 +283,16 @@ class SQLiteIndex(Index):
                 self.rebuild()
             self.sync()
             self._save_structure(always=True)
-            with told(self.place, "written"):
+            with in_our_words(self.folder, "written"):
                 self._open.connection.execute("VACUUM")
                 self._open.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """As `Index.save`; its own folder has everything already, and is only compacted."""
         with self._writing:
-            if resolved(path) == self.place:
+            if resolved(path) == self.folder:
                 self.compact()
-                return self.place
+                return self.folder
             self._settle()
             with self._looking():
                 return super().save(path)
@@ -292,7 +302,7 @@ class SQLiteIndex(Index):
         with self._writing:
             if self._database is not None:
                 self.sync()
-            database = Database.read(self.place)
+            database = Database.read(self.folder)
             try:
                 database.check()
                 for _, texts, _ in database.rows(self.dimension):
@@ -305,7 +315,7 @@ class SQLiteIndex(Index):
     def _open(self) -> Database:
         if self._database is None:
             why = "was opened with read_only=True" if self.read_only else "must be open, it was closed"
-            raise ParameterError(f"`{self.place}` {why} and cannot be changed.")
+            raise ParameterError(f"`{self.folder}` {why} and cannot be changed.")
         return self._database
 
     @contextmanager
@@ -317,7 +327,7 @@ class SQLiteIndex(Index):
             self._settle()
             self._unsettled = True
             try:
-                with told(self.place, "written"):
+                with in_our_words(self.folder, "written"):
                     if not self._group:
                         database.begin()
                     if database.changes_of_others() != self._others:
@@ -338,10 +348,10 @@ class SQLiteIndex(Index):
     def _check_own(self) -> None:
         """The file that is open must be the one at the path, and of this process: what goes elsewhere is lost."""
         if os.getpid() != self._process:
-            raise ParameterError(f"`{self.place}` was opened by the process that made this one. Open it here.")
+            raise ParameterError(f"`{self.folder}` was opened by the process that made this one. Open it here.")
         if self._replaced():
             raise WriteError(
-                f"`{self.place}` was moved, deleted or opened by another writer since it was opened. Nothing was "
+                f"`{self.folder}` was moved, deleted or opened by another writer since it was opened. Nothing was "
                 f"changed. Open it again."
             )
 
@@ -385,7 +395,7 @@ class SQLiteIndex(Index):
         else:
             self._lost, self._group = self._lost or self._group, False
             database.roll_back()
-        with told(self.place, "read"):
+        with in_our_words(self.folder, "read"):
             # An error of the disk lets SQLite forget what it had read, which counts as a change of others.
             self._others = database.changes_of_others()
             same = database.version() == (self._removals, self._last)
@@ -412,7 +422,7 @@ class SQLiteIndex(Index):
         super()._close_gaps()
 
     def _extend_structure(self, start: int) -> None:
-        if self._auto and isinstance(self.kind, Exact) and len(self._items) > saving.EXACT_UP_TO:
+        if self._auto and isinstance(self.kind, Exact) and len(self._items) > saving.EXACT_UP_TO and has_faiss():
             self.kind = IVF()
         super()._extend_structure(start)
 
@@ -425,7 +435,7 @@ class SQLiteIndex(Index):
         if (generation, saved_for) != (self._generation, trained_on):
             saved_rows = 0
         due = rows > saved_rows if always else rows - saved_rows > max(UNSAVED, SHARE * rows)
-        if due and save_structure(self.place, structure, self._name, self._generation):
+        if due and save_structure(self.folder, structure, self._name, self._generation):
             self._saved_structure = (self._generation, rows, trained_on)
 
     # Reading
@@ -436,7 +446,7 @@ class SQLiteIndex(Index):
 
     def _fill(self, database: Database) -> None:
         """Memory as the database is."""
-        with self._state, fitting(self.place), database.snapshot():
+        with self._state, fitting(self.folder), database.snapshot():
             about = database.about()
             rows = fill(self, database, about)
             self._name = str(about["name"])
@@ -444,7 +454,7 @@ class SQLiteIndex(Index):
             self._others = database.changes_of_others()
             self._generation = check_int(about["generation"], "generation", minimum=0)
             self._untidy = rows > len(self._items)
-            covered = restore_structure(self, about, self.place)
+            covered = restore_structure(self, about, self.folder)
             trained_on = -1 if self._structure is None else self._structure.trained_on
             self._saved_structure = (self._generation, covered, trained_on)
 
@@ -460,7 +470,7 @@ class SQLiteIndex(Index):
             with self._writing:
                 self._settle()
                 if self._database is None:
-                    raise ParameterError(f"`{self.place}` was closed after a change that failed. Open it again.")
+                    raise ParameterError(f"`{self.folder}` was closed after a change that failed. Open it again.")
 
     def _is_left(self) -> bool:
         """Whether nobody is at work at the change that is not settled."""
@@ -469,43 +479,15 @@ class SQLiteIndex(Index):
         self._writing.release()
         return True
 
-    def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
-        """As `Index.search`, from any number of threads beside one that writes."""
-        with self._looking():
-            return super().search(queries, k, where=where)
-
-    def recall_estimate(self, queries: Any, *, k: int = 10) -> Recall:
-        """As `Index.recall_estimate`."""
-        with self._looking():
-            return super().recall_estimate(queries, k=k)
-
-    def embeddings(self, ids: Any) -> torch.Tensor:
-        """As `Index.embeddings`."""
-        with self._looking():
-            return super().embeddings(ids)
-
-    def metadata(self, ids: Any) -> list[Metadata]:
-        """As `Index.metadata`."""
-        with self._looking():
-            return super().metadata(ids)
-
-    def fields(self) -> dict[str, set[str]]:
-        """As `Index.fields`."""
-        with self._looking():
-            return super().fields()
-
-    def count(self, where: Mapping[str, Any] | None = None) -> int:
-        """As `Index.count`."""
-        with self._looking():
-            return super().count(where)
-
-    def __len__(self) -> int:
-        with self._looking():
-            return super().__len__()
-
-    def __contains__(self, one: object) -> bool:
-        with self._looking():
-            return super().__contains__(one)
+    # As those of `Index`, from any number of threads beside one that writes.
+    search = _looked_at(Index.search)
+    recall_estimate = _looked_at(Index.recall_estimate)
+    embeddings = _looked_at(Index.embeddings)
+    metadata = _looked_at(Index.metadata)
+    fields = _looked_at(Index.fields)
+    count = _looked_at(Index.count)
+    __len__ = _looked_at(Index.__len__)
+    __contains__ = _looked_at(Index.__contains__)
 
     @property
     def ids(self) -> list[Id]:

@@ -28,10 +28,8 @@ from nearer.index._database import STRUCTURE
 from nearer.index._exact import Floats, Similarity
 from nearer.index._kinds import Approximate, Exact, Recall, kind_from, kind_to
 
-__all__ = ["load_structure", "save_structure"]
 
-
-def save_structure(place: Path, structure: Structure, name: str, generation: int) -> bool:
+def save_structure(folder: Path, structure: Structure, name: str, generation: int) -> bool:
     """Write the cache; False where that is not possible, which costs nothing but time at the next opening."""
     about = {
         "index": name,
@@ -46,12 +44,12 @@ def save_structure(place: Path, structure: Structure, name: str, generation: int
     digest = hashlib.sha256()
     for piece in pieces:
         digest.update(piece)
-    fresh = place / f"{STRUCTURE}.new"
+    fresh = folder / f"{STRUCTURE}.new"
     try:
         with suppress(FileNotFoundError):
             os.unlink(fresh)  # a link would be followed
         write_bytes(fresh, [*pieces, digest.digest()])
-        os.replace(fresh, place / STRUCTURE)
+        os.replace(fresh, folder / STRUCTURE)
     except OSError:
         with suppress(OSError):
             os.unlink(fresh)
@@ -60,18 +58,18 @@ def save_structure(place: Path, structure: Structure, name: str, generation: int
 
 
 def load_structure(
-    place: Path, vectors: Floats, *, kind: Approximate, similarity: Similarity, name: str, generation: int
+    folder: Path, vectors: Floats, *, kind: Approximate, similarity: Similarity, name: str, generation: int
 ) -> tuple[Structure, int] | None:
     """The structure of a cache that fits, rows that came later put in, and how many it had; None without one."""
     try:
-        status = os.stat(place / STRUCTURE)
+        status = os.stat(folder / STRUCTURE)
         if size_on_disk(status) < status.st_size:
             return None  # a file with holes claims more than it has
-        data = np.fromfile(place / STRUCTURE, dtype=np.uint8)
+        data = np.fromfile(folder / STRUCTURE, dtype=np.uint8)
         body, digest = data[:-32], data[-32:].tobytes()
         if len(data) < 32 or hashlib.sha256(body.data).digest() != digest:
             return None
-        tensors = tensors_of(body, f"`{place / STRUCTURE}`")
+        tensors = tensors_of(body, f"`{folder / STRUCTURE}`")
         about: dict[str, Any] = json.loads(tensors.pop("about").numpy().tobytes())
         covered = check_int(about["rows"], "rows", maximum=len(vectors))
         saved = kind_from(about)

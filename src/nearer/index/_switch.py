@@ -11,8 +11,6 @@ from nearer.exceptions import LockedError, MissingDataError, ParameterError
 from nearer.index._database import FILE, Database, has_database
 from nearer.index._writer_lock import WriterLock, hold
 
-__all__ = ["switch_index"]
-
 
 def switch_index(where: str | os.PathLike[str], fresh: str | os.PathLike[str]) -> None:
     """Give the index `fresh` the name `where`, and the old one the name `fresh`.
@@ -35,45 +33,45 @@ def switch_index(where: str | os.PathLike[str], fresh: str | os.PathLike[str]) -
     >>> len(open_index(f"{place}/old", read_only=True))
     2
     """
-    remote = [str(one).partition("://")[0] for one in (where, fresh) if "://" in str(one)]
+    remote = [str(first).partition("://")[0] for first in (where, fresh) if "://" in str(first)]
     if remote:
-        if len(remote) == 1 or not all(one in ("postgresql", "postgres") for one in remote):
+        if len(remote) == 1 or not all(first in ("postgresql", "postgres") for first in remote):
             raise ParameterError("`where` and `fresh` must both be folders or both tables of PostgreSQL.")
         from nearer.index._postgres import switch_tables
 
         switch_tables(str(where), str(fresh))
         return
-    one, other = resolved(where), resolved(fresh)
-    if one == other:
-        raise ParameterError(f"`fresh` must be another folder than `where`, both are `{one}`.")
+    first, second = resolved(where), resolved(fresh)
+    if first == second:
+        raise ParameterError(f"`fresh` must be another folder than `where`, both are `{first}`.")
     held: list[WriterLock] = []
     try:
-        for place in (one, other):
-            if not has_database(place):
-                raise MissingDataError(f"`{place}` must be the folder of an index, there is none. Check the path.")
-            held.append(hold(place))
+        for folder in (first, second):
+            if not has_database(folder):
+                raise MissingDataError(f"`{folder}` must be the folder of an index, there is none. Check the path.")
+            held.append(hold(folder))
             # A log beside the file would be found under the other name by whoever opens them in this moment.
-            Database.write(place).close()
-            if (place / f"{FILE}-wal").exists():
-                raise LockedError(f"`{place}` is being read. Try again when it is quieter.")
-        if not exchange(one, other):
-            _rename_both(one, other)
-        flush_folder(one.parent)
-        flush_folder(other.parent)
+            Database.write(folder).close()
+            if (folder / f"{FILE}-wal").exists():
+                raise LockedError(f"`{folder}` is being read. Try again when it is quieter.")
+        if not exchange(first, second):
+            _rename_both(first, second)
+        flush_folder(first.parent)
+        flush_folder(second.parent)
     finally:
         for lock in held:
             lock.let_go()
 
 
-def _rename_both(one: Path, other: Path) -> None:
+def _rename_both(first: Path, second: Path) -> None:
     """Where two names cannot be exchanged in one step: a reader that comes between finds nothing for a moment."""
-    aside = other.parent / f".{other.name}.switching"
-    os.rename(other, aside)
+    aside = second.parent / f".{second.name}.switching"
+    os.rename(second, aside)
     try:
-        os.rename(one, other)
-        os.rename(aside, one)
+        os.rename(first, second)
+        os.rename(aside, first)
     except BaseException:
-        if not one.exists() and other.exists():
-            os.rename(other, one)
-        os.rename(aside, other)
+        if not first.exists() and second.exists():
+            os.rename(second, first)
+        os.rename(aside, second)
         raise

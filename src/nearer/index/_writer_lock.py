@@ -14,8 +14,6 @@ from nearer._storage._disk import open_plain
 from nearer.exceptions import LockedError, WriteError
 from nearer.index._database import LOCK, check_plain, failure
 
-__all__ = ["WriterLock", "hold"]
-
 
 class WriterLock(NamedTuple):
     """The right to write a folder: a lock of SQLite on an empty database, and one of the file that is open.
@@ -50,47 +48,47 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_handles)
 
 
-def hold(place: Path) -> WriterLock:
+def hold(folder: Path) -> WriterLock:
     """Become the one writer of a folder."""
-    connection = _hold_database(place)
+    connection = _hold_database(folder)
     try:
-        handle = open_plain(place / LOCK, os.O_RDWR)
+        handle = open_plain(folder / LOCK, os.O_RDWR)
     except OSError as error:
         connection.close()
-        raise WriteError(f"`{place}` could not be locked: {error.strerror}. Look at its rights.") from error
+        raise WriteError(f"`{folder}` could not be locked: {error.strerror}. Look at its rights.") from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(handle)
         connection.close()
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            raise _open_elsewhere(place) from error
-        raise WriteError(f"`{place}` could not be locked: {error.strerror}. Look at its rights.") from error
+            raise _open_elsewhere(folder) from error
+        raise WriteError(f"`{folder}` could not be locked: {error.strerror}. Look at its rights.") from error
     _HANDLES.add(handle)
     return WriterLock(connection, handle)
 
 
-def _open_elsewhere(place: Path) -> LockedError:
+def _open_elsewhere(folder: Path) -> LockedError:
     return LockedError(
-        f"`{place}` must be open for writing once, and it is already, here or in another process. Close it there; "
+        f"`{folder}` must be open for writing once, and it is already, here or in another process. Close it there; "
         f"a search (read_only=True) needs no such lock."
     )
 
 
-def _hold_database(place: Path) -> sqlite3.Connection:
-    check_plain(place)
+def _hold_database(folder: Path) -> sqlite3.Connection:
+    check_plain(folder)
     try:
-        lock = sqlite3.connect(place / LOCK, timeout=0, isolation_level=None, check_same_thread=False)
+        lock = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
-        raise failure(error, place, "locked") from error
+        raise failure(error, folder, "locked") from error
     try:
         lock.execute("PRAGMA journal_mode = MEMORY")
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.Error as error:
         lock.close()
         if "locked" in str(error):
-            raise _open_elsewhere(place) from error
-        raise failure(error, place, "locked") from error
+            raise _open_elsewhere(folder) from error
+        raise failure(error, folder, "locked") from error
     except BaseException:
         lock.close()
         raise

@@ -4,12 +4,3 @@ from ._class_sets import ClassSets as ClassSets
 from ._same_pair import SamePair as SamePair
 from ._suggest import suggest_items as suggest_items
 from ._suggest import suggest_pairs as suggest_pairs
-
-__all__ = [
-    "Audit",
-    "ClassSets",
-    "SamePair",
-    "find_issues",
-    "suggest_items",
-    "suggest_pairs",
-]

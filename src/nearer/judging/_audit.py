@@ -29,8 +29,6 @@ from nearer.estimators._shared import minimize
 from nearer.exceptions import LabelError, ShapeError
 from nearer.neighbors import search
 
-__all__ = ["Audit", "cross_fitted", "find_issues", "label_quality"]
-
 NEIGHBORS = 15
 # How much the probability of the given label counts beside its lead over the best other one. Chosen on other flips
 # than those of docs/audit.md: the probability finds labels that were drawn at random, the lead finds mix-ups.
@@ -88,15 +86,15 @@ class Audit:
 
     def rows(self) -> list[dict[str, Any]]:
         """One entry for each finding: row, finding, label, suggestion, score, group; suspects first."""
-        found: list[dict[str, Any]] = []
+        entries: list[dict[str, Any]] = []
         best = self.suggested
         for row in self.suspects.tolist():
-            found.append(self._entry(row, "label", self.name(int(best[row])), float(self.quality[row])))
+            entries.append(self._entry(row, "label", self.name(int(best[row])), float(self.quality[row])))
         for number, group in enumerate(self.duplicates):
-            found += [self._entry(row, "duplicate", "", float("nan"), number) for row in group.tolist()]
+            entries += [self._entry(row, "duplicate", "", float("nan"), number) for row in group.tolist()]
         for row in self.unlike.tolist():
-            found.append(self._entry(row, "unlike", "", float(self.strangeness[row])))
-        return found
+            entries.append(self._entry(row, "unlike", "", float(self.strangeness[row])))
+        return entries
 
     def _entry(
         self, row: int, finding: str, suggestion: str, score: float, group: int | str = ""
@@ -201,13 +199,12 @@ def label_quality(probabilities: Array, codes: Array, *, weight: float = SELF) -
     [1.0, 0.0, 0.5]
     """
     check_number(weight, "weight", minimum=0, maximum=1)
-    place = np.arange(len(codes))
-    own = probabilities[place, codes]
+    number = np.arange(len(codes))
+    own = probabilities[number, codes]
     others = probabilities.copy()
-    others[place, codes] = -1
+    others[number, codes] = -1
     ranks = weight * rankdata(own) + (1 - weight) * rankdata(own - others.max(axis=1))
-    result: Array = (ranks - 1) / max(len(codes) - 1, 1)
-    return result
+    return (ranks - 1) / max(len(codes) - 1, 1)
 
 
 def neighbor_votes(near: Array, codes: Array, n_classes: int) -> Array:
@@ -216,8 +213,7 @@ def neighbor_votes(near: Array, codes: Array, n_classes: int) -> Array:
     for column in near.T:
         able = np.flatnonzero((column >= 0) & (codes[column] >= 0))
         votes[able, codes[column[able]]] += 1
-    result: Array = votes / votes.sum(axis=1, keepdims=True)
-    return result
+    return votes / votes.sum(axis=1, keepdims=True)
 
 
 def _suspects(probabilities: Array, codes: Array, known: Array) -> tuple[Array, Array]:
@@ -232,13 +228,13 @@ def _suspects(probabilities: Array, codes: Array, known: Array) -> tuple[Array, 
     usual = np.array([p[y == code, code].mean() if (y == code).any() else 1.0 for code in range(p.shape[1])])
     best = p.argmax(axis=1)
     wrong = (best != y) & (p[np.arange(len(p)), best] >= usual[best])
-    found = rows[wrong]
-    return quality, found[np.argsort(quality[found], kind="stable")]
+    suspects = rows[wrong]
+    return quality, suspects[np.argsort(quality[suspects], kind="stable")]
 
 
 def _nearest(x: Array, k: int) -> tuple[Array, Array]:
-    found = search(x, k=k, method="auto")
-    return found.indices.numpy(), found.distances.numpy().astype(np.float64)
+    neighbors = search(x, k=k, method="auto")
+    return neighbors.indices.numpy(), neighbors.distances.numpy().astype(np.float64)
 
 
 def _unlike(distances: Array) -> tuple[Array, Array]:
@@ -265,9 +261,9 @@ def _duplicates(near: Array, distances: Array, codes: Array) -> list[Array]:
     _, group = connected_components(links, directed=False)
     order = np.argsort(group, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
-    found = [np.sort(part) for part in parts if len(part) > 1]
+    groups = [np.sort(part) for part in parts if len(part) > 1]
     # Twins with different labels cannot both be right: they come first, then the largest groups.
-    return sorted(found, key=lambda part: (-len(np.unique(codes[part])), -len(part), int(part[0])))
+    return sorted(groups, key=lambda part: (-len(np.unique(codes[part])), -len(part), int(part[0])))
 
 
 def _codes(labels: Any, n: int) -> Array:
@@ -304,20 +300,20 @@ def cross_fitted(x: Array, codes: Array, n_classes: int, *, seed: int = 0) -> Ar
     fold = _folds(codes, rng)
     known = np.flatnonzero(codes >= 0)
     strength, start = _strength(rows, codes, n_classes, fold, rng)
-    found = np.empty((len(rows), n_classes), dtype=np.float32)
+    shares = np.empty((len(rows), n_classes), dtype=np.float32)
     for number in range(FOLDS):
         inside = _some(known[fold[known] != number], rng)
         start = fit_logistic(rows[inside], codes[inside], n_classes, strength, start=start)
         asked = fold == number
-        found[asked] = probabilities(rows[asked], start)
-    return found
+        shares[asked] = probabilities(rows[asked], start)
+    return shares
 
 
 def fit_logistic(rows: Array, codes: Array, n_classes: int, strength: float, *, start: Array | None) -> Array:
     """The weights (p + 1, c), the last row the offsets; from those of an easier problem it takes fewer steps."""
     n, p = rows.shape
     wide = np.concatenate([rows, np.ones((n, 1), dtype=np.float32)], axis=1)
-    place = np.arange(n)
+    number = np.arange(n)
 
     def loss_and_gradient(weights: Array) -> tuple[float, Array]:
         w = weights.astype(np.float32)
@@ -325,9 +321,9 @@ def fit_logistic(rows: Array, codes: Array, n_classes: int, strength: float, *, 
         scores -= scores.max(axis=1, keepdims=True)
         shares = np.exp(scores)
         total = shares.sum(axis=1, keepdims=True)
-        loss = float((np.log(total[:, 0]) - scores[place, codes]).mean(dtype=np.float64))
+        loss = float((np.log(total[:, 0]) - scores[number, codes]).mean(dtype=np.float64))
         shares /= total
-        shares[place, codes] -= 1
+        shares[number, codes] -= 1
         gradient = wide.T @ (shares / n)
         gradient[:-1] += strength * w[:-1]
         return loss + 0.5 * strength * float(np.square(w[:-1]).sum(dtype=np.float64)), gradient
@@ -341,8 +337,7 @@ def probabilities(rows: Array, weights: Array) -> Array:
     scores = rows @ weights[:-1].astype(np.float32) + weights[-1].astype(np.float32)
     scores -= scores.max(axis=1, keepdims=True)
     shares = np.exp(scores)
-    result: Array = shares / shares.sum(axis=1, keepdims=True)
-    return result
+    return shares / shares.sum(axis=1, keepdims=True)
 
 
 def _strength(
@@ -367,8 +362,7 @@ def _scaled(x: Array) -> Array:
     rows = np.asarray(x, dtype=np.float64)
     rows = rows - rows.mean(axis=0)
     length = np.sqrt(np.square(rows).sum(axis=1).mean())
-    scaled: Array = (rows / max(float(length), 1e-300)).astype(np.float32)
-    return scaled
+    return (rows / max(float(length), 1e-300)).astype(np.float32)
 
 
 def _folds(codes: Array, rng: np.random.Generator) -> Array:

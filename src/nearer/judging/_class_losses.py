@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from nearer.exceptions import LabelError
 
-__all__ = ["Calibration", "database_losses", "matched_losses", "missed", "thresholds", "within"]
-
 Floats = NDArray[np.float64]
 Rows = NDArray[np.float32]
 Codes = NDArray[np.int64]
@@ -48,11 +46,11 @@ class Calibration:
         counts = np.bincount(codes, minlength=len(names))
         each = max(2, MOST_ITEMS // max(1, len(names)))
         order = np.random.default_rng(seed).permutation(len(codes))
-        place = np.empty(len(codes), dtype=np.int64)
+        position = np.empty(len(codes), dtype=np.int64)
         for code in range(len(names)):
             mine = order[codes[order] == code]
-            place[mine] = np.arange(len(mine))
-        kept = (place < each) & (counts[codes] >= 2)
+            position[mine] = np.arange(len(mine))
+        kept = (position < each) & (counts[codes] >= 2)
         _, fresh = np.unique(codes[kept], return_inverse=True)
         return cls(np.asarray(rows, dtype=np.float32)[kept], fresh.astype(np.int64), int((counts >= 2).sum()))
 
@@ -68,8 +66,7 @@ def distances(left: Rows, right: Rows) -> Floats:
     squares = np.square(a).sum(1)[:, None] + np.square(b).sum(1)[None, :] - 2 * (a @ b.T)
     # What is left of two equal rows is rounding, about 1e-16 of their squares.
     squares[squares < 1e-12 * (1 + np.square(a).sum(1)[:, None])] = 0.0
-    found: Floats = np.sqrt(squares)
-    return found
+    return np.sqrt(squares)
 
 
 def thresholds(data: Calibration, *, database: Rows | None = None, seed: int = 0) -> Floats:
@@ -92,14 +89,13 @@ def thresholds(data: Calibration, *, database: Rows | None = None, seed: int = 0
     return np.unique(points)
 
 
-def _cumulated(found: Floats, grid: Floats, weights: Floats) -> Floats:
+def _cumulated(apart: Floats, grid: Floats, weights: Floats) -> Floats:
     """The weight of the entries of each row that are within each threshold, (rows, t)."""
-    rows, t = len(found), len(grid)
-    place = np.searchsorted(grid, found)  # the first threshold that is not below it
-    flat = (np.arange(rows)[:, None] * (t + 1) + place).reshape(-1)
-    spread = np.bincount(flat, np.broadcast_to(weights, found.shape).reshape(-1), minlength=rows * (t + 1))
-    total: Floats = np.cumsum(spread.reshape(rows, t + 1)[:, :t], axis=1)
-    return total
+    rows, t = len(apart), len(grid)
+    step = np.searchsorted(grid, apart)  # the first threshold that is not below it
+    flat = (np.arange(rows)[:, None] * (t + 1) + step).reshape(-1)
+    spread = np.bincount(flat, np.broadcast_to(weights, apart.shape).reshape(-1), minlength=rows * (t + 1))
+    return np.cumsum(spread.reshape(rows, t + 1)[:, :t], axis=1)
 
 
 def within(data: Calibration, grid: Floats) -> Floats:
@@ -108,9 +104,9 @@ def within(data: Calibration, grid: Floats) -> Floats:
     share = 1.0 / data.counts[data.codes]
     for start in range(0, len(data.rows), BLOCK):
         part = slice(start, start + BLOCK)
-        found = distances(data.rows[part], data.rows)
+        apart = distances(data.rows[part], data.rows)
         foreign = (data.codes[part][:, None] != data.codes[None, :]) * share[None, :]
-        np.add.at(sums, data.codes[part], _cumulated(found, grid, foreign) * share[part, None])
+        np.add.at(sums, data.codes[part], _cumulated(apart, grid, foreign) * share[part, None])
     return sums
 
 
@@ -120,10 +116,10 @@ def database_losses(data: Calibration, database: Rows, grid: Floats, *, any_matc
     share = 1.0 / data.counts[data.codes]
     for start in range(0, len(data.rows), BLOCK):
         part = slice(start, start + BLOCK)
-        found = distances(data.rows[part], database)
+        apart = distances(data.rows[part], database)
         if any_match:
-            found = found.min(axis=1, keepdims=True)
-        inside = _cumulated(found, grid, np.full(found.shape, 1.0 / found.shape[1]))
+            apart = apart.min(axis=1, keepdims=True)
+        inside = _cumulated(apart, grid, np.full(apart.shape, 1.0 / apart.shape[1]))
         np.add.at(sums, data.codes[part], inside * share[part, None])
     return sums
 
@@ -133,8 +129,8 @@ def missed(data: Calibration, grid: Floats) -> Floats:
     losses = np.zeros((data.m, len(grid)))
     for code in range(data.m):
         rows = data.rows[data.codes == code]
-        found = distances(rows, rows)[np.triu_indices(len(rows), 1)]
-        losses[code] = 1 - _cumulated(found[None, :], grid, np.full((1, len(found)), 1.0 / len(found)))[0]
+        apart = distances(rows, rows)[np.triu_indices(len(rows), 1)]
+        losses[code] = 1 - _cumulated(apart[None, :], grid, np.full((1, len(apart)), 1.0 / len(apart)))[0]
     return np.clip(losses, 0.0, 1.0)
 
 
@@ -145,7 +141,7 @@ def matched_losses(data: Calibration, grid: Floats, *, matchings: int, seed: int
     losses = np.zeros((matchings, data.m // 2, len(grid)))
     for number in range(matchings):
         order = rng.permutation(data.m)[: 2 * (data.m // 2)].reshape(-1, 2)
-        for place, (a, b) in enumerate(order):
-            found = distances(groups[a], groups[b]).reshape(1, -1)
-            losses[number, place] = _cumulated(found, grid, np.full(found.shape, 1.0 / found.size))[0]
+        for row, (a, b) in enumerate(order):
+            apart = distances(groups[a], groups[b]).reshape(1, -1)
+            losses[number, row] = _cumulated(apart, grid, np.full(apart.shape, 1.0 / apart.size))[0]
     return losses

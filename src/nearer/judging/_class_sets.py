@@ -12,8 +12,6 @@ from nearer._validation import as_array, as_matrix
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.judging._class_losses import BLOCK, distances
 
-__all__ = ["ClassSets"]
-
 
 class ClassSets:
     """For each item the set of classes it may belong to: it holds the true one in `1 − error` of new items, proven.
@@ -56,8 +54,8 @@ class ClassSets:
         """Find the limit from items that `fit` has not seen, X (n, p) with classes y (n,)."""
         self._check(fitted=True)
         labels = as_array(y)
-        place = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
-        unknown = np.flatnonzero(self.classes_[place] != labels)
+        code = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
+        unknown = np.flatnonzero(self.classes_[code] != labels)
         if len(unknown):
             raise LabelError(f"`y` must name classes that `fit` knows, got {labels[unknown[0]]!r}.")
         scores = self._scores(X, "X")
@@ -71,17 +69,17 @@ class ClassSets:
                 f"error={self.error:g} must have at least {needed} calibration items, got {n}: {needed - n} are "
                 f"missing."
             )
-        self.limit_ = float(np.sort(scores[np.arange(n), place])[rank - 1])
+        self.limit_ = float(np.sort(scores[np.arange(n), code])[rank - 1])
         return self
 
     def predict(self, X: Any) -> list[list[Any]]:
         """The classes that each item may belong to, the likeliest first."""
         self._check(fitted=True, calibrated=True)
-        found = []
+        sets = []
         for scores in self._scores(X, "X"):
             order = np.argsort(scores, kind="stable")
-            found.append([self.classes_[code] for code in order if scores[code] <= self.limit_])
-        return [[one.item() if hasattr(one, "item") else one for one in row] for row in found]
+            sets.append([self.classes_[code] for code in order if scores[code] <= self.limit_])
+        return [[label.item() if hasattr(label, "item") else label for label in row] for row in sets]
 
     def _scores(self, X: Any, name: str) -> NDArray[np.float64]:
         rows = self._embedded(X, name)
@@ -94,8 +92,7 @@ class ClassSets:
         two = np.sort(nearest, axis=1)[:, :2]
         other = np.where(nearest == two[:, :1], two[:, 1:], two[:, :1])
         total = nearest + other
-        scores: NDArray[np.float64] = np.divide(nearest, total, out=np.full_like(total, 0.5), where=total > 0)
-        return scores
+        return np.divide(nearest, total, out=np.full_like(total, 0.5), where=total > 0)
 
     def _embedded(self, rows: Any, name: str) -> NDArray[np.float32]:
         if self.metric is not None:

@@ -25,8 +25,6 @@ from nearer.graph import class_shares
 from nearer.graph._shared import ClassShares
 from nearer.neighbors import Neighbors, search
 
-__all__ = ["embedded", "graph_of", "mass_of", "pick", "spread", "walk"]
-
 NEIGHBORS, GAMMA = 15, 0.95
 DAMPING, REACH = 0.9, 3
 
@@ -41,8 +39,7 @@ def embedded(metric: Any, X: Any) -> Array:
     # A torch module takes tensors, whatever X came as.
     given = as_matrix(X, "X") if isinstance(metric, torch.nn.Module) and apply is metric else X
     rows = X if metric is None else apply(given)
-    found: Array = as_matrix(rows, "X", minimum_rows=2).detach().cpu().numpy().astype(np.float32)
-    return found
+    return as_matrix(rows, "X", minimum_rows=2).detach().cpu().numpy().astype(np.float32)
 
 
 def graph_of(rows: Array, *, k: int = NEIGHBORS) -> Neighbors:
@@ -57,8 +54,7 @@ def walk(neighbors: Neighbors) -> sparse.csr_array:
     graph = sparse.csr_array((np.ones(near.size), (first, near.ravel())), shape=(len(near), len(near)))
     graph = graph + graph.T
     scale = 1 / np.sqrt(np.asarray(graph.sum(axis=1)).ravel())
-    made: sparse.csr_array = (sparse.diags_array(scale) @ graph @ sparse.diags_array(scale)).tocsr()
-    return made
+    return (sparse.diags_array(scale) @ graph @ sparse.diags_array(scale)).tocsr()
 
 
 def spread(neighbors: Neighbors, labels: Array) -> ClassShares:

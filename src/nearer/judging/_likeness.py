@@ -11,8 +11,6 @@ from scipy import stats
 from nearer.exceptions import NearerWarning
 from nearer.judging._class_losses import Calibration, Floats, Rows, distances
 
-__all__ = ["Likeness"]
-
 # Rows that are kept to compare with, and the fewest new items that can say anything.
 KEPT, FEWEST = 300, 20
 # A warning once in a thousand calls with nothing the matter, and only for a difference worth the word.
@@ -42,9 +40,9 @@ class Likeness:
         """Warn if these rows are farther from the calibration items than those are from other classes."""
         if len(rows) < FEWEST or len(self.nearest) < FEWEST:
             return
-        found = distances(rows[:KEPT], self.rows).min(axis=1)
-        result = stats.mannwhitneyu(found, self.nearest, alternative="greater")
-        share = float(result.statistic) / (len(found) * len(self.nearest))
+        nearest = distances(rows[:KEPT], self.rows).min(axis=1)
+        result = stats.mannwhitneyu(nearest, self.nearest, alternative="greater")
+        share = float(result.statistic) / (len(nearest) * len(self.nearest))
         if result.pvalue < RARE and share > CLEAR:
             warnings.warn(
                 f"The new items do not look like the calibration items: in {share:.0%} of comparisons they are "

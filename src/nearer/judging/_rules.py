@@ -21,8 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-__all__ = ["Guarantee", "bets", "fewest_classes", "mean_bound", "pair_bound"]
-
 Floats = NDArray[np.float64]
 Guarantee = Literal["estimated", "average", "high-probability"]
 GUARANTEES: Sequence[str] = ("estimated", "average", "high-probability")
@@ -55,11 +53,9 @@ def mean_bound(losses: Floats, guarantee: Guarantee) -> Floats:
     """
     m = len(losses)
     if guarantee == "average":
-        proven: Floats = (losses.sum(axis=0) + 1) / (m + 1)
-        return proven
+        return (losses.sum(axis=0) + 1) / (m + 1)
     error = losses.std(axis=0, ddof=1) / np.sqrt(m)
-    bound: Floats = losses.mean(axis=0) + stats.t.ppf(CONFIDENCE, m - 1) * error
-    return bound
+    return losses.mean(axis=0) + stats.t.ppf(CONFIDENCE, m - 1) * error
 
 
 def bets(losses: Floats, level: float) -> Floats:
@@ -72,10 +68,9 @@ def bets(losses: Floats, level: float) -> Floats:
     True
     """
     sizes = np.array([0.25, 0.5, 0.75, 1.0]) / (1 - level)
-    values: Floats = np.mean(
+    return np.mean(
         [np.exp(np.log1p(np.maximum(size * (level - losses), -1 + 1e-12)).sum(axis=0)) for size in sizes], axis=0
     )
-    return values
 
 
 def fewest_classes(level: float, guarantee: Guarantee, *, pairs: bool) -> int:

@@ -27,8 +27,6 @@ from nearer.judging._rules import CONFIDENCE, GUARANTEES, Guarantee, bets, fewes
 from nearer.neighbors import search
 from nearer.neighbors._shared import unit_rows
 
-__all__ = ["SamePair"]
-
 MATCHINGS = 8
 # Enough to draw a curve.
 DRAWN = 200
@@ -137,18 +135,18 @@ class SamePair:
             needed = fewest_classes(level, self.guarantee, pairs=in_pairs)
             if m >= needed:
                 continue
-            told = f"{needed} classes for {name}={level:g}, got {m}: {needed - m} are missing"
+            shortage = f"{needed} classes for {name}={level:g}, got {m}: {needed - m} are missing"
             if self.guarantee == "estimated":
                 warnings.warn(
-                    f"An estimate needs about {told}. The margin is wide and may not hold.",
+                    f"An estimate needs about {shortage}. The margin is wide and may not hold.",
                     NearerWarning,
                     stacklevel=4,
                 )
                 return
             else:
                 raise LabelError(
-                    f"guarantee={self.guarantee!r} must have at least {told}. Add classes, allow a larger error, "
-                    f"or take guarantee='estimated'."
+                    f"guarantee={self.guarantee!r} must have at least {shortage}. Add classes, allow a larger "
+                    f"error, or take guarantee='estimated'."
                 )
 
     def _holds_for_pairs(self, data: Calibration, grid: Floats, sums: Floats) -> NDArray[np.bool_]:
@@ -157,19 +155,16 @@ class SamePair:
         matched = matched_losses(data, grid, matchings=MATCHINGS, seed=self.seed)
         # A mean of e-values is one.
         values = np.mean([bets(losses, self.error) for losses in matched], axis=0)
-        held: NDArray[np.bool_] = values >= 1 / (1 - CONFIDENCE)
-        return held
+        return values >= 1 / (1 - CONFIDENCE)
 
     def _holds(self, losses: Floats, level: float) -> NDArray[np.bool_]:
         if self.guarantee != "high-probability":
             return mean_bound(losses, self.guarantee) <= level
-        held: NDArray[np.bool_] = bets(losses, level) >= 1 / (1 - CONFIDENCE)
-        return held
+        return bets(losses, level) >= 1 / (1 - CONFIDENCE)
 
     def distance(self, a: Any, b: Any) -> Floats:
         """The distance of row i of `a` to row i of `b`, under the metric: (n,)."""
-        found: Floats = np.linalg.norm(np.subtract(*self._both(a, b), dtype=np.float64), axis=1)
-        return found
+        return np.linalg.norm(np.subtract(*self._both(a, b), dtype=np.float64), axis=1)
 
     def _both(self, a: Any, b: Any) -> tuple[Rows, Rows]:
         left, right = self._embedded(a, "a"), self._embedded(b, "b")
@@ -192,9 +187,9 @@ class SamePair:
     def answers(self, distances: Any) -> NDArray[Any]:
         """The same for distances that are there already, (n,)."""
         self._check_calibrated()
-        found = np.asarray(distances, dtype=np.float64)
-        words = np.where(found > self.different_beyond_, "different", "cannot say").astype(object)
-        words[found <= self.same_within_] = "same"
+        apart = np.asarray(distances, dtype=np.float64)
+        words = np.where(apart > self.different_beyond_, "different", "cannot say").astype(object)
+        words[apart <= self.same_within_] = "same"
         return words
 
     def matches(self, queries: Any, database: Any) -> list[list[int]]:
@@ -246,11 +241,11 @@ class SamePair:
         """Everything but the metric, as JSON."""
         self._check_calibrated()
         settings = ("error", "miss", "guarantee", "per", "similarity", "seed")
-        found = ("same_within_", "different_beyond_", "n_classes_", "n_items_", "n_database_")
+        fitted = ("same_within_", "different_beyond_", "n_classes_", "n_items_", "n_database_")
         rates = ("false_matches_", "true_matches_")
         return {
             **{name: getattr(self, name) for name in settings},
-            **{name: _plain(getattr(self, name)) for name in (*found, *rates)},
+            **{name: _plain(getattr(self, name)) for name in (*fitted, *rates)},
             "curve_": self.curve_.tolist(),
             "likeness_": {
                 "rows": np.round(self.likeness_.rows.astype(np.float64), 6).tolist(),

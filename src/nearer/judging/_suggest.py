@@ -16,8 +16,6 @@ from nearer.graph._shared import ClassShares
 from nearer.judging._influence import embedded, graph_of, mass_of, pick, spread, walk
 from nearer.relations import Pairs
 
-__all__ = ["groups_of", "suggest_items", "suggest_pairs"]
-
 
 def groups_of(pairs: Pairs) -> tuple[Array, set[tuple[int, int]]]:
     """What pairs say of items: a group for each that was asked about (n,), −1 for the others, and groups apart.
@@ -70,11 +68,11 @@ def suggest_pairs(metric: Any, X: Any, known: Any, n: int = 20) -> Array:
     reached, likeliest = mass_of(spread_groups) > 0, spread_groups.pseudo_labels.numpy()
     questions = _merges(groups, apart, spread_groups, rows)[: n // 2]
     fresh = pick(S, spread_groups, n - len(questions), allowed=groups < 0)
-    for place, row in enumerate(fresh):
+    for number, row in enumerate(fresh):
         likely = int(likeliest[row] if reached[row] else spread_groups.classes[0])
         # New items of one crowd are compared with each other: that is where "same" is likely.
         near = set(S[[row]].indices.tolist())
-        neighbor = next((other for other in fresh[:place] if other in near), None)
+        neighbor = next((other for other in fresh[:number] if other in near), None)
         questions.append((row, neighbor if neighbor is not None else _nearest(rows, row, groups == likely)))
     return np.array(questions[:n], dtype=np.int64).reshape(-1, 2)
 
@@ -91,9 +89,9 @@ def _merges(groups: Array, apart: set[tuple[int, int]], spread: ClassShares, row
     order = np.argsort(-likely[first, second], kind="stable")
     used: set[int] = set()
     questions: list[tuple[int, int]] = []
-    for place in order.tolist():
-        a, b = int(names[first[place]]), int(names[second[place]])
-        if likely[first[place], second[place]] <= 0 or a in used or b in used or (a, b) in apart:
+    for number in order.tolist():
+        a, b = int(names[first[number]]), int(names[second[number]])
+        if likely[first[number], second[number]] <= 0 or a in used or b in used or (a, b) in apart:
             continue
         used |= {a, b}
         mine = np.flatnonzero(groups == a)

@@ -15,8 +15,6 @@ from torch import Tensor, nn
 
 from nearer.exceptions import ParameterError
 
-__all__ = ["SentenceTransformersLoss", "for_transformers"]
-
 
 def for_transformers(loss: nn.Module, *, field: str = "embeddings") -> Callable[..., Tensor]:
     """A `compute_loss_func` for the Trainer of Hugging Face transformers, from what the model returns as `field`.
@@ -32,11 +30,10 @@ def for_transformers(loss: nn.Module, *, field: str = "embeddings") -> Callable[
     """
 
     def compute_loss(outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
-        found = outputs.get(field) if isinstance(outputs, Mapping) else getattr(outputs, field, None)
-        if found is None:
+        rows = outputs.get(field) if isinstance(outputs, Mapping) else getattr(outputs, field, None)
+        if rows is None:
             raise ParameterError(f"The model must return `{field}`; name the field of the embeddings with field=.")
-        value: Tensor = loss(found, labels)
-        return value
+        return loss(rows, labels)
 
     return compute_loss
 
@@ -67,10 +64,9 @@ class SentenceTransformersLoss(nn.Module):
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None) -> Tensor:
         """Encode every column of texts and take the loss of all embeddings together."""
-        columns: Sequence[Tensor] = [self.model(one)["sentence_embedding"] for one in sentence_features]
+        columns: Sequence[Tensor] = [self.model(column)["sentence_embedding"] for column in sentence_features]
         if len(columns) > 1:
             labels = torch.arange(len(columns[0]), device=columns[0].device).repeat(len(columns))
         elif labels is None:
             raise ParameterError("`labels` must be given when every example has one text, got none.")
-        value: Tensor = self.loss(torch.cat(list(columns)), labels)
-        return value
+        return self.loss(torch.cat(list(columns)), labels)

@@ -13,8 +13,6 @@ from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._shared import inner_settings
 
-__all__ = ["BinaryLoss", "NestedLoss"]
-
 
 class NestedLoss(nn.Module):
     """The weighted mean of a loss over prefixes of the embedding: `Σ_w c_w L(z[:, :w]) / Σ_w c_w`.
@@ -48,10 +46,12 @@ class NestedLoss(nn.Module):
         self.widths = tuple(check_int(width, "widths") for width in widths)
         if not self.widths or list(self.widths) != sorted(set(self.widths)):
             raise ParameterError(f"`widths` must be rising whole numbers, got {tuple(widths)}.")
-        self.weights = tuple(float(one) for one in (weights if weights is not None else [1.0] * len(self.widths)))
+        self.weights = tuple(
+            float(entry) for entry in (weights if weights is not None else [1.0] * len(self.widths))
+        )
         if len(self.weights) != len(self.widths) or min(self.weights) < 0 or not any(self.weights):
             raise ParameterError(f"`weights` must hold a positive number for each of {len(self.widths)} widths.")
-        if any(one.shape[-1:] == (self.widths[-1],) for one in loss.parameters()):
+        if any(entry.shape[-1:] == (self.widths[-1],) for entry in loss.parameters()):
             raise ParameterError(
                 f"`loss` must not have class vectors of {self.widths[-1]} columns: they would fit the last width "
                 f"alone, got {type(loss).__name__}. Use a loss on pairs."
@@ -69,8 +69,7 @@ class NestedLoss(nn.Module):
             for width, weight in zip(self.widths, self.weights, strict=True)
             if weight
         ]
-        total: Tensor = sum(parts[1:], parts[0]) / sum(self.weights)
-        return total
+        return sum(parts[1:], parts[0]) / sum(self.weights)
 
 
 class BinaryLoss(nn.Module):
@@ -113,7 +112,7 @@ class BinaryLoss(nn.Module):
         """The loss of the soft signs; what comes after the labels goes to the loss as it is."""
         z = check_embeddings(embeddings, "embeddings")
         size = z.detach().abs().mean().clamp_min(torch.finfo(z.dtype).tiny)
-        found: Tensor = self.loss(torch.tanh(self.beta * z / size), labels, *more, **named)
+        value: Tensor = self.loss(torch.tanh(self.beta * z / size), labels, *more, **named)
         if self.training:
             self.calls += 1
-        return found
+        return value

@@ -14,8 +14,6 @@ from nearer.losses.pairs._neighborhood import NeighborhoodLoss
 from nearer.losses.pairs._pair_loss import PairLoss, check_embeddings
 from nearer.pairwise._shared import full_precision, inner_settings
 
-__all__ = ["CrossBatchMemory", "DatabaseMemory"]
-
 
 class _Ring(nn.Module):
     """The last `size` embeddings that were seen, as buffers: saving and loading the state restores them."""

@@ -12,8 +12,6 @@ from nearer.exceptions import ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._shared import full_precision, inner_settings
 
-__all__ = ["VICRegLoss"]
-
 
 class VICRegLoss(nn.Module):
     """λ·mean (z − z')² + μ/2·[v(Z) + v(Z')] + ν·[c(Z) + c(Z')] of two views of the same items, row by row.

@@ -6,14 +6,3 @@ from ._hardest_fraction import HardestFraction as HardestFraction
 from ._hardest_fraction import LargestErrors as LargestErrors
 from ._random_pairs import RandomPairs as RandomPairs
 from ._vthm import VTHM as VTHM
-
-__all__ = [
-    "VTHM",
-    "BatchHard",
-    "DistanceWeighted",
-    "HardestFraction",
-    "LargestErrors",
-    "RandomPairs",
-    "SemiHard",
-    "SemiHardTriplets",
-]

@@ -11,15 +11,6 @@ from nearer._checks import check_number
 from nearer.pairwise import Miner, Panel
 from nearer.pairwise._shared import Pairing, Select, count_row_triplets, hardest
 
-__all__ = [
-    "BatchHard",
-    "SemiHard",
-    "SemiHardTriplets",
-    "mine_batch_hard",
-    "mine_semi_hard",
-    "mine_semi_hard_triplets",
-]
-
 
 def mine_batch_hard(similarity: Tensor, positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
     """One positive and one negative per row, the first of equals; an empty side stays empty.

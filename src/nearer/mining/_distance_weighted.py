@@ -11,8 +11,6 @@ from nearer._checks import check_int, check_number
 from nearer.pairwise import Miner, Panel
 from nearer.pairwise._shared import Pairing, Select, fresh_seed, uniform
 
-__all__ = ["DistanceWeighted", "log_inverse_density"]
-
 
 def log_inverse_density(squared: Tensor, dimension: int, *, cutoff: float = 0.5) -> Tensor:
     """log 1/q(D) of distances on the unit sphere, q(d) ∝ d^{n−2}(1 − d²/4)^{(n−3)/2}.

@@ -12,8 +12,6 @@ from nearer._checks import check_number
 from nearer.pairwise import Miner, Panel
 from nearer.pairwise._shared import Pairing, Select, iterate_panels
 
-__all__ = ["HardestFraction", "LargestErrors", "threshold"]
-
 _BUCKETS = 1 << 14
 
 

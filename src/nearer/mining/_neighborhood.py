@@ -12,8 +12,6 @@ from nearer._validation import as_tensor, check_finite
 from nearer.exceptions import ShapeError
 from nearer.neighbors import Neighbors
 
-__all__ = ["mine_neighborhood", "mine_signed"]
-
 
 def mine_neighborhood(neighbors: Neighbors, affinity: Any, *, anchors: Any = None) -> Tensor:
     """Triplets (anchor, positive, negative) of row numbers from affinities (n, k) of the edges: (m, 3).

@@ -8,8 +8,6 @@ from torch import Tensor
 from nearer._checks import check_int, check_number
 from nearer.relations import Relation
 
-__all__ = ["draw_partners"]
-
 
 def draw_partners(
     relation: Relation,

@@ -11,8 +11,6 @@ from nearer._checks import check_int
 from nearer.pairwise import Miner, Panel
 from nearer.pairwise._shared import Pairing, Select, fresh_seed, uniform
 
-__all__ = ["RandomPairs"]
-
 
 class RandomPairs(Miner):
     """At most `positives` and `negatives` pairs of each anchor, without replacement; None keeps a side whole.

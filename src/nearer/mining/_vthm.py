@@ -11,8 +11,6 @@ from nearer._checks import check_number
 from nearer.pairwise import Miner, Near, Panel
 from nearer.pairwise._shared import OUT_OF_THE_WAY, Edges, Pairing, Select, hardest
 
-__all__ = ["VTHM", "mine_valid_triplets"]
-
 
 def mine_valid_triplets(
     similarity: Tensor, positive: Tensor, negative: Tensor, *, margin: float = 0.1

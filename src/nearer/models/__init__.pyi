@@ -1,7 +1,2 @@
 from ._bulk import embed_stream as embed_stream
 from ._model import Model as Model
-
-__all__ = [
-    "Model",
-    "embed_stream",
-]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nearer.models._learning import Learned, Watch
     from nearer.models._problem import Problem
     from nearer.models._settings import FitSettings
-    from nearer.relations import Kind
+    from nearer.relations._shared import Kind
 
 __all__ = ["METHODS", "Method", "choose_method", "method_named"]
 
@@ -204,8 +204,6 @@ METHODS: tuple[Method, ...] = (
         tried=_of_classes_or_pairs, seconds=lambda n, p: 1e-8 * n * p * p + 0.5,
     ),
     _linear("mmc", "MMC", _OR_PAIRS, "n p² + p³", "pulls similar pairs, keeps dissimilar ones apart"),
-    _linear("dml-eig", "DMLEig", _OR_PAIRS, "pairs · p² · steps", "the worst dissimilar pair first"),
-    _linear("doublet-svm", "DoubletSVM", _OR_PAIRS, "pairs² · p", "a support vector machine on pairs"),
     _linear(
         "triplet-svm", "TripletSVM", _CLASSES, "triplets · p² · steps", "the same on triplets", tried=_of_classes
     ),

@@ -44,7 +44,7 @@ from nearer.models._inputs import Inputs, item_metadata
 if TYPE_CHECKING:
     from nearer.index import Index
     from nearer.index._index import SearchResult
-    from nearer.index._kinds import Kind
+    from nearer.index._kinds import SearchKind
     from nearer.judging import Audit, SamePair
     from nearer.judging._rules import Guarantee
     from nearer.models._explain import Explanation
@@ -177,7 +177,7 @@ class Model:
         """The embeddings of a data set, its columns found by name."""
         return self.transform(self.inputs.of(data, part), side=side)
 
-    def index(self, data: Any = None, *, kind: Kind | None = None) -> Index:
+    def index(self, data: Any = None, *, kind: SearchKind | None = None) -> Index:
         """An index of items to search in, with their labels, ids and kept columns; by default of the data of the
         fit.
         """

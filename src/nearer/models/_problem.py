@@ -13,7 +13,7 @@ from nearer.datasets import Dataset, class_disjoint_split, stratified_split
 from nearer.datasets._anything import Columns
 from nearer.exceptions import LabelError
 from nearer.models._inputs import Inputs
-from nearer.relations import Kind
+from nearer.relations._shared import Kind
 
 __all__ = ["MOST_HELD_OUT", "Problem"]
 

@@ -1,9 +1,3 @@
 from ._search import Neighbors as Neighbors
 from ._search import search as search
 from ._votes import vote as vote
-
-__all__ = [
-    "Neighbors",
-    "search",
-    "vote",
-]

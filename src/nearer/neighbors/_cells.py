@@ -18,8 +18,6 @@ from torch import Tensor
 
 from nearer.neighbors._exact import best_first, exact_neighbors, load_faiss, similarities
 
-__all__ = ["CellNeighbors", "cell_neighbors", "partition_rows", "search_cells"]
-
 Floats = NDArray[np.floating]
 Positions = NDArray[np.int64]
 
@@ -155,5 +153,5 @@ def _smallest(distance: Tensor, k: int) -> tuple[Tensor, Tensor]:
     # What does not fill a block is looked at as it is.
     inside = torch.cat([inside, distance[:, whole:]], dim=1)
     names = torch.cat([names, torch.arange(whole, n).expand(m, -1)], dim=1)
-    values, place = inside.topk(k, dim=1, largest=False, sorted=False)
-    return values, names.gather(1, place)
+    values, columns = inside.topk(k, dim=1, largest=False, sorted=False)
+    return values, names.gather(1, columns)

@@ -22,16 +22,6 @@ from scipy import sparse
 
 from nearer.exceptions import NearerError
 
-__all__ = [
-    "Similarity",
-    "best_first",
-    "exact_neighbors",
-    "k_smallest",
-    "load_faiss",
-    "similarities",
-    "squared_distances",
-]
-
 Similarity = Literal["cosine", "dot", "euclidean"]
 Floats = NDArray[Any]
 Positions = NDArray[np.int64]
@@ -53,14 +43,15 @@ def load_faiss() -> Any:
         import faiss
     except ImportError as error:
         raise NearerError(
-            "Approximate search needs faiss, which is not installed. Run: pip install faiss-cpu, or search "
-            "exactly, which needs nothing more."
+            "Approximate search needs faiss, which is not installed. Run: pip install 'nearer[search]', or "
+            "search exactly, which needs nothing more."
         ) from error
     return faiss
 
 
 @functools.cache
-def _has_faiss() -> bool:
+def has_faiss() -> bool:
+    """Whether faiss can be imported; the extra `search` brings it."""
     return importlib.util.find_spec("faiss") is not None
 
 
@@ -119,8 +110,7 @@ def k_smallest(values: Floats, k: int) -> Positions:
         columns[cut] = np.argsort(values[cut], axis=1, kind="stable")[:, :k]
     columns.sort(axis=1)
     order = np.argsort(np.take_along_axis(values, columns, axis=1), axis=1, kind="stable")
-    result: Positions = np.take_along_axis(columns, order, axis=1)
-    return result
+    return np.take_along_axis(columns, order, axis=1)
 
 
 def exact_neighbors(
@@ -150,10 +140,10 @@ def exact_neighbors(
     if width == 0 or q == 0:
         return values, positions
     if sparse.issparse(database) or sparse.issparse(queries):
-        found = _among_all(queries, database, width, similarity, own)
+        result = _among_all(queries, database, width, similarity, own)
     else:
-        found = _among_candidates(queries, database, width, similarity, own, longest)
-    for target, source in zip((values, positions), found, strict=True):
+        result = _among_candidates(queries, database, width, similarity, own, longest)
+    for target, source in zip((values, positions), result, strict=True):
         target[:, :width] = source
     positions[values == -np.inf] = -1
     return values, positions
@@ -212,7 +202,7 @@ def _roughly_nearest(
     if "faiss" not in sys.modules and _compared + len(queries) * len(database) <= WITHOUT_FAISS:
         _compared += len(queries) * len(database)
         return _by_table(queries, database, count, similarity)
-    if not _has_faiss():
+    if not has_faiss():
         step = max(1, WITHOUT_FAISS // len(database))
         parts = [
             _by_table(queries[start : start + step], database, count, similarity)
@@ -372,5 +362,4 @@ def squared_distances(queries: Any, database: Any) -> Floats:
 def _square_lengths(rows: Any) -> Floats:
     if sparse.issparse(rows):
         return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-    lengths: Floats = np.einsum("ij,ij->i", rows, rows)
-    return lengths
+    return np.einsum("ij,ij->i", rows, rows)

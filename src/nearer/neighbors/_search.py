@@ -15,10 +15,8 @@ from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry import normalize
 from nearer.neighbors._cells import cell_neighbors
-from nearer.neighbors._exact import Similarity, exact_neighbors
+from nearer.neighbors._exact import Similarity, exact_neighbors, has_faiss
 from nearer.neighbors._through_index import check_alike, is_index, through_index
-
-__all__ = ["Neighbors", "SearchMethod", "search"]
 
 SearchMethod = Literal["auto", "exact", "approximate"]
 
@@ -74,7 +72,8 @@ def search(
         own: (q,) the row of the database that is left out for each query, −1 for none. Twins of it count.
         similarity: "euclidean", "cosine" or "dot".
         method: "exact" compares all pairs in blocks, never with a q×n array; "approximate" looks into the nearest
-            cells of a k-means partition until `recall` is measured; "auto" is exact up to 60,000 rows.
+            cells of a k-means partition until `recall` is measured; "auto" is exact up to 60,000 rows, and above
+            where faiss is missing.
         recall: the share of true neighbors that the approximate search must find on 200 of the queries.
         seed: of the k-means and of the sample; the exact search has no randomness.
 
@@ -113,7 +112,7 @@ def search(
         asking = rows if same else unit_rows(asking, "queries")
     share = check_number(recall, "recall", above=0, maximum=1)
     start = check_int(seed, "seed", minimum=0)
-    if method == "approximate" or (method == "auto" and rows.shape[0] > EXACT_UP_TO):
+    if method == "approximate" or (method == "auto" and rows.shape[0] > EXACT_UP_TO and has_faiss()):
         if similarity != "euclidean" or sparse.issparse(rows) or sparse.issparse(asking):
             raise ParameterError(
                 f"`method` 'approximate' must have dense rows and similarity='euclidean', got {similarity!r} and "

@@ -3,6 +3,7 @@ from ._cells import search_cells as search_cells
 from ._exact import Similarity as Similarity
 from ._exact import best_first as best_first
 from ._exact import exact_neighbors as exact_neighbors
+from ._exact import has_faiss as has_faiss
 from ._exact import k_smallest as k_smallest
 from ._exact import load_faiss as load_faiss
 from ._exact import similarities as similarities

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from nearer.exceptions import ParameterError
 
-__all__ = ["is_index", "through_index"]
-
 # Queries that are sent at once.
 BATCH = 4_096
 
@@ -30,7 +28,7 @@ def through_index(
     index is one, and is left out of its own list.
     """
     ids = index.ids
-    place = {one: number for number, one in enumerate(ids)}
+    row_of = {item_id: number for number, item_id in enumerate(ids)}
     n = len(ids) if queries is None else len(queries)
     left_out = np.arange(n) if queries is None else own
     width = k + (left_out is not None)
@@ -39,10 +37,10 @@ def through_index(
     for start in range(0, n, BATCH):
         part = slice(start, min(start + BATCH, n))
         rows = index.embeddings(ids[part]) if queries is None else queries[part]
-        found = index.search(rows, width)
-        where = np.array([[place[one] for one in row] for row in found.ids.tolist()], dtype=np.int64)
-        where = where.reshape(found.similarities.shape)
-        near = found.similarities.copy()
+        hits = index.search(rows, width)
+        where = np.array([[row_of[item_id] for item_id in row] for row in hits.ids.tolist()], dtype=np.int64)
+        where = where.reshape(hits.similarities.shape)
+        near = hits.similarities.copy()
         if left_out is not None:
             mine = where == left_out[part, None]
             near[mine] = -np.inf

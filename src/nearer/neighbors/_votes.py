@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from nearer.exceptions import ShapeError
 
-__all__ = ["vote"]
-
 
 def vote(classes: NDArray[Any]) -> NDArray[Any]:
     """The class with most votes in each row of (m, k) classes of neighbors, nearest first: (m,).
@@ -33,5 +31,4 @@ def vote(classes: NDArray[Any]) -> NDArray[Any]:
     for column in classes.T:
         votes += classes == column[:, None]
     votes[classes < 0] = 0
-    winner: NDArray[Any] = np.take_along_axis(classes, votes.argmax(axis=1)[:, None], axis=1)[:, 0]
-    return winner
+    return np.take_along_axis(classes, votes.argmax(axis=1)[:, None], axis=1)[:, 0]

@@ -5,13 +5,3 @@ from ._rule import Panel as Panel
 from ._rule import Rule as Rule
 from ._rule import Statistic as Statistic
 from ._rule import Terms as Terms
-
-__all__ = [
-    "Far",
-    "Miner",
-    "Near",
-    "Panel",
-    "Rule",
-    "Statistic",
-    "Terms",
-]

@@ -9,8 +9,6 @@ from nearer.pairwise._reduce import divisor
 from nearer.pairwise._rule import LOG2E, Gradient, Pairing
 from nearer.pairwise._walk import Tile, Walk
 
-__all__ = ["angular_by_tiles"]
-
 _LARGEST_CLASS = 32  # the small products cost K per pair
 
 

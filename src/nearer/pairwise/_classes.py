@@ -18,8 +18,6 @@ from torch import Tensor
 from nearer.pairwise._distributed import Shards
 from nearer.pairwise._function import attach
 
-__all__ = ["CenterSimilarity", "ClassSimilarity", "VectorSimilarity", "class_softmax", "class_tiles", "own_classes"]
-
 # Entries of a tile: 1 MB of float32, which stays in cache while it is worked on.
 TILE = 1 << 18
 LOG2E = 1.4426950408889634
@@ -72,14 +70,14 @@ class CenterSimilarity:
         size = len(vectors) * len(x)
         if self._space is None or self._space.shape[1] < size:
             self._space = x.new_empty(2, size)
-        u, power = (one[:size].view(len(vectors) // self.width, self.width, len(x)) for one in self._space)
+        u, power = (room[:size].view(len(vectors) // self.width, self.width, len(x)) for room in self._space)
         flat = u.view(len(vectors), len(x))
         torch.addmm(flat, vectors, x.t(), beta=0, alpha=self._factor, out=flat)
         torch.exp2(u if self._bounded else u - u.amax(1, keepdim=True), out=power)
         mass = power.sum(1)
         mean = power[:, 0] * u[:, 0]
-        for place in range(1, self.width):
-            mean.addcmul_(power[:, place], u[:, place])
+        for center in range(1, self.width):
+            mean.addcmul_(power[:, center], u[:, center])
         return (mean.div_(mass) / self._factor).t(), (u, power, mass, mean)
 
     def gradient(self, x: Tensor, vectors: Tensor, weights: Tensor, saved: Any) -> tuple[Tensor, Tensor]:
@@ -175,15 +173,15 @@ def _class_softmax(
     for start, stop in tiles:
         directions = unit(slice(start * width, stop * width))
         inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
-        place = owners[inside] - start
+        column = owners[inside] - start
         if fused:
             z = torch.addmm(ceiling(rows, scale), factor, directions.t())
             own[inside] = (rows[inside] * table[owners[inside]]).sum(1) * reciprocals[owners[inside]]
         else:
             z, _ = similarity.tile(rows, directions)
-            own[inside] = z[inside, place]
+            own[inside] = z[inside, column]
             z = z.sub_(1).mul_(scale * LOG2E) if bounded else z.mul_(scale)
-        z[inside, place] = -torch.inf
+        z[inside, column] = -torch.inf
         if merged is not None and not gradient:
             owed += merged.distances(directions)[0]
         if bounded:
@@ -215,14 +213,14 @@ def _class_softmax(
         part = slice(start * width, stop * width)
         directions = unit(part)
         inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
-        place = owners[inside] - start
+        column = owners[inside] - start
         if fused:
             saved = None
             g = torch.addmm(shift, factor, directions.t()).exp2_()
         else:
             s, saved = similarity.tile(rows, directions)
             g = s.mul_(scale * LOG2E).add_(shift).exp2_()
-        g[inside, place] = (at_target * slope * share)[inside]
+        g[inside, column] = (at_target * slope * share)[inside]
         by_rows, by_vectors = similarity.gradient(rows, directions, g, saved)
         dx += by_rows
         if merged is not None:
@@ -245,7 +243,7 @@ def inverse_lengths(vectors: Tensor) -> Tensor:
     tensor([0.2500, 0.0000])
     """
     lengths = torch.linalg.vector_norm(vectors, dim=1)
-    smallest, largest = (float(one) for one in torch.aminmax(lengths)) if len(lengths) else (1.0, 1.0)
+    smallest, largest = (float(extreme) for extreme in torch.aminmax(lengths)) if len(lengths) else (1.0, 1.0)
     if not (smallest > 1e-15 and largest < 1e15):
         lengths = torch.linalg.vector_norm(vectors, dim=1, dtype=torch.float64)
     return torch.where(lengths > 0, 1 / lengths, 0.0).to(vectors.dtype)

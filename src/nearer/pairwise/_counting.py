@@ -17,8 +17,6 @@ from nearer.pairwise._reduce import divisor
 from nearer.pairwise._rule import OUT_OF_THE_WAY, Gradient, Pairing, Panel
 from nearer.pairwise._walk import Walk
 
-__all__ = ["count_row_triplets", "equal_within", "triplets_by_tiles"]
-
 # Up to here comparing with every positive is faster than a binary search.
 _FEW = 24
 # Up to here the comparisons with all positives are one operation, which saves the overhead of many.

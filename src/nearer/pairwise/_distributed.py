@@ -16,8 +16,6 @@ from nearer.pairwise._rule import Gradient, Pairing
 from nearer.relations import Relation
 from nearer.relations._shared import TableRelation
 
-__all__ = ["Shards"]
-
 
 class Shards:
     """This process's stretch of a joint batch whose shards may differ in length."""
@@ -71,20 +69,20 @@ class Shards:
         everything = self.gather(queries)
         return Pairing(everything, everything, relation.between(table, table), 0, unit)
 
-    def collect(self, found: Gradient) -> Gradient:
+    def collect(self, mine: Gradient) -> Gradient:
         """Both roles of the own items: as anchors here, as database items in every process."""
-        if found.queries is None or found.database is None:
-            return Gradient(found.value, None, None, found.anchor_values)
-        dist.all_reduce(found.database)
-        own = (found.queries + found.database[self.own]) * self.scale
-        anchor = None if found.anchor_values is None else found.anchor_values * self.scale
-        return Gradient(found.value, own, None, anchor)
+        if mine.queries is None or mine.database is None:
+            return Gradient(mine.value, None, None, mine.anchor_values)
+        dist.all_reduce(mine.database)
+        own = (mine.queries + mine.database[self.own]) * self.scale
+        anchor = None if mine.anchor_values is None else mine.anchor_values * self.scale
+        return Gradient(mine.value, own, None, anchor)
 
-    def own_part(self, found: Gradient) -> Gradient:
+    def own_part(self, joint: Gradient) -> Gradient:
         """This process's rows of the gradient of `joint`."""
-        own = None if found.queries is None else found.queries[self.own] * self.scale
-        anchor = None if found.anchor_values is None else found.anchor_values[self.own] * self.scale
-        return Gradient(found.value, own, None, anchor)
+        own = None if joint.queries is None else joint.queries[self.own] * self.scale
+        anchor = None if joint.anchor_values is None else joint.anchor_values[self.own] * self.scale
+        return Gradient(joint.value, own, None, anchor)
 
     def all_sum(self, tensor: Tensor) -> Tensor:
         """The sum of a tensor over all processes, the same in every one."""

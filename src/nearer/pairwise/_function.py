@@ -14,8 +14,6 @@ from nearer.exceptions import NotFiniteError, ParameterError
 from nearer.pairwise._precision import without_autocast
 from nearer.pairwise._rule import Gradient
 
-__all__ = ["Compute", "attach", "check_untransformed", "differentiate", "normalize_rows", "refuse_second"]
-
 # queries, database (None: the queries themselves), anchor values, whether a gradient is wanted
 Compute = Callable[[Tensor, Tensor | None, Tensor | None, bool], Gradient]
 
@@ -108,7 +106,7 @@ class _Attached(torch.autograd.Function):
         with torch.no_grad():
             # A loss that is minimised as it is has the factor 1, and a large table of gradients need not be copied.
             if upstream[0].device.type != "cpu" or upstream[0].item() != 1.0:
-                gradients = [(one * upstream[0]).to(one.dtype) for one in gradients]
+                gradients = [(slope * upstream[0]).to(slope.dtype) for slope in gradients]
         return None, None, *refuse_second(inputs, gradients)
 
 
@@ -122,14 +120,13 @@ def attach(value: Tensor, inputs: Sequence[Tensor | None], gradients: Sequence[T
     """
     # What needs no gradient is not held: a memory may be overwritten before the backward pass.
     needed = [
-        (one, gradient)
-        for one, gradient in zip(inputs, gradients, strict=True)
-        if one is not None and gradient is not None and one.requires_grad
+        (tensor, gradient)
+        for tensor, gradient in zip(inputs, gradients, strict=True)
+        if tensor is not None and gradient is not None and tensor.requires_grad
     ]
-    result: Tensor = _Attached.apply(  # type: ignore[no-untyped-call]
-        value, [gradient for _, gradient in needed], *(one for one, _ in needed)
+    return _Attached.apply(  # type: ignore[no-untyped-call]
+        value, [gradient for _, gradient in needed], *(tensor for tensor, _ in needed)
     )
-    return result
 
 
 def _check_squares(rows: Tensor | None) -> None:
@@ -157,7 +154,7 @@ def differentiate(
     """Compute a loss on (normalised) embeddings so that `backward` reaches them."""
     on = torch.is_grad_enabled()
     inputs = (queries, database, anchor_values)
-    needed = [on and one is not None and one.requires_grad for one in inputs]
+    needed = [on and tensor is not None and tensor.requires_grad for tensor in inputs]
     kind = queries.device.type
     # Exponents of 25 and more overflow in half precision, so autocast must not reach the products below.
     with torch.no_grad(), without_autocast(kind):

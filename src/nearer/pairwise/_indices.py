@@ -18,8 +18,6 @@ from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.pairwise._rule import Miner, Pairing, Panel, Select
 from nearer.relations import ClassLabels, Pairs, Relation
 
-__all__ = ["ListedPairs", "PeerMiner", "as_columns", "pairs_of"]
-
 _SMALL = 1 << 24  # entries of a mask: 16 MB
 _BOTH = "a pair must not be listed as positive and as negative. Remove it from one list."
 _SHAPE = "`indices_tuple` must be (anchors, positives, negatives) or (anchors, positives, anchors, negatives)"
@@ -99,8 +97,8 @@ def as_columns(indices: Any, n: int, n_database: int | None, device: torch.devic
         raise ShapeError(f"{_SHAPE}, got {came}.")
     names = "apn" if len(indices) == 3 else ("a1", "p", "a2", "n")
     columns = []
-    for name, one in zip(names, indices, strict=True):
-        column = as_tensor(one, f"{name} of indices_tuple").detach().to(device)
+    for name, listed in zip(names, indices, strict=True):
+        column = as_tensor(listed, f"{name} of indices_tuple").detach().to(device)
         if column.ndim != 1 or (column.numel() and (column.is_floating_point() or column.dtype == torch.bool)):
             raise ShapeError(
                 f"{_SHAPE}, whole numbers of shape (m,), got `{name}` of shape {tuple(column.shape)} and type "
@@ -117,7 +115,7 @@ def as_columns(indices: Any, n: int, n_database: int | None, device: torch.devic
     sides = [columns] if len(columns) == 3 else [columns[:2], columns[2:]]
     for side in sides:
         if len({len(column) for column in side}) > 1:
-            raise ShapeError(f"{_SHAPE} of equal lengths, got {', '.join(str(len(one)) for one in side)}.")
+            raise ShapeError(f"{_SHAPE} of equal lengths, got {', '.join(str(len(rows)) for rows in side)}.")
         if n_database is None and any(bool((side[0] == other).any()) for other in side[1:]):
             raise ParameterError("`indices_tuple` must not pair an item with itself, and does.")
     return columns

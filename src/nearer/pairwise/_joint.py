@@ -14,8 +14,6 @@ from typing import Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-__all__ = ["KernelTile", "LayerKernel", "joint_similarity"]
-
 # Items per side of a tile, at most: the few tiles of one step then stay in the cache, and calls are few.
 SIDE = 512
 # From so many on a tile of the diagonal is cut into three, and a fourth that would repeat one of them is left out.
@@ -79,8 +77,8 @@ def joint_similarity(
             values.append(part.sum() * (scale * share * (2 if mirrored else 1)))
             part.mul_(2 * scale * share)
         if gradient:
-            for place, (kernel, tile) in enumerate(zip(kernels, tiles, strict=True)):
-                part = parts[place % len(parts)]
+            for layer, (kernel, tile) in enumerate(zip(kernels, tiles, strict=True)):
+                part = parts[layer % len(parts)]
                 kernel.pull(part if tile.slope is None else tile.slope.mul_(part), rows, columns, mirrored=mirrored)
     return torch.stack(values).sum() if values else labels.new_zeros((), dtype=torch.float32)
 
@@ -90,14 +88,14 @@ def _tiles(n: int) -> Iterator[tuple[slice, slice]]:
     # Stretches of one length: a short last one would leave more of the square to the tiles of the diagonal.
     side = max(1, -(-n // max(1, -(-n // SIDE))))
     stretches = [slice(start, min(start + side, n)) for start in range(0, n, side)]
-    for place, rows in enumerate(stretches):
+    for number, rows in enumerate(stretches):
         middle = (rows.start + rows.stop) // 2
         if rows.stop - rows.start < SMALL:
             yield rows, rows
         else:
             first, second = slice(rows.start, middle), slice(middle, rows.stop)
             yield from ((first, first), (first, second), (second, second))
-        for columns in stretches[place + 1 :]:
+        for columns in stretches[number + 1 :]:
             yield rows, columns
 
 

@@ -7,8 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["exponent_is_safe", "hardest", "masked_logsumexp", "soft_rows", "soft_rows_with_zero", "softplus"]
-
 LOG2E = math.log2(math.e)
 
 

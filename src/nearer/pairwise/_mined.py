@@ -14,8 +14,6 @@ from nearer.pairwise._panels import iterate_panels
 from nearer.pairwise._rule import Miner, Pairing
 from nearer.relations._shared import relate
 
-__all__ = ["mined_pairs"]
-
 
 @torch.no_grad()
 def mined_pairs(
@@ -31,7 +29,7 @@ def mined_pairs(
         others = normalize_rows(others, "ref_emb")[0]
     n_database = None if others is None else len(others)
     relation = relate(labels, database_labels, n=len(queries), n_database=n_database, device=queries.device)
-    found: list[list[Tensor]] = [[], [], [], []]
+    parts: list[list[Tensor]] = [[], [], [], []]
     for share, layer in relation.layers():
         if share != 1:
             raise ParameterError(
@@ -45,7 +43,7 @@ def mined_pairs(
         for panel in iterate_panels(pairing, select=miner.prepare(pairing)):
             for side, mask in ((0, panel.positive), (2, panel.negative)):
                 anchors, partners = mask.nonzero(as_tuple=True)
-                found[side].append(anchors + panel.anchors.start)
-                found[side + 1].append(partners)
-    a1, p, a2, n = (torch.cat(part) if part else queries.new_empty(0, dtype=torch.int64) for part in found)
+                parts[side].append(anchors + panel.anchors.start)
+                parts[side + 1].append(partners)
+    a1, p, a2, n = (torch.cat(part) if part else queries.new_empty(0, dtype=torch.int64) for part in parts)
     return a1, p, a2, n

@@ -14,8 +14,6 @@ from torch.utils.checkpoint import checkpoint
 from nearer.pairwise._rule import Edges
 from nearer.pairwise._walk import Block, Walk
 
-__all__ = ["Near"]
-
 # Up to so many positive pairs their similarities are the leaves of the head's graph; beyond, blocks are made again.
 _LEAVES = 1 << 22
 
@@ -74,14 +72,14 @@ class Near:
         if len(self.blocks) == 1 and self.blocks[0].span is not None:
             return None
         total = sum(block.rows.numel() for block in self.blocks)
-        place = torch.full((self.walk.n,), total, device=self.walk.queries.device)
+        position = torch.full((self.walk.n,), total, device=self.walk.queries.device)
         at = 0
         for block in self.blocks:
-            numbers = torch.arange(at, at + block.rows.numel(), device=place.device).view(block.rows.shape)
+            numbers = torch.arange(at, at + block.rows.numel(), device=position.device).view(block.rows.shape)
             real = slice(None) if block.real is None else block.real
-            place[block.rows[real]] = numbers[real]
+            position[block.rows[real]] = numbers[real]
             at += block.rows.numel()
-        return place
+        return position
 
     def sum(self, function: Callable[..., Tensor], *anchors: Tensor) -> Tensor:
         """Σ_P function(s, …)."""

@@ -19,8 +19,6 @@ from nearer.pairwise._rule import Gradient, Miner, Pairing, Panel, Rule, Select,
 from nearer.relations import ClassLabels
 from nearer.relations._shared import TableRelation
 
-__all__ = ["by_panels", "class_mask", "forced_tile", "iterate_panels", "nothing", "panel_rows", "tile_size"]
-
 # Elements of one panel: large enough for the matrix product, small enough for the caches and the memory bound.
 _PANEL_ELEMENTS = 1 << 20
 _UNIT = 1 + 1e-4  # unit vectors, with what rounding may add

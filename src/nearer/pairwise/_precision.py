@@ -10,8 +10,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-__all__ = ["full_precision", "without_autocast"]
-
 Self = TypeVar("Self")
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -40,9 +38,11 @@ def full_precision(
     @functools.wraps(method)
     def careful(self: Self, /, *given: Given.args, **named: Given.kwargs) -> Result:
         values = (*given, *named.values())
-        tensors = [one for value in values for one in (value if isinstance(value, list | tuple) else (value,))]
-        device = next((one.device.type for one in tensors if isinstance(one, Tensor)), "cpu")
-        if any(isinstance(one, Tensor) and one.dtype in _HALVES for one in tensors):
+        tensors = [
+            tensor for value in values for tensor in (value if isinstance(value, list | tuple) else (value,))
+        ]
+        device = next((tensor.device.type for tensor in tensors if isinstance(tensor, Tensor)), "cpu")
+        if any(isinstance(tensor, Tensor) and tensor.dtype in _HALVES for tensor in tensors):
             given = tuple(map(_widened, given))  # type: ignore[assignment]
             named = {name: _widened(value) for name, value in named.items()}  # type: ignore[assignment]
         with without_autocast(device):
@@ -55,5 +55,5 @@ def _widened(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.float() if value.dtype in _HALVES else value
     if type(value) in (list, tuple):
-        return type(value)(_widened(one) for one in value)
+        return type(value)(_widened(entry) for entry in value)
     return value

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from nearer.pairwise._rule import Terms
 
-__all__ = ["Reduction", "divisor", "joined", "reduce", "shares"]
-
 # "sum"; "mean" over anchors; over the terms that are not zero; over all terms; each side over its own active terms
 Reduction = Literal["sum", "mean", "active", "tuples", "sides"]
 

@@ -23,21 +23,6 @@ if TYPE_CHECKING:
     from nearer.pairwise._distributed import Shards
     from nearer.pairwise._near import Near
 
-__all__ = [
-    "Edges",
-    "Far",
-    "Gradient",
-    "Miner",
-    "Pairing",
-    "Panel",
-    "Prepared",
-    "Rule",
-    "Select",
-    "Statistic",
-    "Terms",
-    "exponential",
-]
-
 _UNSHOWN = object()
 OUT_OF_THE_WAY = 1e4  # added to a similarity that must not be an extreme; what is not moved stays exact
 LOG2E = math.log2(math.e)
@@ -272,7 +257,7 @@ class Rule:
             slopes = [
                 torch.autograd.grad(column.sum(), wanted, retain_graph=True, materialize_grads=True)
                 if column.requires_grad
-                else [torch.zeros_like(one) for one in wanted]
+                else [torch.zeros_like(tensor) for tensor in wanted]
                 for column in columns
             ]
         by_anchor = None if values is None else torch.stack([slope[1] for slope in slopes]).sum(0)

@@ -17,8 +17,6 @@ from nearer.pairwise._reduce import Reduction, joined, shares
 from nearer.pairwise._rule import Edges, Far, Gradient, Miner, Pairing, Statistic, Terms
 from nearer.pairwise._walk import Tile, Walk
 
-__all__ = ["by_statistic"]
-
 # A listed pair costs about as much as twenty pairs of a whole tile.
 _MOSTLY = 0.05
 

@@ -17,8 +17,6 @@ from nearer.pairwise._panels import forced_tile
 from nearer.pairwise._rule import Gradient, Pairing
 from nearer.relations import ClassLabels
 
-__all__ = ["Block", "Tile", "Walk", "sortable"]
-
 _TILE = 512
 # Up to here one panel is the whole batch: sorting by class costs more than symmetry saves. Measured at 320 and 512.
 _SMALL = 384
@@ -208,8 +206,7 @@ class Walk:
             return None
         row = torch.repeat_interleave(torch.arange(len(codes), device=codes.device), lengths)
         inside = torch.arange(total, device=codes.device) - (lengths.cumsum(0) - lengths)[row]
-        flat: Tensor = row * tile.shape[1] + (first - start)[row] + inside
-        return flat
+        return row * tile.shape[1] + (first - start)[row] + inside
 
     def push(self, d_queries: Tensor, d_database: Tensor, tile: Tile, weight: Tensor) -> None:
         """Add the gradient of Σ weight·s over a tile to both of its sides."""

@@ -29,8 +29,6 @@ from torch import Tensor
 from nearer._checks import check_choice
 from nearer.exceptions import LabelError, ShapeError
 
-__all__ = ["Difference", "find_difference", "largest_observed", "smallest_eigenvalue"]
-
 # Rows (…, q, K) and columns (…, n, K) -> (…, q, n).
 Tiled = Callable[[Tensor, Tensor], Tensor]
 
@@ -126,15 +124,15 @@ def by_rows(function: Callable[[Tensor, Tensor], Tensor]) -> Tiled:
         step = max(1, _ELEMENTS // max(1, b.numel()))
         parts = []
         for part in torch.split(a, step, dim=-2):
-            one = function(part[..., :, None, :], b[..., None, :, :])
+            block = function(part[..., :, None, :], b[..., None, :, :])
             expected = (*a.shape[:-2], part.shape[-2], b.shape[-2])
-            if not isinstance(one, Tensor) or one.shape != expected:
-                came = tuple(one.shape) if isinstance(one, Tensor) else type(one).__name__
+            if not isinstance(block, Tensor) or block.shape != expected:
+                came = tuple(block.shape) if isinstance(block, Tensor) else type(block).__name__
                 raise ShapeError(
                     f"a relation function must reduce the last axis of two tensors that broadcast, here to "
                     f"{tuple(expected)}, got {came}. An example: lambda a, b: (a - b).abs().sum(-1)."
                 )
-            parts.append(one)
+            parts.append(block)
         return torch.cat(parts, dim=-2) if parts else a.new_zeros((*a.shape[:-1], b.shape[-2]))
 
     return tile
@@ -211,13 +209,3 @@ def largest_observed(between: Tiled, table: Tensor) -> float:
             raise LabelError("a relation function must give finite numbers that are not negative, got others.")
         top = max(top, float(tile.max()))
     return top if top > 0 else 1.0
-
-
-def smallest_eigenvalue(target: Tensor) -> float:
-    """Of `1 − g/2` for targets g (n, n): not negative if and only if unit vectors have these squared distances.
-
-    >>> smallest_eigenvalue(2 * torch.ones(2, 2) - 2 * torch.eye(2))  # two orthogonal vectors
-    1.0
-    """
-    kernel = 1 - target.double() / 2
-    return float(torch.linalg.eigvalsh((kernel + kernel.T) / 2)[0])

@@ -14,8 +14,6 @@ from nearer.exceptions import LabelError, ShapeError
 from nearer.relations._difference import Difference, find_difference, l1
 from nearer.relations._relation import GradedRelation, set_difference, set_table
 
-__all__ = ["LabelDistributions", "MultiLabels", "Numbers"]
-
 
 def as_indicator(value: Any, name: str) -> Tensor:
     """A 0/1 matrix as float32."""

@@ -13,8 +13,6 @@ from nearer._validation import as_array, encode_labels
 from nearer.exceptions import LabelError, ShapeError
 from nearer.relations._relation import Relation, TableRelation
 
-__all__ = ["SIGNS", "Kind", "kind_of", "kind_of_column", "kind_of_matrix", "relation_of"]
-
 Kind = Literal["classes", "partial", "sets", "distributions", "numbers", "pairs"]
 """What the labels of a data set are; `kind_of` says it of a relation or of labels as they come."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -123,26 +121,26 @@ def relation_of(
     array = _as_array(labels, "labels")
     if not len(array):
         raise ShapeError(f"`labels` must have at least one row, got shape {array.shape}.")
-    found = kind_of(array) if kind == "auto" else check_choice(kind, "kind", ["auto", *KINDS])
-    if found == "pairs":
+    kind_found = kind_of(array) if kind == "auto" else check_choice(kind, "kind", ["auto", *KINDS])
+    if kind_found == "pairs":
         raise LabelError(
             "`kind` must be one of labels with a row for every item, got 'pairs'. Pass relations.Pairs."
         )
-    if found in ("classes", "partial", "numbers"):
+    if kind_found in ("classes", "partial", "numbers"):
         if function != "auto":
             raise LabelError(
-                f"a relation function compares rows of labels, got {found} of shape (n,). Leave it at 'auto', or "
-                f"pass one-hot rows."
+                f"a relation function compares rows of labels, got {kind_found} of shape (n,). Leave it at 'auto', "
+                f"or pass one-hot rows."
             )
         if array.ndim != 1:
-            raise ShapeError(f"`labels` must have shape (n,) for {found}, got {array.shape}.")
-        if found == "partial":
+            raise ShapeError(f"`labels` must have shape (n,) for {kind_found}, got {array.shape}.")
+        if kind_found == "partial":
             return PartialLabels(array.astype(np.int64))
-        return ClassLabels(encode_labels(array, "labels")[0]) if found == "classes" else Numbers(array)
+        return ClassLabels(encode_labels(array, "labels")[0]) if kind_found == "classes" else Numbers(array)
     if array.ndim != 2:
-        raise ShapeError(f"`labels` must have shape (n, q) for {found}, got {array.shape}.")
+        raise ShapeError(f"`labels` must have shape (n, q) for {kind_found}, got {array.shape}.")
     chosen = "l1" if function == "auto" else function
-    if found == "sets":
+    if kind_found == "sets":
         return MultiLabels(array, function=chosen)
     return LabelDistributions(array.astype(np.float64), function=chosen)
 

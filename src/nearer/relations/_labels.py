@@ -10,8 +10,6 @@ from nearer._checks import check_int
 from nearer._validation import as_labels
 from nearer.relations._relation import ALL, TableRelation, all_known, set_table
 
-__all__ = ["ClassLabels", "PartialLabels"]
-
 
 class ClassLabels(TableRelation):
     """Degree 1 for two items of one class, 0 otherwise; every pair is known. Any integers are classes.

@@ -12,8 +12,6 @@ from nearer._validation import as_tensor
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.relations._relation import ALL, Relation
 
-__all__ = ["Pairs", "Triplets"]
-
 
 def as_indices(value: Any, name: str, width: int, limits: tuple[int, ...]) -> Tensor:
     """Rows of item numbers, each column within its limit."""
@@ -76,8 +74,7 @@ class Pairs(Relation):
         """Sorted distinct row-major codes: a row range is then one contiguous stretch."""
         if both_ways:
             pairs = torch.cat([pairs, pairs.flip(1)])
-        codes: Tensor = torch.unique(pairs[:, 0] * self.n_database + pairs[:, 1])
-        return codes
+        return torch.unique(pairs[:, 0] * self.n_database + pairs[:, 1])
 
     def listed(self) -> tuple[Tensor, Tensor]:
         """Every pair once, (m, 2), and whether it is near, (m,): what a pair learner takes.

@@ -16,8 +16,6 @@ from nearer.relations._relation import Relation, TableRelation
 from nearer.relations._soft import Soft
 from nearer.relations._tree import Tree
 
-__all__ = ["kind_of_relation", "relate"]
-
 
 def relate(
     labels: Any,

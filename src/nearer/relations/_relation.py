@@ -12,8 +12,6 @@ from torch import Tensor
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.relations._difference import Difference
 
-__all__ = ["Relation"]
-
 ALL = slice(None)
 
 
@@ -61,7 +59,7 @@ class Relation(ABC):
             if id(value) in seen:  # a table that stands for both sides stays one
                 return seen[id(value)]
             if isinstance(value, tuple):
-                parts = tuple(move(one) for one in value)
+                parts = tuple(move(entry) for entry in value)
                 return value if all(new is old for new, old in zip(parts, value, strict=True)) else parts
             moved = value.to(device) if isinstance(value, Tensor | Relation) else value
             return seen.setdefault(id(value), moved)

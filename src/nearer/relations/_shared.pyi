@@ -1,4 +1,5 @@
 from ._kinds import SIGNS as SIGNS
+from ._kinds import Kind as Kind
 from ._kinds import kind_of_column as kind_of_column
 from ._kinds import kind_of_matrix as kind_of_matrix
 from ._relate import relate as relate

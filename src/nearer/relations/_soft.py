@@ -11,8 +11,6 @@ from nearer._checks import check_int
 from nearer.exceptions import LabelError
 from nearer.relations._relation import ALL, GradedRelation, Relation, TableRelation
 
-__all__ = ["Soft"]
-
 
 class Soft(TableRelation):
     """A graded relation whose degrees weigh pairs, for any pair loss: `loss(embeddings, Soft(MultiLabels(Y)))`.

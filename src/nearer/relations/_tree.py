@@ -14,8 +14,6 @@ from nearer.exceptions import LabelError, ShapeError
 from nearer.relations._difference import Difference
 from nearer.relations._relation import GradedRelation, set_difference, set_table
 
-__all__ = ["Tree", "tree_levels"]
-
 
 def tree_levels(paths: Any, *, name: str = "labels") -> list[tuple[str, ...]]:
     """Paths from the root as tuples of names: of texts "family/genus/species", or of one column for each level.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from nearer.judging import SamePair
 
-__all__ = ["error_curves", "training_curve"]
-
 Series = dict[str, NDArray[np.float64]]
 
 
@@ -58,14 +56,14 @@ def training_curve(
     with house_style():
         figure = new_figure(max(5.0, 3.9 * columns), 2.9 * rows + 0.4)
         axes = figure.subplots(rows, columns, squeeze=False, sharex=True)
-        for place, axis in enumerate(axes.flat):
-            if place >= len(panels):
+        for number, axis in enumerate(axes.flat):
+            if number >= len(panels):
                 axis.set_axis_off()
                 continue
-            panel = list(panels)[place]
+            panel = list(panels)[number]
             _draw(axis, panel, panels[panel], (baselines or {}).get(panel))
             axis.tick_params(labelbottom=True)
-            if place + columns >= len(panels):
+            if number + columns >= len(panels):
                 axis.set_xlabel(unit)
         if title:
             figure.suptitle(title, size=12, weight="bold", x=0.01, ha="left")

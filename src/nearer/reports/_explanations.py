@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["explanation_figure"]
-
 SHOWN = 12
 
 
@@ -26,7 +24,7 @@ def explanation_figure(
     with house_style():
         figure = new_figure(9.0, 4.0)
         left, right = figure.subplots(1, 2)
-        told = "exact" if exact else "integrated gradients"
+        method = "exact" if exact else "integrated gradients"
         if contributions.ndim == 3:
             picture = contributions.sum(axis=0)
             limit = float(np.abs(picture).max()) or 1.0
@@ -34,11 +32,11 @@ def explanation_figure(
             left.set_xticks([])
             left.set_yticks([])
             figure.colorbar(shown, ax=left, shrink=0.8)
-            left.set_title(f"by pixel ({told})", loc="left")
+            left.set_title(f"by pixel ({method})", loc="left")
         else:
             _bars(left, contributions, list(names))
-            left.set_title(f"by column ({told})", loc="left")
-        _bars(right, directions, [f"direction {place}" for place in range(len(directions))])
+            left.set_title(f"by column ({method})", loc="left")
+        _bars(right, directions, [f"direction {number}" for number in range(len(directions))])
         right.set_title("by learned direction", loc="left")
         for axis in (left, right):
             if contributions.ndim != 3 or axis is right:
@@ -49,6 +47,6 @@ def explanation_figure(
 def _bars(axis: Axes, parts: NDArray[np.float64], names: list[str]) -> None:
     """The largest parts from the top; those that bring the two together in the color of what is right."""
     order = np.argsort(-np.abs(parts), kind="stable")[:SHOWN][::-1]
-    colors = [WRONG if parts[place] > 0 else RIGHT for place in order]
+    colors = [WRONG if parts[row] > 0 else RIGHT for row in order]
     axis.barh(np.arange(len(order)), parts[order], color=colors)
-    axis.set_yticks(np.arange(len(order)), [names[place] for place in order])
+    axis.set_yticks(np.arange(len(order)), [names[row] for row in order])

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["retrieval_grid"]
-
 # More would be too small to see on a page.
 MOST = 40
 
@@ -56,22 +54,22 @@ def retrieval_grid(
     pictures = _as_pictures(images, "images")
     others = pictures if database is None else _as_pictures(database, "database")
     rows = _as_rows(queries, "queries", 1, len(pictures), "images")
-    found = _as_rows(neighbors, "neighbors", 2, len(others), "images" if database is None else "database")
+    near = _as_rows(neighbors, "neighbors", 2, len(others), "images" if database is None else "database")
     right = as_tensor(correct, "correct").cpu().numpy()
-    if len(found) != len(rows) or right.shape != found.shape:
+    if len(near) != len(rows) or right.shape != near.shape:
         raise ShapeError(
             f"`queries` (q,), `neighbors` (q, k) and `correct` (q, k) must fit together, got {rows.shape}, "
-            f"{found.shape} and {right.shape}."
+            f"{near.shape} and {right.shape}."
         )
-    if found.shape[0] > MOST or found.shape[1] > MOST or found.size == 0:
+    if near.shape[0] > MOST or near.shape[1] > MOST or near.size == 0:
         raise ParameterError(
-            f"`neighbors` must be between 1 × 1 and {MOST} × {MOST} to be seen, got {found.shape}. Take a part."
+            f"`neighbors` must be between 1 × 1 and {MOST} × {MOST} to be seen, got {near.shape}. Take a part."
         )
     if captions is not None and len(captions) != len(pictures):
         raise ShapeError(
             f"`captions` must have one entry for each of the {len(pictures)} images, got {len(captions)}."
         )
-    q, k = found.shape
+    q, k = near.shape
     with house_style():
         side = 0.82
         extra = 0.17 if captions is not None else 0.0
@@ -85,9 +83,9 @@ def retrieval_grid(
                 _caption(axes[i, 0], str(captions[rows[i]]))
             for j in range(k):
                 good = bool(right[i, j])
-                _show(axes[i, j + 2], others[found[i, j]], RIGHT if good else WRONG, "✓" if good else "✗")
+                _show(axes[i, j + 2], others[near[i, j]], RIGHT if good else WRONG, "✓" if good else "✗")
                 if captions is not None and database is None:
-                    _caption(axes[i, j + 2], str(captions[found[i, j]]))
+                    _caption(axes[i, j + 2], str(captions[near[i, j]]))
         for j, text in [(0, "query"), *((j + 2, str(j + 1)) for j in range(k))]:
             axes[0, j].set_title(text, size=9, weight="normal", color=MUTED, loc="center", pad=4)
         share = right.astype(bool).mean()

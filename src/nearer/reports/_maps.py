@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_map", "embedding_map", "map_to_plane", "turn_towards"]
-
 # Above these a legend is longer than the picture, and names on the map hide what they name.
 LEGEND_CLASSES = 20
 NAMED_CLASSES, NAMED_LENGTH = 12, 10
@@ -95,7 +93,7 @@ def embedding_map(
     known = classes[int(unlabeled) :]
     # Half of a surrogate pair is no character, and no font has it.
     names = [
-        str(one).encode("utf-8", "replace").decode() for one in (known if class_names is None else class_names)
+        str(name).encode("utf-8", "replace").decode() for name in (known if class_names is None else class_names)
     ]
     if len(names) != len(known):
         raise ParameterError(f"`class_names` must name the {len(known)} classes, got {len(names)} names.")
@@ -126,7 +124,7 @@ def draw_map(
     )
     # One layer in a random order: drawn class by class, the last class would hide the others.
     order = np.random.default_rng(0).permutation(np.flatnonzero(~unlabeled))
-    shades = [colors[one] for one in numbers[order]]
+    shades = [colors[number_of] for number_of in numbers[order]]
     axis.scatter(points[order, 0], points[order, 1], s=size, c=shades, linewidths=0, alpha=0.85, zorder=2)
     longest = max(map(len, names), default=0)
     if len(names) <= NAMED_CLASSES and longest <= NAMED_LENGTH:

@@ -20,8 +20,6 @@ from nearer.reports._style import as_pngs
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Code", "Picture", "Section", "Table", "html_report"]
-
 
 @dataclass(frozen=True)
 class Table:

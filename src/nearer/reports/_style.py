@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nearer.exceptions import MissingDataError
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["as_png", "as_pngs", "class_colors"]
 
 INK, MUTED, FAINT, PAPER = "#1b2026", "#5c6773", "#d9dee3", "#ffffff"
 RIGHT, WRONG, UNKNOWN = "#117a3d", "#d1260f", "#b4bcc4"
@@ -90,21 +90,29 @@ def class_colors(count: int) -> list[str]:
     """
     if count <= len(TEN):
         return TEN[:count]
-    import matplotlib
+    turbo = load_matplotlib().colormaps["turbo"]
     from matplotlib.colors import to_hex
 
-    turbo = matplotlib.colormaps["turbo"]
     # Steps of the golden ratio put classes that follow each other far apart.
     return [to_hex(turbo(0.05 + 0.9 * ((i * 0.618034) % 1.0))) for i in range(count)]
+
+
+def load_matplotlib() -> Any:
+    """matplotlib, imported when it is first needed."""
+    try:
+        import matplotlib.style
+    except ImportError as error:
+        raise MissingDataError(
+            "Pictures are drawn with matplotlib, which is not installed. Run: pip install 'nearer[plot]'"
+        ) from error
+    return matplotlib
 
 
 @contextmanager
 def house_style() -> Iterator[None]:
     """Build artists with the settings above; those of the user come back afterwards."""
-    import matplotlib.style
-
     settings: Any = ["default", SETTINGS]
-    with matplotlib.style.context(settings):
+    with load_matplotlib().style.context(settings):
         yield
 
 
@@ -155,7 +163,11 @@ def _recolor(figure: Figure) -> list[Callable[[], object]]:
     from matplotlib.text import Text
 
     artists = figure.findobj()
-    artists += [box for one in artists if isinstance(one, Text) and (box := one.get_bbox_patch()) is not None]
+    artists += [
+        box
+        for artist_found in artists
+        if isinstance(artist_found, Text) and (box := artist_found.get_bbox_patch()) is not None
+    ]
     undo: list[Callable[[], object]] = []
     for artist in artists:
         for part in ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor"):

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["pair_weights", "weight_curves", "weight_matrix"]
-
 
 def pair_weights(
     loss: PairLoss,

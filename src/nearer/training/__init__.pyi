@@ -23,31 +23,3 @@ from ._step import EncoderStep as EncoderStep
 from ._step import TensorBatches as TensorBatches
 from ._step import backward_in_chunks as backward_in_chunks
 from ._step import parameter_groups as parameter_groups
-
-__all__ = [
-    "CSVLog",
-    "Checkpoints",
-    "ClassSampler",
-    "EncoderStep",
-    "HierarchicalSampler",
-    "JSONLinesLog",
-    "MLflowLog",
-    "NeighborhoodAngular",
-    "Plan",
-    "ProgressBar",
-    "PseudoLabelAngular",
-    "RiemannianAdam",
-    "RiemannianSGD",
-    "TensorBatches",
-    "TensorBoardLog",
-    "UniformSampler",
-    "WandbLog",
-    "alternate",
-    "backward_in_chunks",
-    "cosine",
-    "joint_loss",
-    "linear",
-    "parameter_groups",
-    "process_group",
-    "train",
-]

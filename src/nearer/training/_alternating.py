@@ -29,8 +29,6 @@ from nearer.training._processes import average_gradients, joint_rows, same_draws
 from nearer.training._samplers import UniformSampler
 from nearer.training._schedules import Schedule, constant
 
-__all__ = ["AlternatingLearner", "AlternatingStep", "Plan", "alternate"]
-
 
 class AlternatingLearner(Protocol):
     """A metric that is learnt in turn with an encoder; `module` maps embeddings to where they are compared.
@@ -116,7 +114,7 @@ class AlternatingStep:
         self.encoder, self.learner, self.optimizer, self.plan = encoder, learner, optimizer, plan
         self.items = as_tensor(items, "items")
         self.labels = as_labels(labels, "labels", n=len(self.items)).cpu()
-        self._device = next((one.device for one in encoder.parameters()), self.items.device)
+        self._device = next((parameter.device for parameter in encoder.parameters()), self.items.device)
         learner.module.to(self._device)
         self.module = nn.ModuleDict({"encoder": encoder, "metric": learner.module})
         same_start(self.module)
@@ -161,16 +159,16 @@ class AlternatingStep:
         with same_draws(self.plan.seed, self._count, 1):
             self.learner.refine(embeddings.detach(), content)
             value = self.learner.loss(embeddings, content)
-        found = float(value.detach())
-        if not np.isfinite(found):
+        loss = float(value.detach())
+        if not np.isfinite(loss):
             raise NotFiniteError(
-                f"The loss must be finite, got {found} in step {self._count + 1}. Lower the learning rate."
+                f"The loss must be finite, got {loss} in step {self._count + 1}. Lower the learning rate."
             )
         value.backward()  # type: ignore[no-untyped-call]
-        average_gradients(one for group in self.optimizer.param_groups for one in group["params"])
+        average_gradients(parameter for group in self.optimizer.param_groups for parameter in group["params"])
         self.optimizer.step()
         self._count += 1
-        return found
+        return loss
 
     def _items(self, rows: Tensor) -> Tensor:
         return self.items[rows.to(self.items.device)]
@@ -202,7 +200,9 @@ class AlternatingStep:
 def _moved(content: Any, device: torch.device) -> Any:
     """What a learner must know of a batch, on a device: a tensor, or a named tuple of them."""
     return (
-        content.to(device) if isinstance(content, Tensor) else type(content)(*(one.to(device) for one in content))
+        content.to(device)
+        if isinstance(content, Tensor)
+        else type(content)(*(entry.to(device) for entry in content))
     )
 
 
@@ -250,8 +250,8 @@ def alternate(
         checkpoints: where to keep what is needed to go on.
     """
     chosen = plan or Plan()
-    owned = {id(one) for group in optimizer.param_groups for one in group["params"]}
-    if any(id(one) in owned for one in learner.module.parameters()):
+    owned = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    if any(id(parameter) in owned for parameter in learner.module.parameters()):
         raise ParameterError("`optimizer` must move the encoder only, got parameters of the metric as well.")
     step = AlternatingStep(
         encoder, learner, optimizer, items, labels, plan=chosen, transform=transform, schedule=schedule

@@ -23,8 +23,6 @@ from nearer._storage import read_folder, remove_folder, settle, write_folder
 from nearer.exceptions import CorruptFileError, ParameterError
 from nearer.training._state import pack, unpack
 
-__all__ = ["Checkpoints"]
-
 FORMAT = "nearer.checkpoint"
 VERSION = 1
 _NAME = re.compile(r"step-(\d{8,})\Z")
@@ -59,15 +57,15 @@ class Checkpoints:
             return []
         # A link would lead to a folder that is not this run's, and the oldest are deleted.
         entries = [path for path in self.folder.iterdir() if not path.is_symlink()]
-        found = [(int(match[1]), path) for path in entries if (match := _NAME.match(path.name))]
-        return [path for _, path in sorted(found)]
+        steps = [(int(match[1]), path) for path in entries if (match := _NAME.match(path.name))]
+        return [path for _, path in sorted(steps)]
 
     def save(self, step: int, state: dict[str, Any]) -> Path:
         """Write one and let the oldest go; when the disk is full, all earlier ones stay as they were."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._sweep()
         tensors, document = pack(state)
-        place = write_folder(
+        folder = write_folder(
             self.folder / f"step-{step:08d}",
             format=FORMAT,
             version=VERSION,
@@ -77,7 +75,7 @@ class Checkpoints:
         )
         for old in self.paths()[: -self.keep]:
             remove_folder(old)
-        return place
+        return folder
 
     def load(self) -> dict[str, Any] | None:
         """The state of the newest checkpoint, or None when there is none yet."""

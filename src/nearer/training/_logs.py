@@ -19,8 +19,6 @@ from nearer.exceptions import ParameterError
 from nearer.training._loop import Moment
 from nearer.training._processes import rank
 
-__all__ = ["CSVLog", "JSONLinesLog", "MLflowLog", "ProgressBar", "TensorBoardLog", "WandbLog"]
-
 
 class JSONLinesLog:
     """One JSON object per step and per epoch.
@@ -49,8 +47,8 @@ class JSONLinesLog:
         elif moment.kind == "end":
             self._close()
         elif self._file is not None:
-            place = {"kind": moment.kind, "epoch": moment.epoch, "step": moment.step}
-            self._file.write(json.dumps({**place, **moment.values}) + "\n")
+            head = {"kind": moment.kind, "epoch": moment.epoch, "step": moment.step}
+            self._file.write(json.dumps({**head, **moment.values}) + "\n")
             self._file.flush()
 
     def _close(self) -> None:

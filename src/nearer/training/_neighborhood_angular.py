@@ -20,8 +20,6 @@ from nearer.mining._shared import mine_neighborhood, mine_signed
 from nearer.neighbors import Neighbors
 from nearer.training._riemannian import RiemannianAdam, riemannian_conjugate_gradient
 
-__all__ = ["NeighborhoodAngular", "PseudoLabelAngular"]
-
 
 class NeighborhoodAngular:
     """Affinities by propagation, rank-aligned triplets in the k-neighbourhood, angular loss behind an orthogonal L.
@@ -102,16 +100,16 @@ class NeighborhoodAngular:
         near, far = a - p, n - (a + p) / 2
         factor = self.module.factor
         if self.orthogonal:
-            found = riemannian_conjugate_gradient(
+            moved = riemannian_conjugate_gradient(
                 lambda L: angular_factor_gradient(near, far, L, self.weight),
                 factor.data,
                 max_iter=self.metric_steps,
             ).point
         else:
-            found = factor.data
+            moved = factor.data
             for _ in range(self.metric_steps):
-                found = found - 0.01 / len(near) * angular_factor_gradient(near, far, found, self.weight)[1]
-        factor.data.copy_(found)
+                moved = moved - 0.01 / len(near) * angular_factor_gradient(near, far, moved, self.weight)[1]
+        factor.data.copy_(moved)
 
     def loss(self, embeddings: Tensor, content: Tensor) -> Tensor:
         """`Σ softplus(m)` over the triplets of the batch."""
@@ -181,9 +179,9 @@ class PseudoLabelAngular:
 
     def prepare(self, embeddings: Tensor, labels: Tensor) -> None:
         """Class shares of every item from the graph of the current embeddings."""
-        found = class_shares(_graph(embeddings, self.k), labels, gamma=self.gamma)
-        self.shares = found.shares.float()
-        lead = found.lead.float()
+        spread = class_shares(_graph(embeddings, self.k), labels, gamma=self.gamma)
+        self.shares = spread.shares.float()
+        lead = spread.lead.float()
         self.members = (lead >= lead.quantile(1 - self.pseudo_labeled)).nonzero()[:, 0]
 
     def batch(self, numbers: Tensor) -> tuple[Tensor, Tensor]:

@@ -25,9 +25,6 @@ from nearer.losses import PairLoss, ShardedLoss
 from nearer.pairwise._shared import Shards
 from nearer.training._state import pack, unpack
 
-__all__ = ["JointLoss", "agree", "average_gradients", "joint_loss", "process_group", "rank", "share", "world_size"]
-
-
 # Numbers in a gradient from which it is worth a message of its own.
 LARGE = 1 << 16
 _LAST_MESSAGE = torch.zeros(1)
@@ -136,8 +133,7 @@ class JointLoss(nn.Module):
         """The loss of the joint batch; `embeddings` (n, d) and `labels` (n, ...) are this process's share."""
         shards = Shards(len(embeddings), embeddings.device, averaged=True)
         everything: Tensor = _Gather.apply(embeddings, shards)  # type: ignore[no-untyped-call]
-        value: Tensor = self.loss(everything, shards.gather(torch.as_tensor(labels)))
-        return value
+        return self.loss(everything, shards.gather(torch.as_tensor(labels)))
 
 
 def joint_rows(own: Tensor) -> Tensor:
@@ -147,8 +143,7 @@ def joint_rows(own: Tensor) -> Tensor:
     """
     if not _together():
         return own
-    everything: Tensor = _Gather.apply(own, Shards(len(own), own.device, averaged=True))  # type: ignore[no-untyped-call]
-    return everything
+    return _Gather.apply(own, Shards(len(own), own.device, averaged=True))  # type: ignore[no-untyped-call]
 
 
 @contextmanager
@@ -237,7 +232,7 @@ class EarlyAverage:
 
     def average(self, parameters: Iterable[nn.Parameter]) -> None:
         """Average the gradients that were not sent early."""
-        average_gradients(one for one in parameters if id(one) not in self._averaged)
+        average_gradients(parameter for parameter in parameters if id(parameter) not in self._averaged)
         self._averaged = set()
 
 
@@ -282,8 +277,8 @@ def gather_states(state: dict[str, Any]) -> list[dict[str, Any]]:
     texts = _gathered(text)
     named = {name: _gathered(tensor) for name, tensor in tensors.items()}
     return [
-        unpack({name: parts[place] for name, parts in named.items()}, json.loads(bytes(texts[place].tolist())))
-        for place in range(world_size())
+        unpack({name: parts[process] for name, parts in named.items()}, json.loads(bytes(texts[process].tolist())))
+        for process in range(world_size())
     ]
 
 

@@ -26,8 +26,6 @@ from nearer.geometry._shared import (
     tangent_projection,
 )
 
-__all__ = ["Descent", "RiemannianAdam", "RiemannianSGD", "riemannian_conjugate_gradient"]
-
 Retraction = Literal["qr", "polar", "cayley"]
 RETRACTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "qr": qr_retraction,
@@ -114,13 +112,13 @@ def _search(
     """A point along the direction, its cost, the step that led there (0 for none), and the next first step."""
     for evaluation in range(1, MOST_EVALUATIONS + 1):
         fresh = qr_retraction(point, step * direction)
-        found = float(cost_and_gradient(fresh)[0])
-        if found <= value + SUFFICIENT * step * descent or evaluation == MOST_EVALUATIONS:
+        cost = float(cost_and_gradient(fresh)[0])
+        if cost <= value + SUFFICIENT * step * descent or evaluation == MOST_EVALUATIONS:
             break
         step *= CONTRACTION
-    if not found <= value:
+    if not cost <= value:
         return point, value, 0.0, step
-    return fresh, found, step, step if evaluation == 2 else 2 * step
+    return fresh, cost, step, step if evaluation == 2 else 2 * step
 
 
 class _Orthonormal(Optimizer):

@@ -23,8 +23,6 @@ from nearer._validation import as_labels
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.training._processes import share, world_size
 
-__all__ = ["BatchSampler", "ClassSampler", "HierarchicalSampler", "Sampler", "UniformSampler"]
-
 RowNumbers = NDArray[np.int64]
 
 
@@ -151,7 +149,7 @@ class ClassSampler(BatchSampler):
         turns = take_turns(len(self.members), self.classes, self.batches, random)
         queues = [Queue(rows, random) for rows in self.members]
         return [
-            torch.from_numpy(np.concatenate([queues[one].take(self.per_class) for one in chosen]))
+            torch.from_numpy(np.concatenate([queues[code].take(self.per_class) for code in chosen]))
             for chosen in turns
         ]
 
@@ -203,8 +201,8 @@ class HierarchicalSampler(BatchSampler):
                 )
         self.members = members_of(array)
         by_group: dict[int, list[int]] = {}
-        for place, name in enumerate(names.tolist()):
-            by_group.setdefault(group_of[name], []).append(place)
+        for number, name in enumerate(names.tolist()):
+            by_group.setdefault(group_of[name], []).append(number)
         self.groups = [by_group[group] for group in sorted(by_group)]
         self.groups_per_batch = check_int(groups_per_batch, "groups_per_batch")
         self.classes = check_int(n_classes, "n_classes")
@@ -228,7 +226,7 @@ class HierarchicalSampler(BatchSampler):
         batches = []
         for chosen in take_turns(len(self.groups), self.groups_per_batch, self.batches, random):
             places = [kinds[group].take(min(self.classes, len(self.groups[group]))) for group in chosen]
-            rows = [items[place].take(self.per_class) for place in np.concatenate(places)]
+            rows = [items[position].take(self.per_class) for position in np.concatenate(places)]
             batches.append(torch.from_numpy(np.concatenate(rows)))
         return batches
 

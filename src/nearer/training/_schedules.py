@@ -11,8 +11,6 @@ from collections.abc import Callable
 from nearer._checks import check_int, check_number
 from nearer.exceptions import ParameterError
 
-__all__ = ["Schedule", "constant", "cosine", "linear"]
-
 Schedule = Callable[[int], float]
 
 

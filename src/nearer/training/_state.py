@@ -12,8 +12,6 @@ from torch import Tensor
 
 from nearer.exceptions import CorruptFileError, ParameterError
 
-__all__ = ["get_random_state", "pack", "set_random_state", "unpack"]
-
 # What JSON cannot say is wrapped in a dictionary with one of these keys.
 _TENSOR, _TUPLE, _PAIRS, _FLOAT = "$tensor", "$tuple", "$pairs", "$float"
 
@@ -35,14 +33,14 @@ def pack(state: Any) -> tuple[dict[str, Tensor], Any]:
             tensors[name] = value
             return {_TENSOR: name}
         if isinstance(value, dict):
-            pairs = [(key, walk(one, f"{path}.{key}")) for key, one in value.items()]
+            pairs = [(key, walk(entry, f"{path}.{key}")) for key, entry in value.items()]
             if all(isinstance(key, str) and not key.startswith("$") for key in value):
                 return dict(pairs)
-            return {_PAIRS: [[walk(key, path), one] for key, one in pairs]}
+            return {_PAIRS: [[walk(key, path), entry] for key, entry in pairs]}
         if isinstance(value, list):
-            return [walk(one, f"{path}.{place}") for place, one in enumerate(value)]
+            return [walk(entry, f"{path}.{number}") for number, entry in enumerate(value)]
         if isinstance(value, tuple):
-            return {_TUPLE: [walk(one, f"{path}.{place}") for place, one in enumerate(value)]}
+            return {_TUPLE: [walk(entry, f"{path}.{number}") for number, entry in enumerate(value)]}
         if isinstance(value, np.generic):
             value = value.item()
         if isinstance(value, float) and not math.isfinite(value):
@@ -62,22 +60,22 @@ def unpack(tensors: dict[str, Tensor], document: Any) -> Any:
 
     def walk(value: Any) -> Any:
         if isinstance(value, list):
-            return [walk(one) for one in value]
+            return [walk(entry) for entry in value]
         if not isinstance(value, dict):
             return value
         if len(value) == 1:
-            ((key, one),) = value.items()
+            ((key, entry),) = value.items()
             if key == _TENSOR:
-                if one not in tensors:
-                    raise CorruptFileError(f"The state must hold a tensor {one!r}, and it does not.")
-                return tensors[one]
+                if entry not in tensors:
+                    raise CorruptFileError(f"The state must hold a tensor {entry!r}, and it does not.")
+                return tensors[entry]
             if key == _TUPLE:
-                return tuple(walk(each) for each in one)
+                return tuple(walk(each) for each in entry)
             if key == _PAIRS:
-                return {walk(name): walk(each) for name, each in one}
+                return {walk(name): walk(each) for name, each in entry}
             if key == _FLOAT:
-                return float(one)
-        return {key: walk(one) for key, one in value.items()}
+                return float(entry)
+        return {key: walk(entry) for key, entry in value.items()}
 
     return walk(document)
 

@@ -8,8 +8,6 @@ from torch.nn import functional
 
 from nearer.exceptions import ShapeError
 
-__all__ = ["jiggled"]
-
 
 def jiggled(
     images: Tensor,
@@ -49,5 +47,4 @@ def jiggled(
     grid = functional.affine_grid(
         torch.stack(rows, dim=1).reshape(n, 2, 3), list(images.shape), align_corners=False
     )
-    moved: Tensor = functional.grid_sample(images, grid, align_corners=False, padding_mode="border")
-    return moved
+    return functional.grid_sample(images, grid, align_corners=False, padding_mode="border")

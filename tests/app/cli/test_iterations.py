@@ -13,7 +13,7 @@ from nearer.app.cli._iterations import IterationBar
 from nearer.estimators._optimize import follow_iterations
 from nearer.training._loop import Moment
 
-ITERATIVE = ["ITML", "LDML", "MMC", "DMLEig", "TripletSVM", "LSML", "LMNN", "NCA", "RAMLKRR", "SERAPH"]
+ITERATIVE = ["ITML", "LDML", "MMC", "TripletSVM", "LSML", "LMNN", "NCA", "RAMLKRR", "SERAPH"]
 
 
 @pytest.mark.filterwarnings("ignore::nearer.exceptions.StoppedEarlyWarning")

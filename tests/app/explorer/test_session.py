@@ -14,7 +14,7 @@ import nearer
 from nearer.app.explorer._answers import audit_lists, colors, overview, positions, questions
 from nearer.app.explorer._gestures import Gesture, supervision
 from nearer.app.explorer._items import ShownItems, sprite
-from nearer.app.explorer._maps import place, principal_axes, principal_map, tsne_maps, turn_towards
+from nearer.app.explorer._maps import principal_axes, principal_map, tsne_maps, turn_towards, within_view
 from nearer.app.explorer._metric import fit_metric
 from nearer.app.explorer._questions import ask
 from nearer.app.explorer._session import Session
@@ -154,7 +154,7 @@ def test_a_map_does_not_turn_over_and_nothing_piles_up() -> None:
     first = principal_map(x)
     np.testing.assert_allclose(turn_towards(-first, first), first, atol=0.02)
     far = np.concatenate([np.random.default_rng(0).normal(size=(1000, 2)), [[500.0, 0], [500, 1], [400, 0]]])
-    placed = place(far)
+    placed = within_view(far)
     assert np.abs(placed).max() <= 1
     assert np.quantile(np.linalg.norm(placed[:1000], axis=1), 0.5) > 0.05
     assert placed[1000, 0] > placed[1002, 0] + 1e-3

@@ -15,7 +15,7 @@ import torch
 import nearer
 from nearer.app.server import Settings
 from nearer.app.server._logs import Log
-from nearer.app.server._problems import Problem, problem_of
+from nearer.app.server._problems import Refusal, refusal_of
 from nearer.app.server._service import Call, Service
 from nearer.app.server._state import Place
 from nearer.geometry import Mahalanobis, TwoEncoders
@@ -40,7 +40,7 @@ def asked(place: Path, *calls, prepare=None):
                 answer = await getattr(service, name)(call)
                 found.append(json.loads(answer.body))
             except Exception as error:
-                found.append(problem_of(error))
+                found.append(refusal_of(error))
         await service.stop()
         return found
 
@@ -75,7 +75,7 @@ def test_rows_of_a_table_by_the_names_of_their_columns(tmp_path: Path) -> None:
     np.testing.assert_allclose(good["vectors"], model.transform(frame.drop(columns="kind")), rtol=1e-5, atol=1e-6)
     assert good["model"] == model.fingerprint
     for refused, words in ((strange, "height"), (missing, "town"), (nothing, "columns")):
-        assert isinstance(refused, Problem)
+        assert isinstance(refused, Refusal)
         assert refused.status == 422
         assert words in refused.message
 
@@ -158,7 +158,7 @@ def test_same_or_not_by_the_calibration_of_the_model(tmp_path: Path) -> None:
     ],
 )
 def test_no_error_tells_where_things_are(error, status, code) -> None:
-    problem = problem_of(error)
+    problem = refusal_of(error)
     assert (problem.status, problem.code) == (status, code)
     told = problem.body("1").decode()
     assert "/srv" not in told

@@ -144,7 +144,7 @@ def test_what_waits_is_worked_on_together() -> None:
 def test_time_out_of_a_search(monkeypatch, tmp_path) -> None:
     from nearer.app.server import Settings
     from nearer.app.server._logs import Log
-    from nearer.app.server._problems import Problem
+    from nearer.app.server._problems import Refusal
     from nearer.app.server._service import Call, Service
     from nearer.app.server._state import Place
 
@@ -156,7 +156,7 @@ def test_time_out_of_a_search(monkeypatch, tmp_path) -> None:
         search = service.served.index.search
         slow = threading.Event()
         monkeypatch.setattr(service.served.index, "search", lambda *a, **b: slow.wait(60) and search(*a, **b))
-        with pytest.raises(Problem, match="took too long") as late:
+        with pytest.raises(Refusal, match="took too long") as late:
             await service.search(Call(b'{"vectors": [[1, 2, 3, 4]]}', "application/json"))
         assert (late.value.status, late.value.retry_after) == (503, 5)
         slow.set()

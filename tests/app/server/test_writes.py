@@ -207,7 +207,7 @@ def test_a_full_disk_is_a_507_and_the_item_is_not_there(tmp_path: Path, monkeypa
 
     from nearer.app.server import Settings
     from nearer.app.server._logs import Log
-    from nearer.app.server._problems import problem_of
+    from nearer.app.server._problems import refusal_of
     from nearer.app.server._service import Call, Service
     from nearer.app.server._state import Place
     from nearer.exceptions import WriteError
@@ -224,7 +224,7 @@ def test_a_full_disk_is_a_507_and_the_item_is_not_there(tmp_path: Path, monkeypa
             patched.setattr(service.served.index, "sync", full)
             with pytest.raises(WriteError) as refused:
                 await service.items(Call(b'{"vectors": [[1, 2, 3, 4]], "ids": [777]}', "application/json"))
-        problem = problem_of(refused.value)
+        problem = refusal_of(refused.value)
         assert problem.status == 507
         assert "/srv" not in problem.body("1").decode()
         await service.stop()

@@ -19,8 +19,6 @@ from nearer.app.cli._screen import screen
 from nearer.exceptions import ParameterError
 from nearer.models._methods import METHODS
 
-__all__ = ["CHECKS", "run_doctor", "run_methods"]
-
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "faiss-cpu", "safetensors", "matplotlib", "typer", "rich")
 
 
@@ -34,7 +32,7 @@ def run_doctor(*, as_json: bool) -> None:
             checks[name] = {"ok": True, "detail": check()}
         except Exception as error:
             checks[name] = {"ok": False, "detail": f"{type(error).__name__}: {error}"}
-    healthy = all(one["ok"] for one in checks.values())
+    healthy = all(entry["ok"] for entry in checks.values())
     report |= {"checks": checks, "healthy": healthy}
     if as_json:
         print_json(report)
@@ -47,19 +45,19 @@ def run_doctor(*, as_json: bool) -> None:
 def _print(report: dict[str, Any]) -> None:
     say(f"nearer {report['nearer']}, Python {report['python']}")
     say(", ".join(f"{name} {version}" for name, version in report["packages"].items()))
-    for name, one in report["checks"].items():
-        say(f"{'ok    ' if one['ok'] else 'BROKEN'}  {name:<11} {one['detail']}")
+    for name, check in report["checks"].items():
+        say(f"{'ok    ' if check['ok'] else 'BROKEN'}  {name:<11} {check['detail']}")
     say("Everything works." if report["healthy"] else "Something is broken: see the lines above.")
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = "absent"
-    return found
+            versions[name] = "absent"
+    return versions
 
 
 def _threads() -> str:
@@ -88,8 +86,8 @@ def _index() -> str:
 
     index = Index(2)
     index.add([[1, 0], [0, 1]], ids=["east", "north"])
-    found = index.search([[0.1, 2]], k=1).ids.tolist()
-    _expect(found == [["north"]], f"north must be found, got {found}")
+    ids = index.search([[0.1, 2]], k=1).ids.tolist()
+    _expect(ids == [["north"]], f"north must be found, got {ids}")
     return "finds the nearer of two"
 
 
@@ -99,7 +97,7 @@ def _evaluation() -> str:
     scores = evaluate(
         [[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1], scores=("recall@1", "nmi"), similarity="euclidean"
     )
-    _expect(all(abs(one - 1) < 1e-6 for one in scores.values()), f"two pairs must score 1, got {dict(scores)}")
+    _expect(all(abs(score - 1) < 1e-6 for score in scores.values()), f"two pairs must score 1, got {dict(scores)}")
     return "two pairs far apart score 1"
 
 
@@ -124,19 +122,19 @@ def run_methods(name: str | None, *, as_json: bool) -> None:
     if as_json:
         rows = [
             {
-                "name": one.name,
-                "needs": list(one.supervision),
-                "cost": one.cost,
-                "about": one.about,
-                "class": one.target,
+                "name": method.name,
+                "needs": list(method.supervision),
+                "cost": method.cost,
+                "about": method.about,
+                "class": method.target,
             }
-            for one in METHODS
+            for method in METHODS
         ]
         print_json({"methods": rows})
         return
     table = Table("name", "learns from", "what it is", title="nearer fit --method NAME", title_justify="left")
-    for one in METHODS:
-        table.add_row(one.name, one.supervision[0], one.about)
+    for method in METHODS:
+        table.add_row(method.name, method.supervision[0], method.about)
     console = screen()
     console.print(table)
     console.print("n rows, p features. One in full: nearer methods lmnn; any loss: nearer fit --loss SupConLoss.")
@@ -146,13 +144,13 @@ def run_methods(name: str | None, *, as_json: bool) -> None:
 def _show(name: str, as_json: bool) -> None:
     from nearer import estimators, losses, mining
 
-    method = next((one for one in METHODS if one.name == name.lower()), None)
+    method = next((known_name for known_name in METHODS if known_name.name == name.lower()), None)
     packages = {"nearer.estimators": estimators, "nearer.losses": losses, "nearer.mining": mining}
     known = {target: where for where, package in packages.items() for target in package.__all__}
     target = method.target if method is not None and method.target else name
-    target = next((one for one in known if one.lower() == target.lower()), target)
+    target = next((known_name for known_name in known if known_name.lower() == target.lower()), target)
     if target not in known:
-        close = difflib.get_close_matches(name, [*known, *(one.name for one in METHODS)], n=1)
+        close = difflib.get_close_matches(name, [*known, *(known_name.name for known_name in METHODS)], n=1)
         hint = f" Did you mean {close[0]!r}?" if close else " `nearer methods` lists them."
         raise ParameterError(f"NAME must be a method, an estimator, a loss or a miner, got {name!r}.{hint}")
     text = inspect.getdoc(getattr(packages[known[target]], target)) or ""

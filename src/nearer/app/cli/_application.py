@@ -16,8 +16,6 @@ from nearer.app.cli import _commands_learn, _commands_look, _commands_search
 from nearer.app.cli._command import Json
 from nearer.app.cli._output import answer, plain, say
 
-__all__ = ["app", "main"]
-
 SUMMARY = """Metric learning: say what should be near; nearer learns the distance that makes it so.
 
 \b

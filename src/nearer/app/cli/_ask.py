@@ -21,8 +21,6 @@ from nearer.models._model import load
 from nearer.models._raw import raw_rows
 from nearer.relations import Pairs
 
-__all__ = ["run_ask"]
-
 LONGEST = 100
 
 
@@ -51,21 +49,21 @@ def run_ask(
     rows = machine.embed(given) if machine is not None else raw_rows(given)
     answers = _Answers(given, out, pairs=pairs)
     if only_list or as_json:
-        found = answers.questions(rows, n)
+        questions = answers.questions(rows, n)
         if as_json:
-            print_json({"questions": [[answers.name(row) for row in one] for one in found]})
+            print_json({"questions": [[answers.name(row) for row in question] for question in questions]})
         else:
-            for one in found:
-                say("  |  ".join(answers.shown(row) for row in one))
+            for question in questions:
+                say("  |  ".join(answers.shown(row) for row in question))
         return
     say(_GREETING_PAIRS if pairs else _GREETING.format(", ".join(given.class_names[:20]) or "none yet"))
-    for one in answers.batches(rows, n):
+    for question in answers.batches(rows, n):
         reply = typer.prompt(
-            plain("\n".join(answers.shown(row) for row in one)), default="", show_default=False
+            plain("\n".join(answers.shown(row) for row in question)), default="", show_default=False
         ).strip()
         if reply == "q":
             break
-        if reply and not answers.take(one, reply):
+        if reply and not answers.take(question, reply):
             say("Not understood; the question is left out.")
     say(f"{len(answers.said)} answers: {out}")
 
@@ -91,31 +89,31 @@ class _Answers:
             known: Any = self.labels
             if self.near or self.far or not (self.labels >= 0).any():
                 known = Pairs(len(rows), positive=self.near, negative=self.far) if self.near or self.far else None
-            return [tuple(one) for one in suggest_pairs(None, rows, known, n).tolist()]
+            return [tuple(pair) for pair in suggest_pairs(None, rows, known, n).tolist()]
         allowed = np.array([(row,) not in self.skipped for row in range(len(rows))])
         return [(row,) for row in suggest_items(None, rows, self.labels, n, allowed=allowed).tolist()]
 
     def batches(self, rows: Any, n: int) -> Iterator[tuple[int, ...]]:
         while True:
-            fresh = [one for one in self.questions(rows, n) if one not in self.skipped]
+            fresh = [question for question in self.questions(rows, n) if question not in self.skipped]
             if not fresh:
                 return
-            for one in fresh:
-                self.skipped.add(one)
-                yield one
+            for question in fresh:
+                self.skipped.add(question)
+                yield question
 
-    def take(self, one: tuple[int, ...], reply: str) -> bool:
-        names = [self.name(row) for row in one]
+    def take(self, question: tuple[int, ...], reply: str) -> bool:
+        names = [self.name(row) for row in question]
         if self.pairs:
             if reply.lower() not in ("y", "yes", "n", "no"):
                 return False
             same = reply.lower().startswith("y")
-            (self.near if same else self.far).append((one[0], one[1]))
+            (self.near if same else self.far).append((question[0], question[1]))
             self.said.append((*names, "1" if same else "0"))
         else:
             if reply not in self.classes:
                 self.classes.append(reply)
-            self.labels[one[0]] = self.classes.index(reply)
+            self.labels[question[0]] = self.classes.index(reply)
             self.said.append((*names, reply))
         text = io.StringIO()
         head = ("first", "second", "same") if self.pairs else ("row", "class")
@@ -124,8 +122,8 @@ class _Answers:
         return True
 
     def name(self, row: int) -> str:
-        found = self.given.all.extra.get("id")
-        return str(row) if found is None else str(found[row])
+        ids = self.given.all.extra.get("id")
+        return str(row) if ids is None else str(ids[row])
 
     def shown(self, row: int) -> str:
         part = self.given.all
@@ -135,6 +133,6 @@ class _Answers:
         if part.x.dtype.kind == "U":
             return f"{self.name(row)}: {part.x[row]}"
         values = part.matrix()[row]
-        names = self.given.feature_names or tuple(f"d{place}" for place in range(len(values)))
-        told = ", ".join(f"{key}={value:.4g}" for key, value in zip(names, values, strict=True))
-        return f"{self.name(row)}: {told[:LONGEST]}"
+        names = self.given.feature_names or tuple(f"d{number}" for number in range(len(values)))
+        text = ", ".join(f"{key}={value:.4g}" for key, value in zip(names, values, strict=True))
+        return f"{self.name(row)}: {text[:LONGEST]}"

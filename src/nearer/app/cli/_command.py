@@ -17,21 +17,6 @@ from nearer.app.cli._output import failures_reported
 from nearer.exceptions import NearerError
 from nearer.models._settings import FitSettings
 
-__all__ = [
-    "BatchRows",
-    "Data",
-    "Json",
-    "K",
-    "Label",
-    "ModelFolder",
-    "PairsFile",
-    "Quiet",
-    "Report",
-    "command",
-    "in_options",
-    "with_settings",
-]
-
 # What the options are called where Python has another word for the same thing.
 NAMES = {"X": "data", "y": "label", "ids": "id", "metric": "method", "target": "out"}
 

@@ -9,8 +9,6 @@ import typer
 
 from nearer.app.cli._command import Json, Label, PairsFile, Quiet, Report, command, with_settings
 
-__all__ = ["COMMANDS"]
-
 
 @command("_demo.run_demo")
 def demo(

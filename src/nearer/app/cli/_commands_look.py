@@ -9,8 +9,6 @@ import typer
 
 from nearer.app.cli._command import Data, Json, Label, Report, command
 
-__all__ = ["COMMANDS"]
-
 
 @command("_ask.run_ask")
 def ask(

@@ -9,8 +9,6 @@ import typer
 
 from nearer.app.cli._command import BatchRows, Data, Json, K, Label, ModelFolder, PairsFile, Quiet, Report, command
 
-__all__ = ["COMMANDS"]
-
 
 @command("_use.run_embed")
 def embed(

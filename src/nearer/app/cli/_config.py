@@ -13,8 +13,6 @@ from nearer.app.cli._output import answer, check_new
 from nearer.exceptions import MissingDataError, NearerError, ParameterError
 from nearer.models._settings import FitSettings, check_keys
 
-__all__ = ["DATA_KEYS", "commented_config", "parse_yaml", "read_config"]
-
 DATA_KEYS: dict[str, tuple[Any, str]] = {
     "data": (None, "the file (CSV, Parquet, NPZ, NPY) or the folder of images"),
     "label": (None, "the column of the classes; a list of 0/1 columns for label sets, of shares for distributions"),

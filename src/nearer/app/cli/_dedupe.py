@@ -24,8 +24,6 @@ from nearer.models._raw import raw_rows
 from nearer.reports import retrieval_grid
 from nearer.reports._page import Picture, Section, Table, html_report
 
-__all__ = ["run_dedupe"]
-
 # Pairs on the page: the farthest, where the rule is in doubt, and the nearest.
 SHOWN = 30
 PICTURED = 12
@@ -60,25 +58,27 @@ def run_dedupe(
         given = load_data(data, label=label, ignore=ignore, keep=keeping, progress=not as_json)
         rows = _compared(given)
     scores = None if score is None else _scores(given, score)
-    found = find_duplicates(rows, threshold=threshold, keep=cast(Literal["first", "best"], keep), scores=scores)
-    write_file(out, _as_csv(found, given))
+    duplicates = find_duplicates(
+        rows, threshold=threshold, keep=cast(Literal["first", "best"], keep), scores=scores
+    )
+    write_file(out, _as_csv(duplicates, given))
     if report is not None:
-        _write_page(found, given, report, data.name)
+        _write_page(duplicates, given, report, data.name)
     if as_json:
         print_json(
             {
                 "items": len(rows),
-                "groups": int(found.groups.max(initial=-1)) + 1,
-                "duplicates": int((~found.keep).sum()),
-                "threshold": found.threshold,
-                "recall": found.recall,
-                "rule": found.rule,
+                "groups": int(duplicates.groups.max(initial=-1)) + 1,
+                "duplicates": int((~duplicates.keep).sum()),
+                "threshold": duplicates.threshold,
+                "recall": duplicates.recall,
+                "rule": duplicates.rule,
                 "out": str(out),
                 "report": None if report is None else str(report),
             }
         )
         return
-    say(str(found))
+    say(str(duplicates))
     say(f"Table: {out}" + ("" if report is None else f". Pairs to look at: {report}"))
 
 
@@ -108,14 +108,24 @@ def _names(given: Dataset) -> list[Any]:
     return list(part.x.tolist()) if part.x.dtype.kind == "U" else list(range(len(part)))
 
 
-def _as_csv(found: Duplicates, given: Dataset) -> bytes:
+def _as_csv(duplicates: Duplicates, given: Dataset) -> bytes:
     names = _names(given)
-    sizes = np.bincount(found.groups[found.groups >= 0]) if (found.groups >= 0).any() else np.zeros(0, dtype=int)
+    sizes = (
+        np.bincount(duplicates.groups[duplicates.groups >= 0])
+        if (duplicates.groups >= 0).any()
+        else np.zeros(0, dtype=int)
+    )
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["row", "item", "keep", "group", "group_size", "kept_item", "distance"])
     for row, (group, stays, kept, apart) in enumerate(
-        zip(found.groups.tolist(), found.keep.tolist(), found.kept.tolist(), found.distances.tolist(), strict=True)
+        zip(
+            duplicates.groups.tolist(),
+            duplicates.keep.tolist(),
+            duplicates.kept.tolist(),
+            duplicates.distances.tolist(),
+            strict=True,
+        )
     ):
         size = int(sizes[group]) if group >= 0 else 1
         writer.writerow(
@@ -124,36 +134,40 @@ def _as_csv(found: Duplicates, given: Dataset) -> bytes:
     return text.getvalue().encode()
 
 
-def _write_page(found: Duplicates, given: Dataset, page: Path, name: str) -> None:
-    order = np.argsort(-found.pair_distances, kind="stable")
+def _write_page(duplicates: Duplicates, given: Dataset, page: Path, name: str) -> None:
+    order = np.argsort(-duplicates.pair_distances, kind="stable")
     near = order[::-1][:SHOWN]
     sections = [
-        _pairs("The farthest pairs: is the threshold right?", found, given, order[:SHOWN]),
-        _pairs("The nearest pairs", found, given, near),
+        _pairs("The farthest pairs: is the threshold right?", duplicates, given, order[:SHOWN]),
+        _pairs("The nearest pairs", duplicates, given, near),
     ]
-    sizes = np.bincount(found.groups[found.groups >= 0]) if (found.groups >= 0).any() else np.zeros(0, dtype=int)
+    sizes = (
+        np.bincount(duplicates.groups[duplicates.groups >= 0])
+        if (duplicates.groups >= 0).any()
+        else np.zeros(0, dtype=int)
+    )
     names = _names(given)
     largest = np.argsort(-sizes, kind="stable")[:SHOWN]
     rows = []
     for group in largest.tolist():
-        members = np.flatnonzero(found.groups == group)
+        members = np.flatnonzero(duplicates.groups == group)
         shown = ", ".join(str(names[member]) for member in members[:8].tolist())
         rows.append((group, int(sizes[group]), shown + (" …" if len(members) > 8 else "")))
     sections.append(Section("The largest groups", [Table(["group", "items", "which"], rows)]))
-    html_report(f"Near-duplicates of {name}", sections, page, summary=str(found))
+    html_report(f"Near-duplicates of {name}", sections, page, summary=str(duplicates))
 
 
-def _pairs(heading: str, found: Duplicates, given: Dataset, chosen: NDArray[Any]) -> Section:
+def _pairs(heading: str, duplicates: Duplicates, given: Dataset, chosen: NDArray[Any]) -> Section:
     names, about = _names(given), item_metadata(given)
     rows = []
     for number in chosen.tolist():
-        one, other = found.pairs[number].tolist()
-        told = ["" if about is None else ", ".join(map(str, about[item].values())) for item in (one, other)]
-        rows.append((names[one], names[other], float(found.pair_distances[number]), *told))
+        first, second = duplicates.pairs[number].tolist()
+        texts = ["" if about is None else ", ".join(map(str, about[item].values())) for item in (first, second)]
+        rows.append((names[first], names[second], float(duplicates.pair_distances[number]), *texts))
     parts: list[Any] = [Table(["item", "near-duplicate", "distance", "about", "about the other"], rows, digits=5)]
     part = given.all
     if len(chosen) and (part.x.dtype.kind == "U" or part.x.ndim > 2):
-        few = found.pairs[chosen[:PICTURED]]
+        few = duplicates.pairs[chosen[:PICTURED]]
         taken = part.take(few.reshape(-1))
         pictures = taken.images(size=(64, 64)) if part.x.dtype.kind == "U" else taken.images()
         left = np.arange(0, len(pictures), 2)

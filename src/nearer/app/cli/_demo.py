@@ -20,7 +20,7 @@ import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Tensor
 
-from nearer.app.cli._output import check_writable, print_json, say
+from nearer.app.cli._output import check_drawable, check_writable, print_json, say
 from nearer.app.cli._pages import evaluation_page
 from nearer.app.cli._screen import comparison_table, screen
 from nearer.datasets import Split, few_labels, load, stratified_split
@@ -33,8 +33,6 @@ from nearer.neighbors import search
 from nearer.reports import embedding_map, retrieval_grid, training_curve
 from nearer.reports._page import Picture, Section
 from nearer.training import ClassSampler, EncoderStep, ProgressBar, TensorBatches, cosine, train
-
-__all__ = ["learn_digits", "run_demo"]
 
 SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "map@r", "nmi")
 LABELS, HELD_OUT, TAKEN, NOISE = 10, 0.3, 0.95, 0.1
@@ -55,22 +53,25 @@ class DemoRun:
 def run_demo(report: Path, *, seed: int, epochs: int, quiet: bool, as_json: bool) -> None:
     """Learn, print and write the report."""
     check_writable(report, "--report")
+    check_drawable(report)
     console = screen(stderr=True, quiet=quiet)
     begin = time.perf_counter()
     bar = [ProgressBar(console)] if console.is_terminal and not quiet else []
     learned = learn_digits(seed=seed, epochs=epochs, callbacks=bar)
     seconds = time.perf_counter() - begin
-    found, rows = learned.comparison, len(learned.test)
+    comparison, rows = learned.comparison, len(learned.test)
     pictures = digits_pictures(learned, seed)
-    page = evaluation_page(found, report, data="digits", rows=rows, notes=[learned.story], more=pictures)
+    page = evaluation_page(comparison, report, data="digits", rows=rows, notes=[learned.story], more=pictures)
     if as_json:
         settings = {"seed": seed, "epochs": epochs, "labels_per_class": LABELS}
-        print_json({**found.to_dict(), "settings": settings, "seconds": round(seconds, 2), "report": str(page)})
+        print_json(
+            {**comparison.to_dict(), "settings": settings, "seconds": round(seconds, 2), "report": str(page)}
+        )
         return
     if not quiet:
         say(f"{learned.story} Learned in {seconds:.0f} s.")
-    screen().print(comparison_table(found, title=f"{rows} held-out digits"))
-    say(f"The {found.verdict}")
+    screen().print(comparison_table(comparison, title=f"{rows} held-out digits"))
+    say(f"The {comparison.verdict}")
     if not quiet:
         say(f"Report with pictures: {report} (open it in a browser)")
 

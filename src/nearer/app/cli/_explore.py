@@ -14,8 +14,6 @@ from nearer.app.explorer._session import Session
 from nearer.models._auditing import audit_dataset, audit_page
 from nearer.models._model import load
 
-__all__ = ["run_audit", "run_explore"]
-
 
 def run_audit(
     data: Path,
@@ -34,20 +32,20 @@ def run_audit(
     given = load_data(
         data, label=label, text=text, encoder=encoder, ids=id_, unreadable="skip", progress=not as_json
     )
-    found = audit_dataset(given, seed=seed)
+    audit = audit_dataset(given, seed=seed)
     if out is not None:
-        write_file(out, found.to_csv().encode())
+        write_file(out, audit.to_csv().encode())
     if report is not None:
-        audit_page(found, given, report)
+        audit_page(audit, given, report)
     if as_json:
-        print_json({**found.to_dict(), "skipped": list(given.skipped)})
+        print_json({**audit.to_dict(), "skipped": list(given.skipped)})
         return
-    say(str(found))
+    say(str(audit))
     if given.skipped:
         say(f"{len(given.skipped)} files could not be read and were left out: {', '.join(given.skipped[:3])}")
-    best = found.suggested
-    for row in found.suspects[:10].tolist():
-        name, other = found.name(int(found.labels[row])), found.name(int(best[row]))
+    best = audit.suggested
+    for row in audit.suspects[:10].tolist():
+        name, other = audit.name(int(audit.labels[row])), audit.name(int(best[row]))
         say(f"  row {row}: labelled {name}, looks like {other}")
     for path in (out, report):
         if path is not None:
@@ -78,8 +76,8 @@ def run_explore(
     items = items_of(given, machine, root=data if data.is_dir() else None)
     session = Session(items, project=Path(f"{data.stem or data.name}.explore") if project is None else project)
     if as_json:
-        told = {"items": session.items.n, "notes": list(session.items.notes), "project": str(session.project.path)}
-        serve(session, port=port, browser=browser, say=lambda url: print_json({**told, "url": url}), plain=True)
+        about = {"items": session.items.n, "notes": list(session.items.notes), "project": str(session.project.path)}
+        serve(session, port=port, browser=browser, say=lambda url: print_json({**about, "url": url}), plain=True)
         return
     for note in session.items.notes:
         say(note)

@@ -17,7 +17,7 @@ from nearer._checks import check_int
 from nearer.app.cli._config import DATA_KEYS, parse_yaml, read_config
 from nearer.app.cli._iterations import IterationBar
 from nearer.app.cli._loading import load_data, paired
-from nearer.app.cli._output import check_new, check_writable, print_json, say
+from nearer.app.cli._output import check_drawable, check_new, check_writable, print_json, say
 from nearer.app.cli._screen import comparison_table, screen
 from nearer.datasets import Dataset
 from nearer.exceptions import ParameterError
@@ -28,14 +28,13 @@ from nearer.models._settings import FitSettings
 from nearer.training import ProgressBar, process_group
 from nearer.training._shared import agree, rank
 
-__all__ = ["run_fit"]
-
 
 def run_fit(
     *, config: Path | None, resume: bool, report: Path | None, quiet: bool, as_json: bool, **options: Any
 ) -> None:
     """Learn from the settings of the config file, overridden by the options that were given."""
     check_new(report=report)
+    check_drawable(report)
     values = read_config(config) if config is not None else {}
     if words := options.pop("loss_settings", None):
         options["loss_settings"] = {**values.get("loss_settings", {}), **_assignments(words)}

@@ -10,8 +10,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from nearer.training._shared import Moment
 
-__all__ = ["IterationBar"]
-
 
 class IterationBar:
     """A moving sign until the first iteration is heard of, then iterations done of the most, and the time left.

@@ -11,7 +11,7 @@ import numpy as np
 
 from nearer._checks import check_int
 from nearer.app.cli._loading import load_for, paired
-from nearer.app.cli._output import answer, check_new, print_json, say
+from nearer.app.cli._output import answer, check_drawable, check_new, print_json, say
 from nearer.app.cli._pages import evaluation_page
 from nearer.app.cli._screen import comparison_table, screen
 from nearer.exceptions import NearerWarning, ParameterError
@@ -19,8 +19,6 @@ from nearer.models._door import evaluate_dataset
 from nearer.models._model import load
 from nearer.reports._curves import error_curves
 from nearer.reports._page import Code, Picture, Section, html_report
-
-__all__ = ["run_calibrate", "run_evaluate", "run_same"]
 
 
 def run_evaluate(
@@ -69,6 +67,7 @@ def run_calibrate(
 ) -> None:
     """Calibrate on other classes and write the result into the model folder."""
     check_new(report=report)
+    check_drawable(report)
     machine = load(model)
     given = load_for(machine, data, label=label)
     with warnings.catch_warnings(record=True) as raised:

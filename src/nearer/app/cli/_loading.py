@@ -17,8 +17,6 @@ from nearer.models import Model
 from nearer.models._reading import Reading, read_items
 from nearer.relations import Pairs
 
-__all__ = ["as_asked", "as_where", "load_data", "load_for", "paired", "reading"]
-
 Name = TypeVar("Name", str, str | int)
 
 
@@ -131,18 +129,19 @@ def as_where(text: str, fields: Mapping[str, Collection[str]]) -> dict[str, Any]
     """
     if text.lstrip().startswith("{"):
         try:
-            found = parse_json(text.encode(), "`--where`")
+            condition = parse_json(text.encode(), "`--where`")
         except ValueError as error:
             raise ParameterError(f"`--where` must be {FORMS}: {error}.") from error
-        return dict(found)
+        return dict(condition)
     ways = [
-        (text[: one.start()].strip(), one[0], text[one.end() :].strip()) for one in re.finditer("[!<>=]=?", text)
+        (text[: match.start()].strip(), match[0], text[match.end() :].strip())
+        for match in re.finditer("[!<>=]=?", text)
     ]
-    ways = [one for one in ways if one[0] and one[1] in OPERATORS]
+    ways = [match for match in ways if match[0] and match[1] in OPERATORS]
     if not ways:
         raise ParameterError(f"`--where` must be {FORMS}; got {text!r}.")
     # A name may hold such signs itself; then it is the one that is there.
-    name, sign, value = next((one for one in ways if one[0] in fields), ways[0])
+    name, sign, value = next((match for match in ways if match[0] in fields), ways[0])
     return {name: {OPERATORS[sign]: _typed(value, fields.get(name, ()))}}
 
 

@@ -17,8 +17,6 @@ import typer
 
 from nearer.exceptions import NearerError, ParameterError
 
-__all__ = ["Terminated", "answer", "check_new", "check_writable", "failures_reported", "plain", "print_json", "say"]
-
 # What a terminal obeys instead of showing it: the controls of ASCII and of Latin-1 but for tab and line feed, and
 # those that turn the direction of writing around. Names of classes, ids, columns and files come from the data.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -30,7 +28,7 @@ def plain(text: str) -> str:
     >>> print(plain("a\x1b[31mred\x07\u202e"))
     a\x1b[31mred\x07\u202e
     """
-    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -41,7 +39,7 @@ def say(text: str, *, err: bool = False) -> None:
 def print_json(document: Mapping[str, Any]) -> None:
     """One JSON document on stdout."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
-    typer.echo(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    typer.echo(_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def answer(as_json: bool, document: Mapping[str, Any], line: str) -> None:
@@ -111,6 +109,14 @@ def check_new(*, out: Path | None = None, report: Path | None = None) -> None:
         check_writable(path, option)
     if report is not None and report.suffix != ".html":
         raise ParameterError(f"`--report` must end in .html, got {report.name!r}.")
+
+
+def check_drawable(report: Path | None) -> None:
+    """Say that a page cannot have its pictures before the work begins, not when it is done."""
+    if report is not None:
+        from nearer.reports._style import load_matplotlib
+
+        load_matplotlib()
 
 
 def check_writable(path: Path, option: str = "--out") -> None:

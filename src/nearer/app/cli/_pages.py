@@ -10,14 +10,12 @@ from nearer.evaluation import Comparison
 from nearer.models._report import scores_section
 from nearer.reports._page import Section, Table, html_report
 
-__all__ = ["evaluation_page", "search_page"]
-
 # Queries that a page shows; the whole answer belongs into a .csv or .jsonl file.
 MOST = 100
 
 
 def evaluation_page(
-    found: Comparison,
+    comparison: Comparison,
     path: Path,
     *,
     data: str,
@@ -26,11 +24,11 @@ def evaluation_page(
     more: Sequence[Section] = (),
 ) -> Path:
     """The verdict, the scores with their intervals, and what was counted; then `more`."""
-    sections = [scores_section(found.to_dict())]
-    counts = [(name, f"{count:,}") for name, count in found.first.counts.items() if name != "dimension"]
+    sections = [scores_section(comparison.to_dict())]
+    counts = [(name, f"{count:,}") for name, count in comparison.first.counts.items() if name != "dimension"]
     sections.append(Section("What was scored", [*notes, Table(["what", "how many"], counts)]))
     sections += more
-    verdict = found.verdict
+    verdict = comparison.verdict
     return html_report(
         f"Raw features and learned metric on {rows:,} rows of {data}",
         sections,
@@ -45,8 +43,8 @@ def search_page(results: Sequence[Sequence[Any]], path: Path, *, index: str, que
     for number, hits in enumerate(results[:MOST]):
         names = list(dict.fromkeys(name for hit in hits for name in (hit.metadata or {})))
         rows = [
-            (place, str(hit.id), -hit.similarity, *(str((hit.metadata or {}).get(name, "")) for name in names))
-            for place, hit in enumerate(hits, start=1)
+            (rank, str(hit.id), -hit.similarity, *(str((hit.metadata or {}).get(name, "")) for name in names))
+            for rank, hit in enumerate(hits, start=1)
         ]
         sections.append(Section(f"Query {number}", [Table(["rank", "id", "distance", *names], rows, digits=4)]))
     nearest = sorted(-hits[0].similarity for hits in results if hits)

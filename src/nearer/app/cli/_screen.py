@@ -11,8 +11,6 @@ from rich.text import Text
 from nearer.app.cli._output import plain
 from nearer.evaluation import Comparison
 
-__all__ = ["comparison_table", "screen"]
-
 
 class _Screen(Console):
     """A console for which text is text: no markup in it, and no sequence that a terminal would obey."""
@@ -40,9 +38,11 @@ def comparison_table(comparison: Comparison, *, title: str) -> Table:
         table.add_column(name, justify="right")
     for name, gain in comparison.gains.items():
         style = "green" if gain > 0 else "red"
-        found = [one[name] for one in (comparison.first, *others.values(), comparison.second)]
+        scores = [evaluation[name] for evaluation in (comparison.first, *others.values(), comparison.second)]
         pair = comparison.intervals.get(name)
         if pair is not None and pair[0] <= 0 <= pair[1]:
             style = "dim"  # a difference that these rows cannot show
-        table.add_row(name, *(f"{one:.4f}" for one in found), Text(comparison.shown_gain(name), style))
+        table.add_row(
+            name, *(f"{evaluation:.4f}" for evaluation in scores), Text(comparison.shown_gain(name), style)
+        )
     return table

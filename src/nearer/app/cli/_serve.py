@@ -7,8 +7,6 @@ from typing import Any
 
 from nearer.exceptions import NearerError
 
-__all__ = ["run_serve"]
-
 
 def run_serve(
     model: str,

@@ -27,8 +27,6 @@ from nearer.models._inputs import item_metadata
 from nearer.models._model import load
 from nearer.models._sinks import stopped_before, work_folder
 
-__all__ = ["run_embed", "run_export", "run_index", "run_neighbors", "run_search"]
-
 KINDS: dict[str, Any] = {"auto": None, "exact": Exact(), "hnsw": HNSW(), "ivf": IVF(), "ivfpq": IVFPQ()}
 
 

@@ -1,9 +1,2 @@
 from ._client import Client as Client
-from ._client import Found as Found
 from ._client import ServerError as ServerError
-
-__all__ = [
-    "Client",
-    "Found",
-    "ServerError",
-]

@@ -23,8 +23,6 @@ from nearer._checks import check_int, check_number
 from nearer._plain import as_plain, table_rows
 from nearer.exceptions import MissingDataError, NearerError, ParameterError
 
-__all__ = ["Client", "Found", "ServerError"]
-
 Id = int | str
 BINARY = "application/octet-stream"
 JSON = "application/json"
@@ -124,13 +122,13 @@ class Client:
         """
         photos = _photos(items)
         if photos is not None:
-            return np.concatenate([self._embed(one.read_bytes(), kind) for one, kind in photos])
+            return np.concatenate([self._embed(photo.read_bytes(), kind) for photo, kind in photos])
         return self._embed(*_items(items))
 
     def _embed(self, body: bytes, content: str) -> NDArray[np.float32]:
         answer = self._request("POST", "/embed", body, content, accept=BINARY)
         rows: NDArray[np.float32] = np.frombuffer(answer[0], dtype="<f4").astype(np.float32)
-        return rows.reshape(tuple(int(one) for one in answer[1]["x-nearer-shape"].split(",")))
+        return rows.reshape(tuple(int(size) for size in answer[1]["x-nearer-shape"].split(",")))
 
     def search(
         self,
@@ -156,8 +154,8 @@ class Client:
 
     def similar(self, id: Id, *, k: int = 10) -> list[Found]:
         """The k nearest other items of one that is in the index."""
-        place = f"/similar/{quote(str(id), safe='')}?" + urlencode({"k": k})
-        return [Found(**hit) for hit in json.loads(self._request("GET", place)[0])["results"]]
+        path = f"/similar/{quote(str(id), safe='')}?" + urlencode({"k": k})
+        return [Found(**hit) for hit in json.loads(self._request("GET", path)[0])["results"]]
 
     def add(
         self, items: Any = None, *, vectors: ArrayLike | None = None, ids: Any = None, metadata: Any = None
@@ -187,8 +185,7 @@ class Client:
         asked |= {"items": _plain(items)} if vectors is None else {"vectors": np.asarray(vectors).tolist()}
         body = json.dumps(asked).encode()
         answer = self._request("POST", "/items", body, JSON, again=mode == "upsert")
-        kept: list[Id] = json.loads(answer[0])["ids"]
-        return kept
+        return json.loads(answer[0])["ids"]
 
     def remove(self, id: Id) -> bool:
         """Remove an item; False if an earlier try of this call had removed it."""
@@ -203,13 +200,11 @@ class Client:
     def same(self, first: Any, second: Any) -> dict[str, Any]:
         """Whether two items are the same, by the calibration of the model; see `ServerError.answer` without one."""
         body = json.dumps({"items": [*_plain([first]), *_plain([second])]}).encode()
-        found: dict[str, Any] = json.loads(self._request("POST", "/same", body, JSON)[0])
-        return found
+        return json.loads(self._request("POST", "/same", body, JSON)[0])
 
     def status(self) -> dict[str, Any]:
         """The load of the server."""
-        found: dict[str, Any] = json.loads(self._request("GET", "/status")[0])
-        return found
+        return json.loads(self._request("GET", "/status")[0])
 
     def ready(self) -> bool:
         """Whether the server takes requests now."""
@@ -222,8 +217,7 @@ class Client:
 
     def reload(self) -> dict[str, Any]:
         """Let the server open its model and its index again."""
-        found: dict[str, Any] = json.loads(self._request("POST", "/reload", b"{}", JSON)[0])
-        return found
+        return json.loads(self._request("POST", "/reload", b"{}", JSON)[0])
 
     def _request(
         self,
@@ -270,16 +264,16 @@ class Client:
         self._connection.request(method, self._base + path, body or None, headers)
         answer = self._connection.getresponse()
         data = answer.read()
-        told = {name.lower(): value for name, value in answer.getheaders()}
+        fields = {name.lower(): value for name, value in answer.getheaders()}
         if answer.status < 300:
-            return data, told
+            return data, fields
         try:
             document = json.loads(data)
             about = document["error"]
         except (ValueError, KeyError, TypeError):
             document, about = {}, {"code": "", "message": f"an answer with status {answer.status}"}
-        if told.get("retry-after", "").isdigit():
-            document["retry_after"] = int(told["retry-after"])
+        if fields.get("retry-after", "").isdigit():
+            document["retry_after"] = int(fields["retry-after"])
         raise ServerError(
             f"{about['message']} (HTTP {answer.status})", status=answer.status, code=about["code"], answer=document
         )
@@ -294,18 +288,18 @@ def _items(items: Any) -> tuple[bytes, str]:
 
 def _photos(items: Any) -> list[tuple[Path, str]] | None:
     """The files and their kinds, where all items are paths of photos: paths, or texts that name such files."""
-    if not isinstance(items, list | tuple) or not items or not all(isinstance(one, str | Path) for one in items):
+    if not isinstance(items, list | tuple) or not items or not all(isinstance(item, str | Path) for item in items):
         return None
-    found = []
-    for one in items:
-        kind = mimetypes.guess_type(os.fspath(one))[0] or ""
-        place = Path(one).expanduser()
-        if isinstance(one, Path) and not place.is_file():
-            raise MissingDataError(f"`{one}` must be a photo, and there is no such file.")
-        if not kind.startswith("image/") or not place.is_file():
+    photos = []
+    for item in items:
+        kind = mimetypes.guess_type(os.fspath(item))[0] or ""
+        path = Path(item).expanduser()
+        if isinstance(item, Path) and not path.is_file():
+            raise MissingDataError(f"`{item}` must be a photo, and there is no such file.")
+        if not kind.startswith("image/") or not path.is_file():
             return None
-        found.append((place, kind))
-    return found
+        photos.append((path, kind))
+    return photos
 
 
 def _plain(items: Any) -> list[Any]:

@@ -14,8 +14,6 @@ from nearer.app.explorer._session import Session
 from nearer.exceptions import ParameterError
 from nearer.reports._style import DARK, UNKNOWN, class_colors
 
-__all__ = ["audit_lists", "colors", "overview", "positions", "questions"]
-
 MOST_LISTED = 300
 # A column with more values than this is no legend.
 MOST_VALUES = 60
@@ -25,7 +23,8 @@ def overview(session: Session) -> dict[str, Any]:
     """Everything but the positions and the items themselves."""
     items, said = session.items, session.supervision
     gestures = [
-        {"kind": one.kind, "told": str(one), "items": list(one.items[:2000])} for one in session.history.gestures
+        {"kind": entry.kind, "told": str(entry), "items": list(entry.items[:2000])}
+        for entry in session.history.gestures
     ]
     state = session.state
     return {
@@ -46,8 +45,8 @@ def overview(session: Session) -> dict[str, Any]:
         "scores": state.table or {"items": 0, "rows": [], "sentence": "", "better": None},
         "curve": [
             line["now"]
-            for one in session.states
-            for line in one.table.get("rows", ())
+            for entry in session.states
+            for line in entry.table.get("rows", ())
             if line["score"] == "map@r" and "now" in line
         ],
         "told": "" if state.metric is None else state.metric.about,
@@ -59,8 +58,8 @@ def overview(session: Session) -> dict[str, Any]:
 def positions(session: Session, which: str) -> bytes:
     """x and y of every item, float32, little endian."""
     check_choice(which, "map", ["raw", "learned"])
-    found = session.raw_map if which == "raw" else session.state.positions
-    return np.ascontiguousarray(found, dtype="<f4").tobytes()
+    points = session.raw_map if which == "raw" else session.state.positions
+    return np.ascontiguousarray(points, dtype="<f4").tobytes()
 
 
 def colors(session: Session, by: str) -> tuple[dict[str, Any], bytes]:
@@ -71,8 +70,8 @@ def colors(session: Session, by: str) -> tuple[dict[str, Any], bytes]:
     if by == "predicted":
         return _categories(session.predictions(), said.classes)
     if by == "correct":
-        found = session.predictions()
-        values = np.where((said.labels < 0) | (found < 0), -1, (found == said.labels).astype(np.int64))
+        predicted = session.predictions()
+        values = np.where((said.labels < 0) | (predicted < 0), -1, (predicted == said.labels).astype(np.int64))
         return _categories(values, ("wrong", "right"), ("#d1260f", "#117a3d"), ("#ff6b57", "#3fb96b"))
     if by.startswith("distance:"):
         item = _number(by.removeprefix("distance:"))
@@ -104,7 +103,7 @@ def _categories(codes: Array, names: Any, light: Any = None, dark: Any = None) -
         "kind": "categories",
         "names": list(names),
         "light": shades,
-        "dark": list(dark or [DARK.get(one, one) for one in shades]),
+        "dark": list(dark or [DARK.get(shade, shade) for shade in shades]),
         "unknown": [UNKNOWN, DARK[UNKNOWN]],
         "counts": [int(count) for count in np.bincount(codes[codes >= 0], minlength=len(names))],
         "missing": int((codes < 0).sum()),
@@ -114,37 +113,37 @@ def _categories(codes: Array, names: Any, light: Any = None, dark: Any = None) -
 
 def audit_lists(session: Session) -> dict[str, Any]:
     """The audit as lists of items, worst first, without those that a person has already judged."""
-    found, said, rows = session.audit(), session.supervision, session.audited
-    best = found.suggested
+    audit, said, rows = session.audit(), session.supervision, session.audited
+    best = audit.suggested
     judged = said.confirmed | said.dropped
     suspects = [
         {
             **session.card(int(rows[row])),
-            "suggestion": found.name(int(best[row])),
-            "quality": float(found.quality[row]),
+            "suggestion": audit.name(int(best[row])),
+            "quality": float(audit.quality[row]),
         }
-        for row in found.suspects[:MOST_LISTED].tolist()
+        for row in audit.suspects[:MOST_LISTED].tolist()
         if not judged[rows[row]]
     ]
     duplicates = [
         [session.card(int(rows[row])) for row in part[:6].tolist()]
-        for part in found.duplicates[:MOST_LISTED]
+        for part in audit.duplicates[:MOST_LISTED]
         if not judged[rows[part]].all()
     ]
     unlike = [
-        {**session.card(int(rows[row])), "score": float(found.strangeness[row])}
-        for row in found.unlike[:MOST_LISTED].tolist()
+        {**session.card(int(rows[row])), "score": float(audit.strangeness[row])}
+        for row in audit.unlike[:MOST_LISTED].tolist()
         if not judged[rows[row]]
     ]
     overlaps = []
-    for a, b, share in found.overlaps[:12]:
-        mixed = ((found.labels == a) & (best == b)) | ((found.labels == b) & (best == a))
-        overlaps.append({"first": found.name(a), "second": found.name(b), "share": share,
+    for a, b, share in audit.overlaps[:12]:
+        mixed = ((audit.labels == a) & (best == b)) | ((audit.labels == b) & (best == a))
+        overlaps.append({"first": audit.name(a), "second": audit.name(b), "share": share,
                          "items": rows[np.flatnonzero(mixed)][:2000].tolist()})  # fmt: skip
-    notes = list(found.notes)
+    notes = list(audit.notes)
     if len(rows) < session.items.n:
         notes.append(f"{len(rows):,} of {session.items.n:,} items were looked at, drawn at random.")
-    counts = {"suspects": len(found.suspects), "duplicates": len(found.duplicates), "unlike": len(found.unlike)}
+    counts = {"suspects": len(audit.suspects), "duplicates": len(audit.duplicates), "unlike": len(audit.unlike)}
     lists = {"suspects": suspects, "duplicates": duplicates, "unlike": unlike, "overlaps": overlaps}
     return {**lists, "counts": counts, "notes": notes}
 
@@ -154,13 +153,13 @@ def questions(session: Session, n: int = 10) -> list[dict[str, Any]]:
     classes = session.classes
     return [
         {
-            "first": session.card(one["item"]),
-            "second": session.card(one["other"]),
-            "guess": classes[one["guess"]] if one["guess"] >= 0 else None,
-            "lead": one["lead"],
+            "first": session.card(question["item"]),
+            "second": session.card(question["other"]),
+            "guess": classes[question["guess"]] if question["guess"] >= 0 else None,
+            "lead": question["lead"],
         }
-        for one in session.questions(n)
-        if one["item"] != one["other"]
+        for question in session.questions(n)
+        if question["item"] != question["other"]
     ]
 
 

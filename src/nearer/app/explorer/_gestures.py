@@ -13,8 +13,6 @@ from nearer._plain import Array
 from nearer.exceptions import ParameterError
 from nearer.relations import Pairs
 
-__all__ = ["Gesture", "GestureHistory", "Supervision", "supervision"]
-
 KINDS = ("label", "together", "apart", "same", "keep", "drop", "refit")
 LONGEST_LABEL = 200
 # Pairs of one lasso: all of them up to here, a random part above.
@@ -82,16 +80,16 @@ class Gesture:
 
     def to_dict(self) -> dict[str, Any]:
         """The gesture as JSON."""
-        found: dict[str, Any] = {"kind": self.kind, "items": list(self.items)}
+        record: dict[str, Any] = {"kind": self.kind, "items": list(self.items)}
         if self.kind == "label":
-            found["label"] = self.label
+            record["label"] = self.label
         if self.others:
-            found["others"] = list(self.others)
+            record["others"] = list(self.others)
         if self.anchor is not None:
-            found["anchor"] = self.anchor
+            record["anchor"] = self.anchor
         if self.key:
-            found["key"] = self.key
-        return found
+            record["key"] = self.key
+        return record
 
     def __str__(self) -> str:
         count = f"{len(self.items):,} item{'s' * (len(self.items) != 1)}"
@@ -145,12 +143,12 @@ class GestureHistory:
 
     def to_dict(self) -> dict[str, Any]:
         """The history as JSON."""
-        return {"done": self.done, "gestures": [one.to_dict() for one in self.gestures]}
+        return {"done": self.done, "gestures": [gesture.to_dict() for gesture in self.gestures]}
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any], *, n: int) -> GestureHistory:
         """The history that `to_dict` wrote, about n items."""
-        gestures = [Gesture.parse(one, n=n) for one in given["gestures"]]
+        gestures = [Gesture.parse(record, n=n) for record in given["gestures"]]
         done = given["done"]
         if not isinstance(done, int) or not 0 <= done <= len(gestures):
             raise ParameterError(f"`done` must lie between 0 and {len(gestures)}, got {done!r}.")
@@ -185,36 +183,36 @@ def supervision(gestures: Sequence[Gesture], labels: Array, classes: Sequence[st
     """
     codes = np.array(labels, dtype=np.int64)
     names = list(map(str, classes))
-    place = {name: code for code, name in enumerate(names)}
+    code_of = {name: code for code, name in enumerate(names)}
     dropped, confirmed = np.zeros(len(codes), dtype=bool), np.zeros(len(codes), dtype=bool)
     near: list[Array] = []
     far: list[Array] = []
-    for number, one in enumerate(gestures):
-        items = np.array(one.items, dtype=np.int64)
-        if one.kind == "label":
-            if one.label is not None and one.label not in place:
-                place[one.label] = len(names)
-                names.append(one.label)
-            codes[items] = -1 if one.label is None else place[one.label]
-            confirmed[items] = one.label is not None
-        elif one.kind == "same":
-            assert one.anchor is not None
-            if codes[one.anchor] >= 0:
-                codes[items], confirmed[items] = codes[one.anchor], True
+    for number, gesture in enumerate(gestures):
+        items = np.array(gesture.items, dtype=np.int64)
+        if gesture.kind == "label":
+            if gesture.label is not None and gesture.label not in code_of:
+                code_of[gesture.label] = len(names)
+                names.append(gesture.label)
+            codes[items] = -1 if gesture.label is None else code_of[gesture.label]
+            confirmed[items] = gesture.label is not None
+        elif gesture.kind == "same":
+            assert gesture.anchor is not None
+            if codes[gesture.anchor] >= 0:
+                codes[items], confirmed[items] = codes[gesture.anchor], True
             else:
-                near.append(np.column_stack([items, np.full(len(items), one.anchor)])[items != one.anchor])
-        elif one.kind == "together":
+                near.append(np.column_stack([items, np.full(len(items), gesture.anchor)])[items != gesture.anchor])
+        elif gesture.kind == "together":
             # A chain says as much as all pairs do, because belonging together is transitive.
             near.append(np.column_stack([items[:-1], items[1:]]))
-        elif one.kind == "apart":
-            others = np.array(one.others, dtype=np.int64)
+        elif gesture.kind == "apart":
+            others = np.array(gesture.others, dtype=np.int64)
             far.append(_all_pairs(items, others, seed=number))
-        elif one.kind == "keep":
+        elif gesture.kind == "keep":
             confirmed[items] = True
-        elif one.kind == "drop":
+        elif gesture.kind == "drop":
             dropped[items] = True
     empty = np.zeros((0, 2), dtype=np.int64)
-    together, apart = (np.concatenate([empty, *found]) for found in (near, far))
+    together, apart = (np.concatenate([empty, *listed]) for listed in (near, far))
     return Supervision(codes, tuple(names), together, apart, dropped, confirmed)
 
 
@@ -228,8 +226,7 @@ def _all_pairs(items: Array, others: Array, *, seed: int) -> Array:
         return np.column_stack([items[first], items[second]])
     rng = np.random.default_rng(seed)
     first, second = rng.choice(items, MOST_PAIRS), rng.choice(others if m else items, MOST_PAIRS)
-    found: Array = np.column_stack([first, second])[first != second]
-    return found
+    return np.column_stack([first, second])[first != second]
 
 
 def _positions(given: Any, name: str, n: int) -> tuple[int, ...]:

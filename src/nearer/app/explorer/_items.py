@@ -12,8 +12,6 @@ import numpy as np
 from nearer._plain import Array
 from nearer.exceptions import ShapeError
 
-__all__ = ["COLUMNS", "PER_SPRITE", "SIDE", "ShownItems", "sprite"]
-
 # What a browser draws well; of more items a random part is shown, and the page says so.
 MOST_SHOWN = 200_000
 HELD_OUT = 0.2
@@ -145,13 +143,13 @@ def pictures(items: ShownItems, rows: Array) -> list[Array]:
     try:
         return list(np.asarray(items.images(rows), dtype=np.uint8))
     except (OSError, ValueError):
-        found = []
+        scaled = []
         for row in rows:
             try:
-                found.append(np.asarray(items.images(np.array([row])), dtype=np.uint8)[0])
+                scaled.append(np.asarray(items.images(np.array([row])), dtype=np.uint8)[0])
             except (OSError, ValueError):
-                found.append(_crossed())
-        return found
+                scaled.append(_crossed())
+        return scaled
 
 
 def _crossed() -> Array:

@@ -27,8 +27,6 @@ from nearer._storage._disk import open_plain
 from nearer.app.explorer._session import Session
 from nearer.exceptions import MissingDataError, ParameterError
 
-__all__ = ["ServedSession", "check_installed", "keep_address", "last_address", "serve"]
-
 
 class ServedSession:
     """A page that is being served; `close()` or the end of a `with` stops it."""
@@ -112,22 +110,22 @@ def check_installed() -> None:
         import starlette.applications  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
-        told = "The page needs starlette and uvicorn. Run: pip install 'nearer[explore]'"
-        raise MissingDataError(told) from error
+        message = "The page needs starlette and uvicorn. Run: pip install 'nearer[explore]'"
+        raise MissingDataError(message) from error
 
 
 def _bound(port: int, last: int) -> socket.socket:
     """A socket of this machine at the port that was asked for, at that of the last time, or at any."""
     for number in [port] if port else dict.fromkeys((last, 0)):
-        found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            found.bind(("127.0.0.1", number))
+            listener.bind(("127.0.0.1", number))
             # Whoever opens the page before the server runs waits for it and is not refused.
-            found.listen(128)
-            return found
+            listener.listen(128)
+            return listener
         except OSError:
-            found.close()
+            listener.close()
     raise ParameterError(f"`port` must be free, and {port} is not. Leave it out to take any.")
 
 
@@ -182,8 +180,8 @@ def last_address(project: Path) -> tuple[int, str] | None:
         if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077):
             return None
         try:
-            found = json.loads(file.read(1000))
-            port, word = found["port"], found["word"]
+            record = json.loads(file.read(1000))
+            port, word = record["port"], record["word"]
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
     good = type(port) is int and 0 < port < 1 << 16 and isinstance(word, str) and WORD.match(word)

@@ -11,8 +11,6 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from nearer._plain import Array
 from nearer.neighbors import search
 
-__all__ = ["flat_map", "place", "principal_axes", "principal_map", "tsne_maps", "turn_towards"]
-
 LANDMARKS, STEPS, ITERATIONS = 4_000, 4, 250
 
 
@@ -56,13 +54,13 @@ def principal_map(rows: Array) -> Array:
 
 def flat_map(points: Array) -> Array:
     """The first two columns of points (n, q) that are ordered by their spread, as a map."""
-    return place(np.pad(points[:, :2], ((0, 0), (0, max(0, 2 - points.shape[1])))))
+    return within_view(np.pad(points[:, :2], ((0, 0), (0, max(0, 2 - points.shape[1])))))
 
 
-def place(points: Array) -> Array:
+def within_view(points: Array) -> Array:
     """Points (n, 2) within the square of ±1; those far out come nearer by the logarithm, and none pile up.
 
-    >>> float(place(np.array([[0.0, 0], [1, 0], [0, 1], [1000, 0]])).max()) <= 1
+    >>> float(within_view(np.array([[0.0, 0], [1, 0], [0, 1], [1000, 0]])).max()) <= 1
     True
     """
     centered = points - np.median(points, axis=0)
@@ -124,4 +122,4 @@ def tsne_maps(rows: Array, start: Array, *, seed: int = 0) -> Iterator[tuple[flo
             # Items between the same three would lie on each other.
             spread += np.random.default_rng(seed).normal(scale=0.004 * float(spots.std()), size=spread.shape)
             spread[chosen] = spots
-        yield (step + 1) / STEPS, place(spread)
+        yield (step + 1) / STEPS, within_view(spread)

@@ -18,8 +18,6 @@ from nearer.exceptions import LabelError
 from nearer.geometry import normalize
 from nearer.graph import class_shares, nearest_neighbors
 
-__all__ = ["Metric", "fit_metric"]
-
 # Labelled items that are needed to choose a map by, that are left out to choose, and that a map is learned from.
 LEAST_KNOWN, MOST_ASKED, MOST_LEARNED = 80, 800, 20_000
 # Labels are spread over so many items, and taken from a lead on.

@@ -27,8 +27,6 @@ from nearer.models._scoring import compare_problem
 if TYPE_CHECKING:
     from nearer.models._model import Model
 
-__all__ = ["apply_gestures", "explore_model", "inline_map", "items_of", "suggest_pairs", "write_map"]
-
 # With fewer rows that the model has not seen, a fifth of all rows is held out instead.
 LEAST_UNSEEN = 50
 THUMBNAIL = 48
@@ -85,9 +83,9 @@ def _without_holes(values: Array) -> Array:
     if values.dtype != object:
         return values
     listed = values.tolist()
-    if all(one is None or isinstance(one, int | float) for one in listed):
-        return np.array([np.nan if one is None else float(one) for one in listed])
-    return np.array(["" if one is None else str(one) for one in listed], dtype=object)
+    if all(value is None or isinstance(value, int | float) for value in listed):
+        return np.array([np.nan if value is None else float(value) for value in listed])
+    return np.array(["" if value is None else str(value) for value in listed], dtype=object)
 
 
 def _pictures(data: Dataset, root: Path | None) -> Any:
@@ -97,10 +95,10 @@ def _pictures(data: Dataset, root: Path | None) -> Any:
     if files is not None:
         from nearer.datasets._image_files import crop_image
 
-        place = part.root or root or Path()
+        folder = part.root or root or Path()
         size = (THUMBNAIL, THUMBNAIL)
         return lambda rows: np.stack(
-            [crop_image(load_image(place / str(files[row]), enough=size), size) for row in rows]
+            [crop_image(load_image(folder / str(files[row]), enough=size), size) for row in rows]
         )
     x = part.x
     if hasattr(x, "toarray") or x.ndim not in (3, 4):
@@ -127,7 +125,7 @@ def suggest_pairs(model: Model, n: int, data: Any, y: Any) -> list[tuple[int, in
     """Rows to ask about and rows to compare them with."""
     session = _session(model, data, y)
     try:
-        return [(one["item"], one["other"]) for one in session.questions(n)]
+        return [(question["item"], question["other"]) for question in session.questions(n)]
     finally:
         session.close()
 
@@ -135,25 +133,27 @@ def suggest_pairs(model: Model, n: int, data: Any, y: Any) -> list[tuple[int, in
 def apply_gestures(model: Model, gestures: Any, data: Any, y: Any) -> Model:
     """The model with a linear map behind it that was learned from labels and gestures."""
     given = model._database(None) if data is None else model.inputs.read(data, y)
-    said = [one for one in gestures_from(gestures) if one["kind"] != "refit"]
+    said = [gesture for gesture in gestures_from(gestures) if gesture["kind"] != "refit"]
     session = Session(items_of(given, model))
     try:
-        for one in said:
-            session.say(one)
+        for gesture in said:
+            session.say(gesture)
         table = session.refit()
         items = session.items
         corrected = session.as_module()
     finally:
         session.close()
-    found = supervision(session.history.active, items.labels, items.classes)
+    said_of_rows = supervision(session.history.active, items.labels, items.classes)
     encoder = Chain(model.encoder, corrected).eval()
-    told = f"{model.summary}\n\n{len(said)} gestures by hand: {table['told']} {table['sentence']}".strip()
-    made = replace(model, encoder=encoder, method=f"{model.method}, corrected", classes=found.classes, summary=told,
-                   scores={}, fitted=None)  # fmt: skip
+    summary = f"{model.summary}\n\n{len(said)} gestures by hand: {table['told']} {table['sentence']}".strip()
+    made = replace(model, encoder=encoder, method=f"{model.method}, corrected", classes=said_of_rows.classes,
+                   summary=summary, scores={}, fitted=None)  # fmt: skip
     rows = model.inputs.of(given)
-    asked = np.flatnonzero(items.held_out & (found.labels >= 0))
-    if len(np.unique(found.labels[asked])) >= 2 and len(asked) >= 10 and len(rows) == items.n:
-        problem = Problem(rows, found.labels, "classes", asked, asked, "given", model.inputs, found.classes)
+    asked = np.flatnonzero(items.held_out & (said_of_rows.labels >= 0))
+    if len(np.unique(said_of_rows.labels[asked])) >= 2 and len(asked) >= 10 and len(rows) == items.n:
+        problem = Problem(
+            rows, said_of_rows.labels, "classes", asked, asked, "given", model.inputs, said_of_rows.classes
+        )
         made.scores = compare_problem(problem, made.raw, made.transform).to_dict()
     return made
 

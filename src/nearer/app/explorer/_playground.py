@@ -15,8 +15,6 @@ from nearer.mining import VTHM, HardestFraction, SemiHard
 from nearer.pairwise import Miner
 from nearer.reports._weights import pair_weights
 
-__all__ = ["MINERS", "weigh"]
-
 MINERS = ("none", "VTHM", "semi-hard", "hardest")
 BATCH, MOST_PAIRS = 64, 300
 
@@ -37,7 +35,7 @@ def weigh(rows: Array, labels: Array, settings: Mapping[str, Any], *, seed: int 
     s = torch.linspace(-1, 1, 101, dtype=torch.float64)
     plain = RAWLoss(alpha=loss.alpha, beta=loss.beta, gamma=loss.gamma, reduction="sum").double()
     curves = {side: pair_weights(plain, s, side=side) for side in ("positive", "negative")}
-    shown = {side: (one / one.max().clamp(min=1e-300)).tolist() for side, one in curves.items()}
+    shown = {side: (curve / curve.max().clamp(min=1e-300)).tolist() for side, curve in curves.items()}
     batch = _batch(labels, seed)
     pairs: list[list[float]] = []
     active = possible = 0
@@ -78,4 +76,4 @@ def _batch(labels: Array, seed: int) -> Array:
         return np.zeros(0, dtype=np.int64)
     picked = rng.permutation(classes)[:8]
     each = BATCH // len(picked)
-    return np.concatenate([rng.permutation(np.flatnonzero(labels == one))[:each] for one in picked])
+    return np.concatenate([rng.permutation(np.flatnonzero(labels == label))[:each] for label in picked])

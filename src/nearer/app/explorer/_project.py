@@ -24,8 +24,6 @@ from nearer.app.explorer._gestures import GestureHistory
 from nearer.app.explorer._metric import Metric
 from nearer.exceptions import CorruptFileError, NearerError, ParameterError
 
-__all__ = ["Project"]
-
 FORMAT, VERSION = "nearer.explore", 1
 
 
@@ -52,25 +50,27 @@ class Project:
 
     def save_metric(self, metric: Metric | None) -> None:
         """Keep the metric of the last refit; None forgets it."""
-        place = self.path / "metric"
+        folder = self.path / "metric"
         if metric is None:
-            if os.path.lexists(place):
-                remove_folder(place)
+            if os.path.lexists(folder):
+                remove_folder(folder)
             return
-        if place.is_symlink():
-            os.unlink(place)
+        if folder.is_symlink():
+            os.unlink(folder)
         tensors = {"metric": {name: torch.from_numpy(getattr(metric, name)) for name in ("matrix", "mean")}}
         about = {"data": self.fingerprint, "unit": metric.unit}
-        write_folder(place, format=FORMAT, version=VERSION, tensors=tensors, metadata=about)
+        write_folder(folder, format=FORMAT, version=VERSION, tensors=tensors, metadata=about)
 
     def metric(self) -> Metric | None:
         """The metric of the last refit, None without one."""
-        place = self.path / "metric"
-        if not os.path.lexists(place):
+        metric_folder = self.path / "metric"
+        if not os.path.lexists(metric_folder):
             return None
-        if place.is_symlink():
-            raise CorruptFileError(f"`{place}` must be a folder of this project, and is a link. Move it away.")
-        folder = read_folder(place, format=FORMAT, version=VERSION)
+        if metric_folder.is_symlink():
+            raise CorruptFileError(
+                f"`{metric_folder}` must be a folder of this project, and is a link. Move it away."
+            )
+        folder = read_folder(metric_folder, format=FORMAT, version=VERSION)
         parts = {name: tensor.numpy() for name, tensor in folder.tensors["metric"].items()}
         if set(parts) != {"matrix", "mean"}:
             return None  # of an older version; the next refit replaces it

@@ -9,8 +9,6 @@ import numpy as np
 from nearer._plain import Array
 from nearer.judging._influence import graph_of, pick, spread, walk
 
-__all__ = ["ask"]
-
 # Items that are looked at; a graph of more would keep the page waiting.
 SAMPLE = 4_000
 
@@ -31,13 +29,13 @@ def ask(rows: Array, labels: Array, n: int, *, allowed: Array, seed: int = 0) ->
     S, shares = walk(neighbors), spread(neighbors, y)
     guesses, lead = shares.pseudo_labels.numpy(), shares.lead.numpy()
     asked = []
-    for place in pick(S, shares, n, allowed=y < 0):
-        guess = int(guesses[place])
-        item = int(chosen[place])
-        near = S[[place]].indices
-        other = int(chosen[near[near != place][0]]) if len(near) > 1 or (len(near) and near[0] != place) else item
+    for row in pick(S, shares, n, allowed=y < 0):
+        guess = int(guesses[row])
+        item = int(chosen[row])
+        near = S[[row]].indices
+        other = int(chosen[near[near != row][0]]) if len(near) > 1 or (len(near) and near[0] != row) else item
         if guess >= 0:
             members = np.flatnonzero(labels == guess)
             other = int(members[np.square(rows[members] - rows[item]).sum(axis=1).argmin()])
-        asked.append({"item": item, "other": other, "guess": guess, "lead": float(lead[place])})
+        asked.append({"item": item, "other": other, "guess": guess, "lead": float(lead[row])})
     return asked

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["Announcer", "application"]
-
 # regl writes its drawing functions as text and needs eval for them; all code comes from this server, and nothing
 # that a person typed is ever evaluated. The hash is that of an empty style element, which regl-scatterplot fills by
 # script.
@@ -104,13 +102,13 @@ def application(session: Session, token: str) -> Starlette:
         async def endpoint(request: Request) -> Response:
             try:
                 body = await _body(request) if request.method == "POST" else None
-                found = await run_in_threadpool(work, request, body)
+                reply = await run_in_threadpool(work, request, body)
             except NearerError as error:
                 return JSONResponse({"error": str(error)}, status_code=400)
             except OSError as error:
-                told = f"It could not be written down and does not count: {error.strerror or error}"
-                return JSONResponse({"error": told}, status_code=507)
-            return found if isinstance(found, Response) else JSONResponse(found)
+                message = f"It could not be written down and does not count: {error.strerror or error}"
+                return JSONResponse({"error": message}, status_code=507)
+            return reply if isinstance(reply, Response) else JSONResponse(reply)
 
         return endpoint
 
@@ -156,8 +154,8 @@ def application(session: Session, token: str) -> Starlette:
         return Response(packed, media_type="application/octet-stream")
 
     def positions(request: Request, body: Any) -> Response:
-        found = _answers.positions(session, request.query_params.get("map", "learned"))
-        return Response(found, media_type="application/octet-stream")
+        reply = _answers.positions(session, request.query_params.get("map", "learned"))
+        return Response(reply, media_type="application/octet-stream")
 
     def pictures(request: Request, body: Any) -> Response:
         page = request.path_params["page"]
@@ -188,7 +186,7 @@ def application(session: Session, token: str) -> Starlette:
         "questions": lambda request, body: _answers.questions(session),
         "search": lambda request, body: {"items": session.find(request.query_params.get("q", ""))},
     }
-    told = {"say": say, "undo": undo, "redo": redo, "refit": refit, "spread": spread,
+    posted = {"say": say, "undo": undo, "redo": redo, "refit": refit, "spread": spread,
             "weights": lambda request, body: session.weights(body)}  # fmt: skip
     base = f"/{token}"
     routes = [
@@ -200,7 +198,7 @@ def application(session: Session, token: str) -> Starlette:
         Route(f"{base}/api/item/{{item:int}}", answer(lambda r, b: session.item(r.path_params["item"]))),
         Route(f"{base}/api/card/{{item:int}}", answer(lambda r, b: _card(session, r.path_params["item"]))),
         *(Route(f"{base}/api/{name}", answer(work)) for name, work in asked.items()),
-        *(Route(f"{base}/api/{name}", answer(work), methods=["POST"]) for name, work in told.items()),
+        *(Route(f"{base}/api/{name}", answer(work), methods=["POST"]) for name, work in posted.items()),
     ]
 
     @asynccontextmanager
@@ -244,13 +242,13 @@ class _Guard:
 async def _body(request: Request) -> Any:
     if request.headers.get("content-type", "").split(";")[0] != "application/json":
         raise ParameterError("The body must be JSON.")
-    found = bytearray()
+    data = bytearray()
     async for part in request.stream():
-        found += part
-        if len(found) > LARGEST_BODY:
+        data += part
+        if len(data) > LARGEST_BODY:
             raise ParameterError(f"The body must have at most {LARGEST_BODY:,} bytes.")
     try:
-        given = parse_json(bytes(found) or b"{}", "The body")
+        given = parse_json(bytes(data) or b"{}", "The body")
     except NearerError:
         raise
     except (ValueError, RecursionError) as error:
@@ -269,7 +267,7 @@ def _card(session: Session, item: int) -> dict[str, Any]:
 
 
 def _asset(name: str) -> bytes:
-    place = resources.files("nearer.app.explorer") / "assets" / name
-    if not place.is_file():
+    file = resources.files("nearer.app.explorer") / "assets" / name
+    if not file.is_file():
         raise ParameterError(f"The page has not been built: {name} is missing. Run: make page")
-    return place.read_bytes()
+    return file.read_bytes()

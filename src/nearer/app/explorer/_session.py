@@ -30,8 +30,6 @@ from nearer.exceptions import NearerError, ParameterError
 from nearer.geometry import Chain, Mahalanobis, Standardize, UnitLength
 from nearer.judging import Audit, find_issues
 
-__all__ = ["Session"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 # Directions of the features that a refit works in.
@@ -86,9 +84,9 @@ class Session:
         self._lock = threading.RLock()
         self._refitting = threading.Lock()
         self._mapping = threading.Lock()
-        place = tempfile.mkdtemp(suffix=".explore") if project is None else project
+        folder = tempfile.mkdtemp(suffix=".explore") if project is None else project
         self.is_kept = project is not None
-        self.project = Project(place, fingerprint=items.fingerprint, n=self.items.n)
+        self.project = Project(folder, fingerprint=items.fingerprint, n=self.items.n)
         self.history = self.project.history
         raw = self.items.raw
         base = raw if self.items.learned is None else np.asarray(self.items.learned, dtype=np.float32)
@@ -122,8 +120,8 @@ class Session:
         with self._lock:
             key = (self.changed, self.history.done)
             if self._supervised is None or self._supervised[:2] != key:
-                found = supervision(self.history.active, self.items.labels, self.items.classes)
-                self._supervised = (*key, found)
+                known = supervision(self.history.active, self.items.labels, self.items.classes)
+                self._supervised = (*key, known)
             return self._supervised[2]
 
     @property
@@ -134,8 +132,8 @@ class Session:
     @property
     def since_refit(self) -> int:
         """How many gestures the metric has not heard of yet."""
-        kinds = [one.kind for one in self.history.active]
-        last = max((place for place, kind in enumerate(kinds) if kind == "refit"), default=-1)
+        kinds = [gesture.kind for gesture in self.history.active]
+        last = max((number for number, kind in enumerate(kinds) if kind == "refit"), default=-1)
         return sum(kind not in ("refit",) for kind in kinds[last + 1 :])
 
     def teaching(self) -> Array:
@@ -152,7 +150,7 @@ class Session:
         if said.kind == "refit":
             raise ParameterError("`kind` must not be 'refit': call refit(), which says so itself.")
         with self._lock:
-            if said.key and any(one.key == said.key for one in self.history.active):
+            if said.key and any(earlier.key == said.key for earlier in self.history.active):
                 return said
             self._add(said)
         self._tell("gestures")
@@ -193,7 +191,7 @@ class Session:
         return {
             "format": "nearer.gestures",
             "items": self.items.n,
-            "gestures": [one.to_dict() for one in self.history.active],
+            "gestures": [gesture.to_dict() for gesture in self.history.active],
             "labels": labels,
             "together": said.together.tolist(),
             "apart": said.apart.tolist(),
@@ -253,9 +251,9 @@ class Session:
         """The scores of each held-out item under some rows, computed once as long as their labels stay."""
         key = (id(rows), labels[asked].tobytes())
         if key not in self._kept_scores:
-            found = per_query_scores(rows[asked], labels[asked]) if len(asked) >= 2 else {}
+            scores = per_query_scores(rows[asked], labels[asked]) if len(asked) >= 2 else {}
             # The rows are kept with it, so that no other array can get their place in memory.
-            self._kept_scores = {**dict(list(self._kept_scores.items())[-8:]), key: (rows, found)}
+            self._kept_scores = {**dict(list(self._kept_scores.items())[-8:]), key: (rows, scores)}
         return self._kept_scores[key][1]
 
     def spread(self, method: str = "tsne") -> None:
@@ -294,8 +292,8 @@ class Session:
             raw = self.items.raw[self.audited]
             if raw.shape[1] > MOST_COLUMNS:
                 raw = raw @ principal_axes(raw, MOST_COLUMNS)[1]
-            found = find_issues(raw, said.labels[self.audited], classes=said.classes)
-            self._audit = (self.changed, found)
+            audit = find_issues(raw, said.labels[self.audited], classes=said.classes)
+            self._audit = (self.changed, audit)
         return self._audit[1]
 
     @property
@@ -319,7 +317,7 @@ class Session:
         check_int(item, "item", minimum=0, maximum=self.items.n - 1)
         said = self.supervision
         state = self.state
-        found = self.card(item)
+        card = self.card(item)
         sides = {}
         for name, rows in (("raw", self.items.raw), ("learned", state.rows)):
             near, distances = nearest_to(rows, item, NEIGHBORS)
@@ -334,28 +332,28 @@ class Session:
                 }
                 for other, distance in zip(near.tolist(), distances.tolist(), strict=True)
             ]
-        scores = [self._own_score(one, item, said.labels) for one in self.states]
-        return {**found, "neighbors": sides, "history": [one for one in scores if one is not None]}
+        scores = [self._own_score(entry, item, said.labels) for entry in self.states]
+        return {**card, "neighbors": sides, "history": [entry for entry in scores if entry is not None]}
 
     def card(self, item: int) -> dict[str, Any]:
         """What an item is in a few words."""
         said = self.supervision
         code = int(said.labels[item])
         text = None if self.items.texts is None else str(self.items.texts[item])[:600]
-        found: dict[str, Any] = {"item": item, "name": self.items.name(item), "text": text,
+        card: dict[str, Any] = {"item": item, "name": self.items.name(item), "text": text,
                                  "label": said.classes[code] if code >= 0 else None,
                                  "heldOut": bool(self.items.held_out[item])}  # fmt: skip
-        found["columns"] = {name: str(values[item])[:200] for name, values in self.items.columns.items()}
+        card["columns"] = {name: str(values[item])[:200] for name, values in self.items.columns.items()}
         if self.items.images is None and text is None and self.items.feature_names:
             values = self.items.raw if self.items.values is None else self.items.values
             shown = zip(self.items.feature_names, values[item], strict=False)
-            found["values"] = {name: float(value) for name, value in list(shown)[:8]}
-        return found
+            card["values"] = {name: float(value) for name, value in list(shown)[:8]}
+        return card
 
     def why(self, item: int, other: int, *, learned: bool) -> str:
         """Why two items are near, in a few words: shared words, or the columns that agree and that differ most."""
         if self.items.texts is not None:
-            words = [set(str(self.items.texts[one]).lower().split()) for one in (item, other)]
+            words = [set(str(self.items.texts[row]).lower().split()) for row in (item, other)]
             shared = sorted((words[0] & words[1]), key=lambda word: (-len(word), word))[:4]
             return f"both say {', '.join(shared)}" if shared else "no word in common"
         names = self.items.feature_names
@@ -370,7 +368,7 @@ class Session:
             part = difference * (full @ (full.T @ difference))
         usual = np.maximum(2 * self.items.raw.var(axis=0), 1e-12)
         order = np.argsort(np.square(difference) / usual)
-        agree = [names[place] for place in order[:2]]
+        agree = [names[column] for column in order[:2]]
         differ = names[int(np.argmax(part))]
         return f"agree on {' and '.join(agree)}; most apart in {differ}"
 
@@ -405,7 +403,7 @@ class Session:
 
     def _restore(self) -> None:
         """The metric of the last refit, where the project has one; earlier ones are not kept on disk."""
-        refits = [one for one in self.history.active if one.kind == "refit"]
+        refits = [gesture for gesture in self.history.active if gesture.kind == "refit"]
         metric = self.project.metric() if refits else None
         if metric is None or metric.matrix.shape[0] != self.features.shape[1]:
             return
@@ -456,4 +454,4 @@ def gestures_from(given: Any) -> list[dict[str, Any]]:
     if isinstance(given, Mapping):
         done = given.get("done")
         given = given["gestures"] if done is None else given["gestures"][:done]
-    return [one.to_dict() if isinstance(one, Gesture) else dict(one) for one in given]
+    return [gesture.to_dict() if isinstance(gesture, Gesture) else dict(gesture) for gesture in given]

@@ -13,8 +13,6 @@ from nearer.app.explorer._metric import Metric
 from nearer.evaluation._paired import bootstrap_intervals
 from nearer.neighbors import search, vote
 
-__all__ = ["State", "nearest_to", "predicted", "score_table", "scored_items", "usual_distance"]
-
 VOTERS, NEIGHBORS = 4_000, 10
 
 
@@ -82,8 +80,8 @@ def score_table(each: Mapping[str, Mapping[str, Array]], n: int) -> dict[str, An
     The sentence says whether the last is better than the one before it, by 95 % intervals over the queries.
     """
     if n < LEAST_SCORED:
-        told = f"No scores yet: they need at least {LEAST_SCORED} labelled items among those that are held out."
-        return {"items": n, "rows": [], "sentence": told, "better": None}
+        sentence = f"No scores yet: they need at least {LEAST_SCORED} labelled items among those that are held out."
+        return {"items": n, "rows": [], "sentence": sentence, "better": None}
     names = list(each)
     table: list[dict[str, Any]] = []
     last = each[names[-1]]
@@ -91,7 +89,7 @@ def score_table(each: Mapping[str, Mapping[str, Array]], n: int) -> dict[str, An
     for score in SHOWN:
         line: dict[str, Any] = {
             "score": score,
-            **{name: float(found[score].mean()) for name, found in each.items()},
+            **{name: float(scores[score].mean()) for name, scores in each.items()},
         }
         for base in dict.fromkeys((names[0], names[-2]) if len(names) > 1 else ()):
             gain = last[score] - each[base][score]

@@ -18,8 +18,6 @@ from nearer.app.explorer._server import _asset
 from nearer.app.explorer._session import Session
 from nearer.neighbors import search
 
-__all__ = ["static_html", "static_page"]
-
 NEIGHBORS = 6
 # The file is sent by mail: of more items a random part is in it.
 MOST_INSIDE, MOST_PICTURES = 20_000, 5_000
@@ -59,9 +57,9 @@ def static_html(session: Session, *, title: str, most: int = MOST_INSIDE) -> str
         colors[by] = {"legend": legend, "values": _packed(np.frombuffer(values, dtype="<f4")[rows])}
     near = {}
     for name, space in (("raw", items.raw), ("learned", session.state.rows)):
-        found = search(space[rows], k=min(NEIGHBORS, max(len(rows) - 1, 1)), method="auto")
-        near[name] = {"items": _packed(found.indices.numpy().astype("<i4")),
-                      "distances": _packed(found.distances.numpy().astype("<f4"))}  # fmt: skip
+        neighbors = search(space[rows], k=min(NEIGHBORS, max(len(rows) - 1, 1)), method="auto")
+        near[name] = {"items": _packed(neighbors.indices.numpy().astype("<i4")),
+                      "distances": _packed(neighbors.distances.numpy().astype("<f4"))}  # fmt: skip
     about = _answers.overview(session)
     notes = list(about["notes"])
     if len(rows) < items.n:

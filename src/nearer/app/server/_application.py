@@ -12,8 +12,6 @@ from nearer.app.server._settings import Settings
 from nearer.app.server._state import Place
 from nearer.exceptions import ParameterError
 
-__all__ = ["create_app"]
-
 
 def create_app(
     model: str | os.PathLike[str],

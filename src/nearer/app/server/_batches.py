@@ -11,14 +11,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from nearer.app.server._problems import Problem
-
-__all__ = ["Batcher", "Full"]
+from nearer.app.server._problems import Refusal
 
 Job = TypeVar("Job")
 
 
-class Full(Problem):
+class Full(Refusal):
     """The queue has no room: come back in some seconds."""
 
     def __init__(self, seconds: int) -> None:
@@ -42,9 +40,9 @@ class _Lane(Generic[Job]):
         self.jobs: deque[_Waiting[Job]] = deque()
         self.rows = 0
 
-    def add(self, one: _Waiting[Job]) -> None:
-        self.jobs.append(one)
-        self.rows += one.rows
+    def add(self, waiting: _Waiting[Job]) -> None:
+        self.jobs.append(waiting)
+        self.rows += waiting.rows
 
     def take(self, most: int) -> list[_Waiting[Job]]:
         """The first jobs, of the kind of the first, until there are enough rows; one is always taken."""
@@ -52,16 +50,16 @@ class _Lane(Generic[Job]):
         left: deque[_Waiting[Job]] = deque()
         rows = 0
         while self.jobs:
-            one = self.jobs.popleft()
-            if one.answer.done():  # a client that gave up is not worked for
-                self.rows -= one.rows
-            elif taken and (one.kind != taken[0].kind or rows + one.rows > most):
-                left.append(one)
-                if one.kind == taken[0].kind:
+            waiting = self.jobs.popleft()
+            if waiting.answer.done():  # a client that gave up is not worked for
+                self.rows -= waiting.rows
+            elif taken and (waiting.kind != taken[0].kind or rows + waiting.rows > most):
+                left.append(waiting)
+                if waiting.kind == taken[0].kind:
                     break
             else:
-                taken.append(one)
-                rows += one.rows
+                taken.append(waiting)
+                rows += waiting.rows
         self.jobs.extendleft(reversed(left))
         self.rows -= rows
         return taken
@@ -139,8 +137,8 @@ class Batcher(Generic[Job]):
             return
         if heavy:
             self._plain_came = bool(self._plain.jobs)
-        self.running = sum(one.rows for one in batch)
-        task = loop.run_in_executor(self._executor, self._timed, [one.job for one in batch])
+        self.running = sum(waiting.rows for waiting in batch)
+        task = loop.run_in_executor(self._executor, self._timed, [waiting.job for waiting in batch])
         task.add_done_callback(lambda future: self._finish(batch, future))
 
     def _timed(self, jobs: list[Job]) -> tuple[Sequence[Any], float]:
@@ -160,12 +158,12 @@ class Batcher(Generic[Job]):
         self.batches += 1
         self.done_rows += self.running
         self.running = 0
-        for one, result in zip(batch, results, strict=True):
-            if one.answer.done():
+        for waiting, result in zip(batch, results, strict=True):
+            if waiting.answer.done():
                 continue
             if isinstance(result, BaseException):
-                one.answer.set_exception(result)
+                waiting.answer.set_exception(result)
             else:
-                one.answer.set_result(result)
+                waiting.answer.set_result(result)
         if self.rows:
             self._start()

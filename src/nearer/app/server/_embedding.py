@@ -17,8 +17,6 @@ from nearer.datasets._image_files import crop_image, load_image
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 from nearer.models import Model
 
-__all__ = ["features_of", "features_of_image", "through"]
-
 Floats = NDArray[np.float32]
 
 
@@ -27,7 +25,7 @@ def features_of(model: Model, items: Sequence[Any] | Floats) -> Floats:
     size = model.inputs.size
     if isinstance(items, np.ndarray):
         return items.reshape(len(items), *size)
-    kinds = {type(one) for one in items}
+    kinds = {type(item) for item in items}
     if kinds == {list}:
         rows = matrix(items, "items")  # type: ignore[arg-type]
         if rows.shape[1] == math.prod(size):

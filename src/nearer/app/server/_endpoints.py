@@ -14,8 +14,6 @@ from nearer.app.server._openapi import describe
 from nearer.app.server._pages import page, policy
 from nearer.app.server._service import Answer, Call, Service
 
-__all__ = ["Endpoint", "endpoints_of"]
-
 NO_ITEM = {404: "There is no such item."}
 DISK_FULL = {507: "The disk is full: nothing was changed."}
 NO_JSON = {415: "The body must be JSON."}

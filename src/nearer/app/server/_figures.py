@@ -9,8 +9,6 @@ import time
 from collections import defaultdict
 from typing import Any
 
-__all__ = ["Figures"]
-
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 PAGE = resource.getpagesize()
 
@@ -73,12 +71,12 @@ class Figures:
         """Requests and times by route, for the status page."""
         routes: dict[str, dict[str, Any]] = {}
         for (route, status), number in sorted(self.requests.items()):
-            one = routes.setdefault(route, {"requests": 0, "errors": 0})
-            one["requests"] += number
-            one["errors"] += number if status >= 400 else 0
-        for route, one in routes.items():
-            one["mean_ms"] = round(1000 * self.seconds[route] / one["requests"], 3)
-            one["p99_ms_below"] = _quantile(self.times[route], 0.99)
+            counts = routes.setdefault(route, {"requests": 0, "errors": 0})
+            counts["requests"] += number
+            counts["errors"] += number if status >= 400 else 0
+        for route, counts in routes.items():
+            counts["mean_ms"] = round(1000 * self.seconds[route] / counts["requests"], 3)
+            counts["p99_ms_below"] = _quantile(self.times[route], 0.99)
         return routes
 
 

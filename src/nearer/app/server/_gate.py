@@ -16,10 +16,8 @@ from typing import Any
 from nearer.app._local import PRIVATE, is_local
 from nearer.app.server._endpoints import Endpoint
 from nearer.app.server._messages import JSON
-from nearer.app.server._problems import Problem, problem_of
+from nearer.app.server._problems import Refusal, refusal_of
 from nearer.app.server._service import Answer, Call, Service
-
-__all__ = ["Gate"]
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -100,15 +98,15 @@ class Gate:
                 return stem + "{id}", path.removeprefix(stem)
         return "other", ""
 
-    def _unknown(self, route: str) -> Problem:
+    def _unknown(self, route: str) -> Refusal:
         methods = [method for method, path in self._endpoints if path == route]
         if not methods:
-            return Problem(404, "unknown_path", "There is no such path.")
+            return Refusal(404, "unknown_path", "There is no such path.")
         allow = (b"allow", ", ".join(methods).encode())
-        return Problem(405, "method", "The path has other methods.", headers=[allow])
+        return Refusal(405, "method", "The path has other methods.", headers=[allow])
 
     def _refusal(self, error: Exception, number: str) -> Answer:
-        problem = problem_of(error)
+        problem = refusal_of(error)
         if problem.status == 500:
             self.service.log.defect(number, error)
         return Answer(problem.body(number), JSON, problem.status, problem.headers)
@@ -118,7 +116,7 @@ class Gate:
         tokens = self.service.tokens
         if tokens is None:
             if not is_local(headers.get(b"host", b"localhost")) and self.service.settings.loopback:
-                raise Problem(421, "misdirected", "This server answers to localhost only.")
+                raise Refusal(421, "misdirected", "This server answers to localhost only.")
             return "local"
         if endpoint is not None and endpoint.access == "open":
             return "open"
@@ -129,7 +127,7 @@ class Gate:
         if scope is None:
             raise _unauthorized("wrong_token", "The token is not known.")
         if scope == "read" and endpoint is not None and endpoint.access == "write":
-            raise Problem(403, "wrong_scope", "The token may read, and this needs one that may write.")
+            raise Refusal(403, "wrong_scope", "The token may read, and this needs one that may write.")
         return scope
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
@@ -144,23 +142,23 @@ class Gate:
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise Problem(400, "gone", "The client has gone.")
+                        raise Refusal(400, "gone", "The client has gone.")
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     if size > most:
                         raise _too_large(most)
                     more = message.get("more_body", False)
         except TimeoutError:
-            raise Problem(408, "slow", "The request did not arrive in time.") from None
+            raise Refusal(408, "slow", "The request did not arrive in time.") from None
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _unauthorized(code: str, message: str) -> Problem:
-    return Problem(401, code, message, headers=[(b"www-authenticate", b"Bearer")])
+def _unauthorized(code: str, message: str) -> Refusal:
+    return Refusal(401, code, message, headers=[(b"www-authenticate", b"Bearer")])
 
 
-def _too_large(most: int) -> Problem:
-    return Problem(413, "too_large", f"A request may have {most} bytes. Send less at a time.")
+def _too_large(most: int) -> Refusal:
+    return Refusal(413, "too_large", f"A request may have {most} bytes. Send less at a time.")
 
 
 def _check_single(headers: list[tuple[bytes, bytes]]) -> None:
@@ -168,7 +166,7 @@ def _check_single(headers: list[tuple[bytes, bytes]]) -> None:
     seen = set()
     for name, _ in headers:
         if name in SINGLE and name in seen:
-            raise Problem(400, "two_headers", f"There must be one {name.decode('latin-1')} header, got two.")
+            raise Refusal(400, "two_headers", f"There must be one {name.decode('latin-1')} header, got two.")
         seen.add(name)
 
 
@@ -179,9 +177,9 @@ def _check_site(headers: Headers, content: bytes) -> None:
     if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin") or (
         origin is not None and origin.lower() not in (b"http://" + host, b"https://" + host)
     ):
-        raise Problem(403, "cross_site", "A page of another site may change nothing here.")
+        raise Refusal(403, "cross_site", "A page of another site may change nothing here.")
     if content in FORMS:
-        raise Problem(415, "media_type", f"The body must be {JSON}.")
+        raise Refusal(415, "media_type", f"The body must be {JSON}.")
 
 
 def _has_body(headers: Headers) -> bool:

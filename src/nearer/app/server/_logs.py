@@ -10,8 +10,6 @@ from typing import Any, TextIO
 
 import msgspec
 
-__all__ = ["Log"]
-
 FULL = 2_000
 
 

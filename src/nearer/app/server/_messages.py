@@ -10,17 +10,15 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from nearer.app.server._problems import Problem
+from nearer.app.server._problems import Refusal
 from nearer.exceptions import NotFiniteError, ShapeError
-
-__all__: list[str] = []
 
 Message = TypeVar("Message")
 Given = TypeVar("Given")
 Cell = float | str | bool | None
 Item = list[float] | str | dict[str, Cell]
 Vectors = Annotated[list[list[float]], Meta(min_length=1, description="Embeddings, one row each.")]
-Items = Annotated[
+ItemList = Annotated[
     list[Item],
     Meta(
         min_length=1,
@@ -54,13 +52,13 @@ class SimilarQuery(Struct):
 class EmbedRequest(Struct, forbid_unknown_fields=True):
     """Items to embed."""
 
-    items: Items
+    items: ItemList
 
 
 class SearchRequest(Struct, forbid_unknown_fields=True):
     """Queries: items that the model embeds first, or vectors as they are; one of the two."""
 
-    items: Items | None = None
+    items: ItemList | None = None
     vectors: Vectors | None = None
     k: Annotated[int, Meta(ge=1)] = 10
     where: Where | None = None
@@ -72,7 +70,7 @@ class SearchRequest(Struct, forbid_unknown_fields=True):
 class ItemsRequest(Struct, forbid_unknown_fields=True):
     """Items to keep: what the model embeds first, or vectors as they are; one of the two."""
 
-    items: Items | None = None
+    items: ItemList | None = None
     vectors: Vectors | None = None
     ids: list[Id] | None = None
     metadata: list[dict[str, Any]] | None = None
@@ -111,7 +109,7 @@ class EmbedAnswer(Struct):
     model: str
 
 
-class Hit(Struct):
+class SearchHit(Struct):
     """One found item; distance: smaller is nearer, similarity: larger is nearer."""
 
     id: int | str
@@ -123,13 +121,13 @@ class Hit(Struct):
 class SearchAnswer(Struct):
     """The nearest items of each query, nearest first."""
 
-    results: list[list[Hit]]
+    results: list[list[SearchHit]]
 
 
 class SimilarAnswer(Struct):
     """The nearest other items of one."""
 
-    results: list[Hit]
+    results: list[SearchHit]
 
 
 class ItemsAnswer(Struct):
@@ -193,9 +191,9 @@ def decode(read: Callable[[Given], Message], given: Given) -> Message:
     try:
         return read(given)
     except msgspec.ValidationError as error:
-        raise Problem(422, "invalid", f"{error}.") from error
+        raise Refusal(422, "invalid", f"{error}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Problem(400, "not_json", f"The body must be JSON: {error}.") from error
+        raise Refusal(400, "not_json", f"The body must be JSON: {error}.") from error
 
 
 def matrix(rows: list[list[float]], name: str, columns: int | None = None) -> NDArray[np.float32]:

@@ -14,8 +14,6 @@ from nearer.app.server._messages import JSON, LONGEST_ID, ErrorAnswer
 if TYPE_CHECKING:
     from nearer.app.server._endpoints import Endpoint
 
-__all__ = ["describe"]
-
 REFUSALS = {
     400: "The body is no JSON, or broke off.",
     401: "The token is missing or unknown.",

@@ -7,8 +7,6 @@ import hashlib
 import re
 from importlib import resources
 
-__all__ = ["page", "policy"]
-
 _ASSETS = resources.files("nearer.app.server") / "assets"
 
 

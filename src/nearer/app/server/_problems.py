@@ -21,17 +21,15 @@ from nearer.exceptions import (
     WriteError,
 )
 
-__all__ = ["Problem", "problem_of"]
-
 # Two or more words joined by slashes are a path, wherever they come from.
 _PATH = re.compile(r"`?(?:[A-Za-z]:)?(?:[\\/][\w.\-~+@%]+){2,}[\\/]?`?|\b\w+://[^\s`'\"]+")
 _REFUSED = (ShapeError, NotFiniteError, ParameterError, LabelError, LimitError)
 
 
-class Problem(Exception):
+class Refusal(Exception):
     """An answer that is no success.
 
-    >>> Problem(404, "unknown_id", "There is no item 7.").status
+    >>> Refusal(404, "unknown_id", "There is no item 7.").status
     404
     """
 
@@ -68,27 +66,27 @@ def without_paths(text: str) -> str:
     return _PATH.sub("(a path)", text)
 
 
-def problem_of(error: BaseException) -> Problem:
+def refusal_of(error: BaseException) -> Refusal:
     """The answer for an error of the library; anything unknown is a defect, and says nothing about itself.
 
-    >>> problem_of(ShapeError("`queries` must have 3 columns, got 2.")).status
+    >>> refusal_of(ShapeError("`queries` must have 3 columns, got 2.")).status
     422
     """
-    if isinstance(error, Problem):
+    if isinstance(error, Refusal):
         return error
     if isinstance(error, WriteError):
-        return Problem(507, "not_written", "The change could not be written to disk, and is not made.")
+        return Refusal(507, "not_written", "The change could not be written to disk, and is not made.")
     if isinstance(error, LockedError):
-        return Problem(503, "locked", "Another process writes the index at this moment.", retry_after=1)
+        return Refusal(503, "locked", "Another process writes the index at this moment.", retry_after=1)
     if isinstance(error, CorruptFileError | MissingDataError):
-        return Problem(503, "index_unavailable", "The index cannot be read now.", retry_after=5)
+        return Refusal(503, "index_unavailable", "The index cannot be read now.", retry_after=5)
     if isinstance(error, _REFUSED):
-        return Problem(422, "refused", str(error))
+        return Refusal(422, "refused", str(error))
     if isinstance(error, NearerError | ConnectionError | TimeoutError):
-        return Problem(
+        return Refusal(
             503,
             "engine_unavailable",
             "The engine behind the index does not answer. A change may have been made: look before you add again.",
             retry_after=5,
         )
-    return Problem(500, "defect", "An unexpected error; the log of the server has it under this request.")
+    return Refusal(500, "defect", "An unexpected error; the log of the server has it under this request.")

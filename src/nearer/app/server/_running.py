@@ -17,12 +17,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nearer.app.server._application import create_app
 from nearer.app.server._gate import Gate
-from nearer.app.server._problems import Problem
+from nearer.app.server._problems import Refusal
 from nearer.app.server._service import Call
 from nearer.app.server._settings import Settings
 from nearer.app.server._tokens import Tokens
-
-__all__ = ["serve"]
 
 # A request line and its headers are a few hundred bytes.
 LONGEST_HEAD = 64 << 10
@@ -183,7 +181,7 @@ async def _run(
                 service.tokens = Tokens.read(tokens_file)
                 service.settings = dataclasses.replace(service.settings, tokens=service.tokens)
             await service.reload(Call())
-        except (Problem, ValueError) as error:
+        except (Refusal, ValueError) as error:
             service.log.event("reload refused", kind=type(error).__name__)
 
     tasks: set[asyncio.Task[None]] = set()

@@ -22,14 +22,12 @@ from nearer.app.server._batches import Batcher
 from nearer.app.server._figures import Figures
 from nearer.app.server._logs import Log
 from nearer.app.server._messages import BINARY, JSON, LONGEST_ID, Message, binary, decode, matrix
-from nearer.app.server._problems import Problem
+from nearer.app.server._problems import Refusal
 from nearer.app.server._settings import Settings
 from nearer.app.server._state import Place, Served
-from nearer.app.server._work import Ask, Change, answer, condition_of, write
+from nearer.app.server._work import Ask, WriteJob, answer, condition_of, write
 from nearer.exceptions import NearerError
-from nearer.index._exact import load_faiss
-
-__all__ = ["Answer", "Call", "Service"]
+from nearer.neighbors._shared import has_faiss, load_faiss
 
 FLUSH_SECONDS = 0.25
 UNCALIBRATED = (
@@ -54,7 +52,7 @@ class Call:
     def json(self, decoder: msgspec.json.Decoder[Message]) -> Message:
         """The body, which must be JSON."""
         if self.content != JSON:
-            raise Problem(415, "media_type", f"The body must be {JSON}.")
+            raise Refusal(415, "media_type", f"The body must be {JSON}.")
         return decode(decoder.decode, self.body)
 
     def words(self, kind: type[Message]) -> Message:
@@ -66,7 +64,7 @@ class Call:
     def id(self) -> str:
         """The id in the path."""
         if not 0 < len(self.item) <= LONGEST_ID:
-            raise Problem(422, "invalid", f"The id must have 1 to {LONGEST_ID} characters, got {len(self.item)}.")
+            raise Refusal(422, "invalid", f"The id must have 1 to {LONGEST_ID} characters, got {len(self.item)}.")
         return self.item
 
 
@@ -83,9 +81,9 @@ class Answer:
 class Service:
     """A model and an index with their queues; every endpoint is a method."""
 
-    def __init__(self, place: Place, settings: Settings, log: Log) -> None:
-        self.place, self.settings, self.log = place, settings, log
-        self.served: Served = place.open()
+    def __init__(self, served_from: Place, settings: Settings, log: Log) -> None:
+        self.served_from, self.settings, self.log = served_from, settings, log
+        self.served: Served = served_from.open()
         self.figures = Figures()
         self.tokens = settings.tokens
         self.stopping = False
@@ -97,7 +95,7 @@ class Service:
         self.reads: Batcher[Ask] = Batcher(
             lambda asks: answer(self.served, asks), self._reading, room=room, most=most, costly=condition_of
         )
-        self.writes: Batcher[Change] = Batcher(
+        self.writes: Batcher[WriteJob] = Batcher(
             lambda changes: write(self.served, changes), self._writing, room=room, most=most
         )
         self._switching = asyncio.Lock()
@@ -110,18 +108,18 @@ class Service:
             async with asyncio.timeout(self.settings.timeout):
                 return await future
         except TimeoutError:
-            raise Problem(503, "late", "The answer took too long. Try again later.", retry_after=5) from None
+            raise Refusal(503, "late", "The answer took too long. Try again later.", retry_after=5) from None
 
     def _rows(self, rows: int) -> int:
         if rows > self.settings.max_rows:
-            raise Problem(
+            raise Refusal(
                 413, "too_many_rows", f"A request may have {self.settings.max_rows} rows, got {rows}. Send parts."
             )
         return rows
 
     def _k(self, k: int) -> int:
         if k > self.settings.max_k:
-            raise Problem(422, "invalid", f"`k` must be at most {self.settings.max_k}, got {k}.")
+            raise Refusal(422, "invalid", f"`k` must be at most {self.settings.max_k}, got {k}.")
         return k
 
     def _ask_of(self, call: Call, want: Literal["embed", "search"]) -> tuple[Ask, int]:
@@ -144,7 +142,7 @@ class Service:
                 ask.image = call.body
                 return ask, 1
             if call.content != BINARY:
-                raise Problem(415, "media_type", f"The body must be {JSON}, {BINARY} or an image.")
+                raise Refusal(415, "media_type", f"The body must be {JSON}, {BINARY} or an image.")
             if of_vectors:
                 ask.vectors = binary(call.body, self.served.dimension, "vectors")
             else:
@@ -174,18 +172,18 @@ class Service:
         vectors = None
         if given.vectors is not None:
             vectors = matrix(given.vectors, "vectors", self.served.dimension)
-        change = Change(given.mode, vectors, given.items, given.ids, given.metadata)
+        change = WriteJob(given.mode, vectors, given.items, given.ids, given.metadata)
         ids = await self._change(change, rows)
         return Answer(msgspec.json.encode({"ids": ids, "count": await self._count()}), status=201)
 
     async def remove(self, call: Call) -> Answer:
         """Remove an item. That is on disk when the answer comes."""
-        removed = await self._change(Change("remove", ids=[call.id]), 1)
+        removed = await self._change(WriteJob("remove", ids=[call.id]), 1)
         return Answer(msgspec.json.encode({"removed": removed, "count": await self._count()}))
 
-    async def _change(self, change: Change, rows: int) -> Any:
+    async def _change(self, change: WriteJob, rows: int) -> Any:
         if self.stopping:
-            raise Problem(503, "stopping", "The server is being stopped.", retry_after=5)
+            raise Refusal(503, "stopping", "The server is being stopped.", retry_after=5)
         # No time limit: a change that was begun is either answered or, if the process dies, unknown.
         return await self.writes.put(change, rows)
 
@@ -203,7 +201,7 @@ class Service:
         distance = await self._ask(Ask("same", items=given.items, ids=given.ids), 2)
         calibration = self.served.model.calibration
         if calibration is None or calibration.per != "pair":
-            raise Problem(409, "not_calibrated", UNCALIBRATED, distance=distance)
+            raise Refusal(409, "not_calibrated", UNCALIBRATED, distance=distance)
         promise = calibration.to_dict()
         decision = {
             "answer": str(calibration.answers([distance])[0]),
@@ -219,7 +217,7 @@ class Service:
     async def ready(self, call: Call) -> Answer:
         """Requests are taken, and the index answers."""
         if self.stopping:
-            raise Problem(503, "stopping", "The server is being stopped.", retry_after=5)
+            raise Refusal(503, "stopping", "The server is being stopped.", retry_after=5)
         await self._soon(asyncio.ensure_future(self._count()))
         return Answer(b'{"status":"ready"}')
 
@@ -259,10 +257,10 @@ class Service:
         async with self._switching:
             before = self.served
             try:
-                fresh = await asyncio.to_thread(functools.partial(self.place.open, before=before))
+                fresh = await asyncio.to_thread(functools.partial(self.served_from.open, before=before))
             except (NearerError, OSError) as error:
                 self.log.event("reload refused", kind=type(error).__name__)
-                raise Problem(409, "not_reloaded", f"What was served is served on. {error}") from error
+                raise Refusal(409, "not_reloaded", f"What was served is served on. {error}") from error
             self.served = fresh
             if fresh.index is not before.index:
                 await self._close(before)
@@ -309,7 +307,8 @@ class Service:
 def _compute_with(threads: int) -> None:
     """Set how many threads the libraries use in the thread that calls this: OpenMP keeps that for each one."""
     torch.set_num_threads(threads)
-    load_faiss().omp_set_num_threads(threads)
+    if has_faiss():
+        load_faiss().omp_set_num_threads(threads)
 
 
 def _kind(index: Any) -> str:

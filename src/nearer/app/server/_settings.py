@@ -10,8 +10,6 @@ from nearer._checks import check_choice, check_int, check_number
 from nearer.app.server._tokens import Tokens
 from nearer.exceptions import MissingDataError, ParameterError
 
-__all__ = ["Settings"]
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -62,9 +60,9 @@ class Settings:
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ParameterError("`tls_certificate` and `tls_key` must be given together, got one of them.")
         for name in ("tls_certificate", "tls_key"):
-            place = getattr(self, name)
-            if place is not None and not Path(place).is_file():
-                raise MissingDataError(f"`{name}` must be a PEM file, and `{place}` is no file.")
+            file = getattr(self, name)
+            if file is not None and not Path(file).is_file():
+                raise MissingDataError(f"`{name}` must be a PEM file, and `{file}` is no file.")
         if not self.loopback and self.tokens is None:
             raise ParameterError(
                 f"`tokens` must be given to listen on {self.host}, which other machines can reach. Write a file "

@@ -14,8 +14,6 @@ from nearer.index import open_index
 from nearer.models import Model
 from nearer.models._model import load
 
-__all__ = ["Place", "Served"]
-
 
 @dataclass(frozen=True)
 class Served:
@@ -61,10 +59,10 @@ class Place:
                 "an empty index."
             ) from error
         if index.dimension != dimension:
-            found = index.dimension
+            width = index.dimension
             index.close()
             raise ParameterError(
-                f"The index must hold embeddings of the model, which have {dimension} numbers; its have {found}."
+                f"The index must hold embeddings of the model, which have {dimension} numbers; its have {width}."
             )
         if index.count():
             # The first search loads libraries and touches the rows; no client should wait for that.

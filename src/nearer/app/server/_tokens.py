@@ -10,8 +10,6 @@ from typing import Literal
 
 from nearer.exceptions import MissingDataError, ParameterError
 
-__all__ = ["Scope", "Tokens"]
-
 Scope = Literal["read", "write"]
 SHORTEST = 16
 VARIABLE = "NEARER_TOKENS"
@@ -68,12 +66,12 @@ class Tokens:
 
     def scope(self, secret: str) -> Scope | None:
         """What a secret allows, None for an unknown one; it takes as long for any of them."""
-        given, found = _digest(secret), None
+        given, allowed = _digest(secret), None
         for known, scope in self._known:
             # No early exit: the time must not say which token was nearly right.
             if hmac.compare_digest(known, given):
-                found = scope
-        return found
+                allowed = scope
+        return allowed
 
 
 def _digest(secret: str) -> bytes:

@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.app.server._embedding import features_of, features_of_image, through
-from nearer.app.server._problems import Problem
+from nearer.app.server._problems import Refusal
 from nearer.app.server._state import Served
 from nearer.exceptions import ParameterError
-
-__all__ = ["Ask", "Change", "answer", "condition_of", "write"]
 
 Floats = NDArray[np.float32]
 encode = msgspec.json.Encoder().encode
@@ -36,7 +34,7 @@ class Ask:
 
 
 @dataclass(slots=True)
-class Change:
+class WriteJob:
     """Items to add, to put in the place of others, or to remove."""
 
     kind: Literal["add", "upsert", "remove"]
@@ -60,33 +58,33 @@ def answer(served: Served, asks: Sequence[Ask]) -> list[Any]:
     results: list[Any] = [None] * len(asks)
     rows: list[Floats | None] = [ask.vectors for ask in asks]
     features: dict[int, Floats] = {}
-    for place, ask in enumerate(asks):
+    for number, ask in enumerate(asks):
         try:
             if ask.ids is not None:
-                rows[place] = _stored(served, ask.ids)
+                rows[number] = _stored(served, ask.ids)
             elif ask.image is not None:
-                features[place] = features_of_image(served.model, ask.image)
+                features[number] = features_of_image(served.model, ask.image)
             elif ask.items is not None:
-                features[place] = features_of(served.model, ask.items)
+                features[number] = features_of(served.model, ask.items)
         except Exception as error:
-            results[place] = error
+            results[number] = error
     _together(
         list(features),
-        lambda places: _cut(through(served.model, np.concatenate([features[one] for one in places])),
-                            [len(features[one]) for one in places]),
+        lambda places: _cut(through(served.model, np.concatenate([features[asked] for asked in places])),
+                            [len(features[asked]) for asked in places]),
         rows,
         results,
     )  # fmt: skip
     groups: dict[tuple[int, bytes | None], list[int]] = {}
-    for place, ask in enumerate(asks):
-        if results[place] is not None:
+    for number, ask in enumerate(asks):
+        if results[number] is not None:
             continue
         if ask.want == "embed":
-            results[place] = rows[place]
+            results[number] = rows[number]
         elif ask.want == "same":
-            results[place] = _distance(rows[place])
+            results[number] = _distance(rows[number])
         else:
-            groups.setdefault((ask.k + (ask.want == "similar"), condition_of(ask)), []).append(place)
+            groups.setdefault((ask.k + (ask.want == "similar"), condition_of(ask)), []).append(number)
     for (k, _), places in groups.items():
         _together(places, lambda some, k=k: _searched(served, asks, rows, some, k), results, results)  # type: ignore[misc]
     return results
@@ -99,14 +97,14 @@ def _together(
     if not places:
         return
     try:
-        for place, result in zip(places, work(places), strict=True):
-            into[place] = result
+        for number, result in zip(places, work(places), strict=True):
+            into[number] = result
     except Exception as error:
         if len(places) == 1:
             failed[places[0]] = error
             return
-        for place in places:
-            _together([place], work, into, failed)
+        for number in places:
+            _together([number], work, into, failed)
 
 
 def _cut(rows: Floats, lengths: list[int]) -> list[Floats]:
@@ -129,7 +127,7 @@ def _by_id(work: Callable[[list[Any]], Any], ids: list[Any]) -> Any:
         if known is not None:
             with contextlib.suppress(ParameterError):
                 return work(known)
-    raise Problem(404, "unknown_id", f"There is no item {' or '.join(map(str, ids))}.")
+    raise Refusal(404, "unknown_id", f"There is no item {' or '.join(map(str, ids))}.")
 
 
 def as_numbers(ids: list[Any]) -> list[int] | None:
@@ -139,12 +137,14 @@ def as_numbers(ids: list[Any]) -> list[int] | None:
     ([7], None)
     """
     try:
-        numbers = [int(one) for one in ids if len(str(one)) < 21]
+        numbers = [int(item_id) for item_id in ids if len(str(item_id)) < 21]
     except ValueError:
         return None
-    kept = len(numbers) == len(ids) and all(-(2**63) <= one < 2**63 for one in numbers)
+    kept = len(numbers) == len(ids) and all(-(2**63) <= item_id < 2**63 for item_id in numbers)
     return (
-        numbers if kept and all(str(one) == str(number) for one, number in zip(ids, numbers, strict=True)) else None
+        numbers
+        if kept and all(str(item_id) == str(number) for item_id, number in zip(ids, numbers, strict=True))
+        else None
     )
 
 
@@ -152,32 +152,34 @@ def _searched(
     served: Served, asks: Sequence[Ask], rows: list[Floats | None], places: list[int], k: int
 ) -> list[bytes]:
     """The JSON answers of some searches with the same k and condition."""
-    parts = [part for place in places if (part := rows[place]) is not None]
-    found = served.index.search(
+    parts = [part for number in places if (part := rows[number]) is not None]
+    result = served.index.search(
         parts[0] if len(parts) == 1 else np.concatenate(parts), k=k, where=asks[places[0]].where
     )
-    ids, near = found.ids.tolist(), found.similarities.tolist()
-    far, notes = found.distances.tolist(), found.metadata
+    ids, near = result.ids.tolist(), result.similarities.tolist()
+    far, notes = result.distances.tolist(), result.metadata
     answers, start = [], 0
-    for place, part in zip(places, parts, strict=True):
+    for number, part in zip(places, parts, strict=True):
         results = [
             [
-                {"id": one, "distance": distance, "similarity": similarity, "metadata": note}
-                for one, distance, similarity, note in zip(ids[row], far[row], near[row], notes[row], strict=True)
+                {"id": item_id, "distance": distance, "similarity": similarity, "metadata": note}
+                for item_id, distance, similarity, note in zip(
+                    ids[row], far[row], near[row], notes[row], strict=True
+                )
             ]
             for row in range(start, start + len(part))
         ]
         start += len(part)
-        if asks[place].want == "similar":
-            itself = {str(one) for one in asks[place].ids or ()}
+        if asks[number].want == "similar":
+            itself = {str(item_id) for item_id in asks[number].ids or ()}
             others = [hit for hit in results[0] if str(hit["id"]) not in itself]
-            answers.append(encode({"results": others[: asks[place].k]}))
+            answers.append(encode({"results": others[: asks[number].k]}))
         else:
             answers.append(encode({"results": results}))
     return answers
 
 
-def write(served: Served, changes: Sequence[Change]) -> list[Any]:
+def write(served: Served, changes: Sequence[WriteJob]) -> list[Any]:
     """Make changes one after the other, and bring all of them to the disk together; then they are answered."""
     results: list[Any] = []
     for change in changes:
@@ -195,7 +197,7 @@ def write(served: Served, changes: Sequence[Change]) -> list[Any]:
     return results
 
 
-def _applied(served: Served, change: Change) -> list[Any] | int:
+def _applied(served: Served, change: WriteJob) -> list[Any] | int:
     index = served.index
     # Engines commit each change themselves; the embedded index flushes many of them at once.
     later = {"sync": False} if hasattr(index, "sync") else {}
@@ -211,17 +213,17 @@ def _applied(served: Served, change: Change) -> list[Any] | int:
     try:
         return list(index.add(rows, ids=change.ids, metadata=change.metadata, **later))
     except ParameterError as error:
-        known = [one for one in change.ids or () if _is_known(index, one)]
+        known = [item_id for item_id in change.ids or () if _is_known(index, item_id)]
         if known:
-            raise Problem(
+            raise Refusal(
                 409, "duplicate_id", f"The item {known[0]!r} is there already. Use mode upsert to replace it."
             ) from error
         raise
 
 
-def _is_known(index: Any, one: Any) -> bool:
+def _is_known(index: Any, item_id: Any) -> bool:
     try:
-        index.embeddings([one])
+        index.embeddings([item_id])
     except ParameterError:
         return False
     return True

@@ -17,8 +17,6 @@ from nearer.estimators._matrices import Array
 from nearer.geometry import normalize
 from nearer.neighbors import search
 
-__all__ = ["Alignment"]
-
 STRENGTHS = tuple(float(value) for value in 10.0 ** np.arange(-4, 1.5, 0.5))
 # The linear map, and kernels whose width is a part of the mean squared distance of two items.
 WIDTHS = (0.0, 0.5, 1.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +14,6 @@ from nearer.estimators._matrices import Array, factor_psd, ridged, symmetric
 from nearer.estimators._scatter import total_scatter
 from nearer.estimators._supervision import reduce_components
 from nearer.exceptions import ParameterError
-
-__all__ = ["Covariance", "inverse_with_ridge"]
 
 
 def inverse_with_ridge(matrix: Array, scales: Array, ridge: float, name: str) -> Array:
@@ -38,6 +37,7 @@ def inverse_with_ridge(matrix: Array, scales: Array, ridge: float, name: str) ->
     return symmetric(inverse * unit[:, None] * unit)
 
 
+@dataclass(eq=False, repr=False)
 class Covariance(MetricLearner):
     """`M = (Σ + ridge·diag Σ)⁻¹`: every direction of the data has the same spread afterwards.
 
@@ -60,9 +60,9 @@ class Covariance(MetricLearner):
 
     _takes_sparse = True
 
-    def __init__(self, n_components: int | None = None, *, ridge: float = 1e-3) -> None:
-        self.n_components = n_components
-        self.ridge = ridge
+    n_components: int | None = None
+    _: KW_ONLY
+    ridge: float = 1e-3
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

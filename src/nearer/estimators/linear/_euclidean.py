@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -9,9 +10,8 @@ from sklearn.decomposition import PCA
 
 from nearer.estimators._learner import MetricLearner
 
-__all__ = ["Euclidean"]
 
-
+@dataclass(eq=False, repr=False)
 class Euclidean(MetricLearner):
     """`M = I`, or the projection to the `n_components` directions of largest variance (PCA without centring).
 
@@ -31,8 +31,7 @@ class Euclidean(MetricLearner):
 
     _takes_sparse = True
 
-    def __init__(self, n_components: int | None = None) -> None:
-        self.n_components = n_components
+    n_components: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -48,8 +47,8 @@ class Euclidean(MetricLearner):
         else:
             solver = "covariance_eigh" if X.shape[0] > X.shape[1] else "full"
             dense = X.toarray() if hasattr(X, "toarray") else X
-            found = PCA(min(d, *X.shape), svd_solver=solver).fit(dense).components_
+            components = PCA(min(d, *X.shape), svd_solver=solver).fit(dense).components_
             # Fewer rows than wanted directions: the rest is any orthonormal completion, here left at zero.
             self.components_ = np.zeros((d, X.shape[1]), dtype=X.dtype)
-            self.components_[: len(found)] = found
+            self.components_[: len(components)] = components
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,6 @@ from nearer.estimators._scatter import PairScatters, label_scatters, pair_scatte
 from nearer.estimators._supervision import MatrixLearner, PairSupervision
 from nearer.estimators.linear._kissme import check_both_kinds
 from nearer.exceptions import ParameterError
-
-__all__ = ["GMML", "geodesic_point", "gmml_matrix"]
 
 
 def geodesic_point(similar: Array, dissimilar: Array, t: float) -> Array:
@@ -64,6 +63,7 @@ def gmml_matrix(scatters: PairScatters, *, t: float = 0.5, ridge: float | None =
     return geodesic_point(similar, dissimilar, t)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GMML(PairSupervision, MatrixLearner):
     """Geometric mean metric learning, `M = S⁻¹ #_t D`: closed form, from labels (all pairs) or from listed pairs.
 
@@ -96,20 +96,8 @@ class GMML(PairSupervision, MatrixLearner):
 
     _takes_sparse = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        t: float = 0.5,
-        ridge: float | None = None,
-        blend: float | str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.t = t
-        self.ridge = ridge
-        self.blend = blend
-        self.random_state = random_state
+    t: float = 0.5
+    ridge: float | None = None
 
     def _solve(self, scatters: PairScatters) -> Array:
         t = check_number(self.t, "t", minimum=0, maximum=1)

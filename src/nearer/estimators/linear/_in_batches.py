@@ -19,17 +19,6 @@ from nearer.estimators._optimize import report
 from nearer.exceptions import ParameterError
 from nearer.neighbors import search
 
-__all__ = [
-    "LOOKED_AT",
-    "dense_rows",
-    "descend_in_batches",
-    "fit_in_batches",
-    "random_batches",
-    "steps_for",
-    "whitened_start",
-    "with_near_rows_at_one",
-]
-
 LOOKED_AT, NEAREST_OF = 20_000, 1_500
 SHRINK, RATE = 0.3, 0.02
 EPOCHS, FEWEST, MOST = 15, 300, 1_000
@@ -75,8 +64,7 @@ def with_near_rows_at_one(A: Array, X: Array, rng: np.random.RandomState) -> Arr
     few = X[rng.permutation(len(X))[:NEAREST_OF]] @ A.T
     nearest = np.square(search(few, k=1).distances.numpy()[:, 0])
     near = float(np.median(nearest[nearest > 0])) if (nearest > 0).any() else 1.0
-    scaled: Array = A / np.sqrt(near)
-    return scaled
+    return A / np.sqrt(near)
 
 
 def descend_in_batches(
@@ -109,8 +97,7 @@ def dense_rows(X: Any) -> Array:
     """Rows around their mean in float32; sparse ones are refused."""
     if hasattr(X, "toarray"):
         raise ParameterError("`batch_size` must be None for sparse rows: batches are dense.")
-    rows: Array = (X - X.mean(axis=0, dtype=np.float64)).astype(np.float32)
-    return rows
+    return (X - X.mean(axis=0, dtype=np.float64)).astype(np.float32)
 
 
 def fit_in_batches(
@@ -148,5 +135,5 @@ def _batches(codes: Array, size: int, rng: np.random.RandomState) -> Iterator[Ar
         if len(queue) < many:
             queue = rng.permutation(able)
         chosen, queue = queue[:many], queue[many:]
-        rows = [by_class[starts[one] + rng.permutation(counts[one])[:OF_A_CLASS]] for one in chosen.tolist()]
+        rows = [by_class[starts[code] + rng.permutation(counts[code])[:OF_A_CLASS]] for code in chosen.tolist()]
         yield np.sort(np.concatenate(rows))

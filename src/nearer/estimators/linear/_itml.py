@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,6 @@ from nearer.estimators._sampling import default_pairs, random_pairs
 from nearer.estimators._scatter import take_differences
 from nearer.estimators._supervision import MatrixLearner, PairSupervision, nonzero_pairs
 from nearer.exceptions import ParameterError
-
-__all__ = ["ITML", "ITMLAnswer", "itml_matrix"]
 
 
 class ITMLAnswer(NamedTuple):
@@ -75,8 +74,7 @@ def _descend(
     tiny = np.finfo(np.float64).tiny
 
     def broken(squares: Array) -> Array:
-        result: Array = np.where(similar, squares > bounds, squares < bounds)
-        return result
+        return np.where(similar, squares > bounds, squares < bounds)
 
     def loss(C: Array) -> tuple[float, Array]:
         mapped = delta @ C.T
@@ -145,6 +143,7 @@ def _project_in_turn(
     return ITMLAnswer(symmetric(M), bounds, value, sweep, converged)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ITML(PairSupervision, MatrixLearner):
     """Information-theoretic metric learning: near the identity, similar pairs below u, others above l.
 
@@ -190,28 +189,12 @@ class ITML(PairSupervision, MatrixLearner):
 
     _takes_sparse = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        gamma: float = 1.0,
-        bounds: tuple[float, float] | None = None,
-        n_pairs: int | None = None,
-        max_iter: int = 500,
-        tol: float = 1e-3,
-        blend: float | str = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.gamma = gamma
-        self.bounds = bounds
-        self.n_pairs = n_pairs
-        self.max_iter = max_iter
-        self.tol = tol
-        self.blend = blend
-        self.random_state = random_state
-        self.verbose = verbose
+    gamma: float = 1.0
+    bounds: tuple[float, float] | None = None
+    n_pairs: int | None = None
+    max_iter: int = 500
+    tol: float = 1e-3
+    verbose: int = 0
 
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         m = default_pairs(int(codes.max()) + 1) if self.n_pairs is None else check_int(self.n_pairs, "n_pairs")

@@ -8,6 +8,7 @@ representer theorem); with fewer it is the Nyström approximation, and memory is
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,8 +23,6 @@ from nearer.estimators._learner import PairAnswers
 from nearer.estimators._matrices import Array, symmetric
 from nearer.estimators.linear._gmml import GMML
 from nearer.exceptions import NotFiniteError, ShapeError
-
-__all__ = ["KernelLearner", "kernel_map"]
 
 # Squares of larger entries do not fit into float32.
 _WIDE = 1e15
@@ -49,10 +48,10 @@ def kernel_map(gram: Array) -> Array:
         )
     values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
-    result: Array = vectors * (signs / np.sqrt(values))
-    return result
+    return vectors * (signs / np.sqrt(values))
 
 
+@dataclass(eq=False, repr=False)
 class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Any linear learner in the space of a kernel: `KernelLearner(LMNN())`, `KernelLearner(NCA())`.
 
@@ -84,22 +83,13 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        learner: Any = None,
-        *,
-        kernel: Kernel = "rbf",
-        gamma: float | None = None,
-        degree: int = 3,
-        n_landmarks: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.learner = learner
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.n_landmarks = n_landmarks
-        self.random_state = random_state
+    learner: Any = None
+    _: KW_ONLY
+    kernel: Kernel = "rbf"
+    gamma: float | None = None
+    degree: int = 3
+    n_landmarks: int | None = None
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -160,8 +150,7 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if kernel.dtype != X.dtype and self.kernel != "precomputed":
             kernel = kernel @ self.map_.astype(kernel.dtype)
             return np.asarray(kernel.astype(X.dtype))
-        result: Array = kernel.astype(X.dtype, copy=False) @ self.map_
-        return result
+        return kernel.astype(X.dtype, copy=False) @ self.map_
 
     @property
     def _n_features_out(self) -> int:
@@ -169,8 +158,7 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self)
-        checked: Array = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return checked
+        return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
 
     def transform(self, X: Any) -> Array:
         """Coordinates in which Euclidean distance is the learned one, (n, p) -> (n, d)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,6 @@ from nearer.estimators._scatter import PairScatters, label_scatters, pair_scatte
 from nearer.estimators._supervision import MatrixLearner, PairSupervision
 from nearer.estimators.linear._covariance import inverse_with_ridge
 from nearer.exceptions import LabelError
-
-__all__ = ["KISSME", "kissme_matrix"]
 
 
 def check_both_kinds(scatters: PairScatters) -> None:
@@ -45,6 +44,7 @@ def kissme_matrix(scatters: PairScatters, *, ridge: float = 1e-2) -> Array:
     return project_psd(near - far)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KISSME(PairSupervision, MatrixLearner):
     """KISSME, `M = PSD(Σ_S⁻¹ − Σ_D⁻¹)`: closed form, from labels (all pairs, O(n p²)) or from listed pairs.
 
@@ -72,18 +72,7 @@ class KISSME(PairSupervision, MatrixLearner):
 
     _takes_sparse = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        ridge: float = 1e-2,
-        blend: float | str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.ridge = ridge
-        self.blend = blend
-        self.random_state = random_state
+    ridge: float = 1e-2
 
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         return kissme_matrix(label_scatters(X, codes), ridge=check_number(self.ridge, "ridge", minimum=0))

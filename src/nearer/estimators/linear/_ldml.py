@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,6 @@ from nearer.estimators._optimize import minimize, warn_stopped_early
 from nearer.estimators._sampling import near_pairs
 from nearer.estimators._scatter import take_differences
 from nearer.estimators._supervision import MatrixLearner, PairSupervision, nonzero_pairs
-
-__all__ = ["LDML", "ldml_loss_and_gradient"]
 
 
 def ldml_loss_and_gradient(
@@ -40,6 +39,7 @@ def ldml_loss_and_gradient(
     return value, gradient, float(slope.sum())
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LDML(PairSupervision, MatrixLearner):
     """Logistic discriminant metric learning: maximise the likelihood of `p(similar) = σ(b − δ²)`.
 
@@ -78,28 +78,12 @@ class LDML(PairSupervision, MatrixLearner):
 
     _takes_sparse = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 3,
-        max_anchors: int = 2000,
-        ridge: float = 1e-3,
-        max_iter: int = 200,
-        tol: float = 1e-5,
-        blend: float | str = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.max_anchors = max_anchors
-        self.ridge = ridge
-        self.max_iter = max_iter
-        self.tol = tol
-        self.blend = blend
-        self.random_state = random_state
-        self.verbose = verbose
+    n_neighbors: int = 3
+    max_anchors: int = 2000
+    ridge: float = 1e-3
+    max_iter: int = 200
+    tol: float = 1e-5
+    verbose: int = 0
 
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         dense = X.toarray() if hasattr(X, "toarray") else X
@@ -130,5 +114,4 @@ class LDML(PairSupervision, MatrixLearner):
             warn_stopped_early(self, self.n_iter_)
         self.bias_ = float(point[-1])
         components = point[:-1].reshape(p, p) / unit
-        result: Array = components.T @ components
-        return result
+        return components.T @ components

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -13,8 +14,6 @@ from nearer.estimators._scatter import total_scatter
 from nearer.estimators._supervision import MatrixLearner
 from nearer.exceptions import LabelError
 from nearer.neighbors._shared import squared_distances
-
-__all__ = ["LFDA", "lfda_components", "local_scatters"]
 
 _BLOCK = 1024
 
@@ -82,10 +81,10 @@ def lfda_components(X: Array, codes: Array, *, k: int, d: int, ridge: float, emb
         vectors = vectors * np.sqrt(values.clip(min=0))
     elif embedding == "orthonormal":
         vectors = np.linalg.qr(vectors)[0]
-    result: Array = np.ascontiguousarray(vectors.T)
-    return result
+    return np.ascontiguousarray(vectors.T)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LFDA(MatrixLearner):
     """Local Fisher discriminant analysis: pull neighbours of a class together, push classes apart.
 
@@ -116,22 +115,9 @@ class LFDA(MatrixLearner):
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 7,
-        embedding: Literal["weighted", "plain", "orthonormal"] = "weighted",
-        ridge: float = 1e-3,
-        blend: float | str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.embedding = embedding
-        self.ridge = ridge
-        self.blend = blend
-        self.random_state = random_state
+    n_neighbors: int = 7
+    embedding: Literal["weighted", "plain", "orthonormal"] = "weighted"
+    ridge: float = 1e-3
 
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         k = check_int(self.n_neighbors, "n_neighbors")
@@ -141,5 +127,4 @@ class LFDA(MatrixLearner):
             raise LabelError("`y` must hold at least two classes, got one. LFDA pushes classes apart.")
         d = self._check_targets(X.shape[1])
         components = lfda_components(X, codes, k=k, d=d, ridge=ridge, embedding=embedding)
-        result: Array = components.T @ components
-        return result
+        return components.T @ components

@@ -9,6 +9,7 @@ formed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
@@ -26,8 +27,6 @@ from nearer.estimators._starts import Init, centered, start_components, working_
 from nearer.estimators.linear._in_batches import fit_in_batches
 from nearer.estimators.neighbors._near import nearest_hits
 from nearer.exceptions import LabelError
-
-__all__ = ["LMNN", "Margins", "find_impostors", "lmnn_loss_and_gradient", "lmnn_objective"]
 
 _START = 2.0
 # Rows of a chunk of pairs: both sides of it stay in cache.
@@ -104,8 +103,8 @@ def _impostor_blocks(Z: Array, starts: Array, radii: Array, most: int | None) ->
             else:
                 # In many dimensions nearly all rows lie inside the margin at first: take the nearest, then look.
                 values, near = _smallest(torch.from_numpy(distance), most)
-                i, place = np.nonzero(values.numpy() < bar[begin:end, None])
-                l = near.numpy()[i, place]
+                i, columns_near = np.nonzero(values.numpy() < bar[begin:end, None])
+                l = near.numpy()[i, columns_near]
             yield i + begin, l
 
 
@@ -118,8 +117,8 @@ def _smallest(table: Tensor, count: int) -> tuple[Tensor, Tensor]:
     minima = table.view(len(table), _GROUP, groups).amin(1)
     chosen = torch.topk(minima, count, dim=1, largest=False, sorted=False).indices
     columns = (chosen[:, None, :] + groups * torch.arange(_GROUP)[:, None]).flatten(1)
-    values, place = torch.topk(table.gather(1, columns), count, dim=1, largest=False, sorted=False)
-    return values, columns.gather(1, place)
+    values, columns_taken = torch.topk(table.gather(1, columns), count, dim=1, largest=False, sorted=False)
+    return values, columns.gather(1, columns_taken)
 
 
 def lmnn_objective(components: Array, X: Any, targets: Array, starts: Array, *, push: float = 0.5) -> float:
@@ -136,8 +135,8 @@ def lmnn_objective(components: Array, X: Any, targets: Array, starts: Array, *, 
     radii = (1 + near.max(axis=1)) * (1 + 1e-4) + 1e-5 * np.square(Z).sum(axis=1)
     for anchors, impostors in _impostor_blocks(Z, starts, radii, None):
         far = _pair_squares(Z, anchors, impostors)
-        for place in range(targets.shape[1]):
-            total += push * float(np.maximum(near[anchors, place] + 1 - far, 0).sum())
+        for neighbor in range(targets.shape[1]):
+            total += push * float(np.maximum(near[anchors, neighbor] + 1 - far, 0).sum())
     return total
 
 
@@ -164,14 +163,14 @@ def lmnn_loss_and_gradient(
     pull[targets < 0] = 0
     degree = pull.sum(axis=1)
     hits = np.zeros(len(far), dtype=np.int32)
-    for place in range(k):
-        gap = np.take(near[:, place] + 1, anchors)
+    for neighbor in range(k):
+        gap = np.take(near[:, neighbor] + 1, anchors)
         gap -= far
         active = gap > 0
         loss += push * float(np.maximum(gap, 0, out=gap).sum(dtype=np.float64))
         hits += active
         if len(some):
-            pull[some, place] += push * np.add.reduceat(active, ends[some], dtype=np.int32)
+            pull[some, neighbor] += push * np.add.reduceat(active, ends[some], dtype=np.int32)
     # Most of the listed are outside the margin at most times.
     struck = np.flatnonzero(hits)
     impostors, weights = impostors[struck], hits[struck] * -Z.dtype.type(push)
@@ -189,6 +188,7 @@ def lmnn_loss_and_gradient(
     return loss, gradient.astype(np.float64)
 
 
+@dataclass(eq=False, repr=False)
 class LMNN(MetricLearner):
     """Large margin nearest neighbours: the metric for k-NN classification.
 
@@ -228,30 +228,17 @@ class LMNN(MetricLearner):
 
     _takes_sparse = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 3,
-        push: float = 0.5,
-        init: Init = "auto",
-        max_impostors: int | None = 20,
-        max_iter: int = 200,
-        tol: float = 1e-2,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.push = push
-        self.init = init
-        self.max_impostors = max_impostors
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    n_neighbors: int = 3
+    push: float = 0.5
+    init: Init = "auto"
+    max_impostors: int | None = 20
+    max_iter: int = 200
+    tol: float = 1e-2
+    batch_size: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X (n, p) and their classes y (n,), of any type."""
@@ -358,5 +345,4 @@ class LMNN(MetricLearner):
 
 
 def _keys(margins: Margins, n: int) -> Array:
-    result: Array = margins.anchors.astype(np.int64) * n + margins.impostors
-    return result
+    return margins.anchors.astype(np.int64) * n + margins.impostors

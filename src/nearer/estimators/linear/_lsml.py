@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,6 @@ from nearer.estimators._optimize import minimize, warn_stopped_early
 from nearer.estimators._sampling import default_pairs, near_triplets
 from nearer.estimators._scatter import take_differences
 from nearer.estimators._supervision import MatrixLearner, QuadrupletSupervision, nonzero_pairs
-
-__all__ = ["LSML", "lsml_loss_and_gradient"]
 
 
 def lsml_loss_and_gradient(
@@ -45,6 +44,7 @@ def lsml_loss_and_gradient(
     return value, gradient
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LSML(QuadrupletSupervision, MatrixLearner):
     """Least squared-residual metric learning: squared violations of "a, b nearer than c, d", and a LogDet prior.
 
@@ -83,26 +83,11 @@ class LSML(QuadrupletSupervision, MatrixLearner):
 
     _takes_sparse = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        prior_weight: float = 1e-4,
-        n_quadruplets: int | None = None,
-        max_iter: int = 200,
-        tol: float = 1e-7,
-        blend: float | str = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.prior_weight = prior_weight
-        self.n_quadruplets = n_quadruplets
-        self.max_iter = max_iter
-        self.tol = tol
-        self.blend = blend
-        self.random_state = random_state
-        self.verbose = verbose
+    prior_weight: float = 1e-4
+    n_quadruplets: int | None = None
+    max_iter: int = 200
+    tol: float = 1e-7
+    verbose: int = 0
 
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         default = max(default_pairs(int(codes.max()) + 1) // 2, 1000)
@@ -128,5 +113,4 @@ class LSML(QuadrupletSupervision, MatrixLearner):
         )
         if not self.converged_:
             warn_stopped_early(self, self.n_iter_)
-        result: Array = components.T @ components / unit**2
-        return result
+        return components.T @ components / unit**2

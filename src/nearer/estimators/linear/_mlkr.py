@@ -5,6 +5,7 @@ As in NCA a block of rows meets all rows in float32, and the rows of `p_ij (y_j 
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -24,8 +25,6 @@ from nearer.estimators.linear._in_batches import (
     with_near_rows_at_one,
 )
 from nearer.exceptions import LabelError
-
-__all__ = ["MLKR", "mlkr_loss_and_gradient"]
 
 _BLOCK_ENTRIES = 250_000
 # The start knows nothing of y, unlike that of classes: the way is longer.
@@ -78,6 +77,7 @@ def mlkr_loss_and_gradient(
     return float(np.square(errors).sum()), gradient
 
 
+@dataclass(eq=False, repr=False)
 class MLKR(MetricLearner):
     """Metric learning for kernel regression: minimise the leave-one-out squared error of a Gaussian kernel average.
 
@@ -114,26 +114,15 @@ class MLKR(MetricLearner):
 
     _takes_sparse = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        init: Init = "auto",
-        ridge: float = 1e-3,
-        max_iter: int = 50,
-        tol: float = 1e-4,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.ridge = ridge
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    init: Init = "auto"
+    ridge: float = 1e-3
+    max_iter: int = 50
+    tol: float = 1e-4
+    batch_size: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X (n, p) and their numbers y (n,)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,6 @@ from nearer.estimators._optimize import minimize, warn_stopped_early
 from nearer.estimators._sampling import default_pairs, random_pairs
 from nearer.estimators._scatter import pair_scatters, take_differences
 from nearer.estimators._supervision import MatrixLearner, PairSupervision, nonzero_pairs
-
-__all__ = ["MMC", "mmc_matrix"]
 
 
 def mmc_matrix(
@@ -52,6 +51,7 @@ def mmc_matrix(
     return symmetric(mapped.T @ mapped) / float(np.square(A).sum()), -value, n_iter, converged
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MMC(PairSupervision, MatrixLearner):
     """Mahalanobis metric for clustering: `max Σ_D δ_M` subject to `Σ_S δ²_M ≤ 1`.
 
@@ -89,26 +89,11 @@ class MMC(PairSupervision, MatrixLearner):
 
     _takes_sparse = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_pairs: int | None = None,
-        ridge: float = 1e-2,
-        max_iter: int = 200,
-        tol: float = 1e-5,
-        blend: float | str = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_pairs = n_pairs
-        self.ridge = ridge
-        self.max_iter = max_iter
-        self.tol = tol
-        self.blend = blend
-        self.random_state = random_state
-        self.verbose = verbose
+    n_pairs: int | None = None
+    ridge: float = 1e-2
+    max_iter: int = 200
+    tol: float = 1e-5
+    verbose: int = 0
 
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         m = default_pairs(int(codes.max()) + 1) if self.n_pairs is None else check_int(self.n_pairs, "n_pairs")

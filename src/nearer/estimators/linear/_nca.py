@@ -8,6 +8,7 @@ with the tile in each role. Rows are sorted by class, so "the same class" is a s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,8 +21,6 @@ from nearer.estimators._optimize import minimize, warn_stopped_early
 from nearer.estimators._starts import Init, bring_neighbors_near, centered, start_components, working_unit
 from nearer.estimators.linear._in_batches import fit_in_batches
 from nearer.exceptions import LabelError
-
-__all__ = ["NCA", "nca_loss_and_gradient"]
 
 # Of tiles that stay in the cache while they are worked on.
 _SIDE = 384
@@ -46,18 +45,14 @@ def nca_loss_and_gradient(
     """
     n = X.shape[0]
     Z = (X @ components.T).astype(dtype, copy=False)
-    ones = np.ones((n, 1), dtype=dtype)
-    squares = np.square(Z).sum(axis=1, keepdims=True)
-    # One product gives 2 z_i·z_j − |z_i|² − |z_j|² = −‖z_i − z_j‖².
-    left, keys = np.concatenate([Z, squares, ones], axis=1), np.concatenate([2 * Z, -ones, -squares], axis=1)
-    with_one = np.concatenate([Z, ones], axis=1)
+    left, keys, with_one = _sides(Z)
     tiles = [(rows, columns) for rows in _stretches(n) for columns in _stretches(n) if rows.start <= columns.start]
     space = _space(n, dtype) if space is None else space
     # With room for them the tiles are kept for the second pass; else they are formed again.
     kept = len(space) > len(tiles)
     row_sums, positives = np.zeros(n, dtype=dtype), np.zeros(n, dtype=dtype)
-    for place, (rows, columns) in enumerate(tiles):
-        near = _nearness(left, keys, rows, columns, space[place if kept else 0])
+    for number, (rows, columns) in enumerate(tiles):
+        near = _nearness(left, keys, rows, columns, space[number if kept else 0])
         row_sums[rows] += near.sum(axis=1)
         if rows != columns:
             row_sums[columns] += near.sum(axis=0)
@@ -74,9 +69,9 @@ def nca_loss_and_gradient(
     right = positives * share
     row_weights = right * share
     total = np.zeros_like(with_one)
-    for place, (rows, columns) in enumerate(tiles):
+    for number, (rows, columns) in enumerate(tiles):
         if kept:
-            near = space[place][: rows.stop - rows.start, : columns.stop - columns.start]
+            near = space[number][: rows.stop - rows.start, : columns.stop - columns.start]
         else:
             near = _nearness(left, keys, rows, columns, space[0])
         # Minus the weights p_ij ([y_i = y_j] − p_i) of a pair in both orders.
@@ -89,11 +84,22 @@ def nca_loss_and_gradient(
         if rows != columns:
             total[columns] -= weights.T @ with_one[rows]
     if len(isolated):
-        _add_isolated(isolated, left, keys, with_one, starts, right, total)
-    # Σ_ij W_ij (z_i − z_j)(x_i − x_j)ᵀ, W in both orders: its row sums are the last column.
-    inner = total[:, -1:] * Z - total[:, :-1]
-    gradient = 2 * (inner.T.astype(np.float64, copy=False) @ X)
+        codes = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        _add_rows(isolated, left, keys, with_one, codes, right, total)
+    gradient = 2 * (_pulled(total, Z).T.astype(np.float64, copy=False) @ X)
     return -float(right.sum(dtype=np.float64)), gradient
+
+
+def _sides(Z: Array) -> tuple[Array, Array, Array]:
+    """Two matrices whose product is 2 z_i·z_j − |z_i|² − |z_j|² = −‖z_i − z_j‖², and the rows with a one behind."""
+    ones, squares = np.ones((len(Z), 1), dtype=Z.dtype), np.square(Z).sum(axis=1, keepdims=True)
+    left, keys = np.concatenate([Z, squares, ones], axis=1), np.concatenate([2 * Z, -ones, -squares], axis=1)
+    return left, keys, np.concatenate([Z, ones], axis=1)
+
+
+def _pulled(total: Array, Z: Array) -> Array:
+    """Σ_j W_ij (z_i − z_j), W in both orders: the row sums of W are the last column of `total`."""
+    return np.asarray(total[:, -1:] * Z - total[:, :-1])
 
 
 def _space(n: int, dtype: Any) -> Array:
@@ -121,8 +127,8 @@ def _nearness(left: Array, keys: Array, rows: slice, columns: slice, out: Array)
 def _same_class(starts: Array, rows: slice, columns: slice) -> Iterator[tuple[slice, slice, tuple[slice, slice]]]:
     """For each class that has rows and columns in a tile: which they are, and their block of the tile."""
     last = int(np.searchsorted(starts, rows.stop))
-    for place in range(int(np.searchsorted(starts, columns.start, side="right")) - 1, last):
-        first, stop = int(starts[place]), int(starts[place + 1])
+    for code in range(int(np.searchsorted(starts, columns.start, side="right")) - 1, last):
+        first, stop = int(starts[code]), int(starts[code + 1])
         some = slice(max(first, rows.start), min(stop, rows.stop))
         others = slice(max(first, columns.start), min(stop, columns.stop))
         if some.start < some.stop and others.start < others.stop:
@@ -133,34 +139,28 @@ def _same_class(starts: Array, rows: slice, columns: slice) -> Iterator[tuple[sl
             yield some, others, block
 
 
-def _add_isolated(
-    rows: Array, left: Array, keys: Array, with_one: Array, starts: Array, right: Array, total: Array
+def _add_rows(
+    rows: Array, left: Array, keys: Array, with_one: Array, codes: Array, right: Array, total: Array
 ) -> None:
-    """p_i and the weights of rows that are far from all others, with exponents shifted by the nearest."""
-    codes = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    # Few rows at a time stay in the cache; fewer would starve the products.
-    step = max(64, _HELD_ENTRIES // (64 * len(keys)))
+    """p_i and the weights of some rows (r,), each with all others, with exponents shifted by the nearest."""
+    # A few megabytes at a time; fewer rows would starve the products.
+    step = max(64, _HELD_ENTRIES // (16 * len(keys)))
     for begin in range(0, len(rows), step):
         some = rows[begin : begin + step]
         own = np.arange(len(some)), some
-        near = _row_softmax(left[some] @ keys.T, own)
+        near = left[some] @ keys.T
+        near[own] = -np.inf
+        near -= near.max(axis=1, keepdims=True)
+        # Below e⁻⁸⁰ lie the denormal numbers, which slow the products down and change nothing.
+        np.maximum(near, -80, out=near)
+        np.exp(near, out=near)
+        near[own] = 0
+        near /= near.sum(axis=1, keepdims=True)
         same = codes[some, None] == codes[None, :]
         right[some] = np.where(same, near, 0).sum(axis=1)
         near *= same - right[some, None]
         total[some] += near @ with_one
         total += near.T @ with_one[some]
-
-
-def _row_softmax(scores: Array, own: tuple[Array, Array]) -> Array:
-    """p_ij over the rows of `scores`, in place; 0 at `own`, a row and itself. Exponents count from the nearest."""
-    scores[own] = -np.inf
-    scores -= scores.max(axis=1, keepdims=True)
-    # Below e⁻⁸⁰ lie the denormal numbers, which slow the products down and change nothing.
-    np.maximum(scores, -80, out=scores)
-    np.exp(scores, out=scores)
-    scores[own] = 0
-    scores /= scores.sum(axis=1, keepdims=True)
-    return scores
 
 
 def _sorted_by_class(codes: Array) -> tuple[Array, Array]:
@@ -175,22 +175,16 @@ def batch_loss(A: Array, X: Array, y: Array) -> tuple[float, Array]:
     >>> round(value, 4)
     -0.6667
     """
-    x = X.astype(np.float32, copy=False)
-    z = x @ A.T.astype(np.float32)
-    squares = np.einsum("ij,ij->i", z, z)
-    P = z @ (2 * z.T)
-    P -= squares[None, :]
-    own = np.arange(len(y))
-    P = _row_softmax(P, (own, own))
-    same = y[:, None] == y[None, :]
-    right = np.where(same, P, 0).sum(axis=1)
-    W = P * (same - right[:, None])
-    # The rows of W sum to zero, so only its columns have a degree.
-    spread = W.sum(axis=0)[:, None] * z - W @ z - W.T @ z
-    gradient = (2 / len(y)) * (spread.T @ x)
+    X = X.astype(np.float32, copy=False)
+    Z = X @ A.T.astype(np.float32)
+    left, keys, with_one = _sides(Z)
+    right, total = np.zeros(len(Z), dtype=np.float32), np.zeros_like(with_one)
+    _add_rows(np.arange(len(Z)), left, keys, with_one, y, right, total)
+    gradient = (2 / len(y)) * (_pulled(total, Z).T @ X)
     return -float(right.mean(dtype=np.float64)), gradient.astype(np.float64)
 
 
+@dataclass(eq=False, repr=False)
 class NCA(MetricLearner):
     """Neighbourhood components analysis: maximise the expected leave-one-out accuracy of a soft nearest neighbour.
 
@@ -226,24 +220,14 @@ class NCA(MetricLearner):
 
     _takes_sparse = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        init: Init = "auto",
-        max_iter: int = 50,
-        tol: float = 1e-5,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    init: Init = "auto"
+    max_iter: int = 50
+    tol: float = 1e-5
+    batch_size: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X (n, p) and their classes y (n,), of any type."""

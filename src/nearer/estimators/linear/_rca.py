@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +14,6 @@ from nearer.estimators._scatter import class_scatter, total_scatter
 from nearer.estimators._supervision import MatrixLearner
 from nearer.estimators.linear._covariance import inverse_with_ridge
 from nearer.exceptions import LabelError, ShapeError
-
-__all__ = ["RCA", "rca_matrix"]
 
 
 def rca_matrix(X: Any, chunks: Array, *, ridge: float = 1e-2) -> Array:
@@ -38,6 +37,7 @@ def rca_matrix(X: Any, chunks: Array, *, ridge: float = 1e-2) -> Array:
     return inverse_with_ridge(within, total, ridge, "scatter of similar rows")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RCA(MatrixLearner):
     """Relevant component analysis, `M = Ĉ⁻¹` of the spread inside classes or chunks of similar rows.
 
@@ -66,18 +66,7 @@ class RCA(MatrixLearner):
 
     _takes_sparse = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        ridge: float = 1e-2,
-        blend: float | str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.ridge = ridge
-        self.blend = blend
-        self.random_state = random_state
+    ridge: float = 1e-2
 
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         return rca_matrix(X, codes, ridge=check_number(self.ridge, "ridge", minimum=0))

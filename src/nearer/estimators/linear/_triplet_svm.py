@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,6 @@ from nearer.estimators._optimize import report, warn_stopped_early
 from nearer.estimators._sampling import near_triplets
 from nearer.estimators._scatter import take_differences
 from nearer.estimators._supervision import MatrixLearner, TripletSupervision, nonzero_pairs
-
-__all__ = ["TripletSVM", "triplet_svm"]
 
 
 def triplet_svm(
@@ -68,6 +67,7 @@ def triplet_svm(
     return (far * alpha).T @ far - (near * alpha).T @ near, max(int(result.nit), 1), solved
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TripletSVM(TripletSupervision, MatrixLearner):
     """TripletSVM: in each triplet the third row farther than the second by a margin, then the nearest PSD matrix.
 
@@ -106,28 +106,12 @@ class TripletSVM(TripletSupervision, MatrixLearner):
 
     _takes_sparse = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        C: float = 1.0,
-        n_neighbors: int = 1,
-        max_anchors: int = 2000,
-        max_iter: int = 2000,
-        tol: float = 1e-3,
-        blend: float | str = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.C = C
-        self.n_neighbors = n_neighbors
-        self.max_anchors = max_anchors
-        self.max_iter = max_iter
-        self.tol = tol
-        self.blend = blend
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 1.0
+    n_neighbors: int = 1
+    max_anchors: int = 2000
+    max_iter: int = 2000
+    tol: float = 1e-3
+    verbose: int = 0
 
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         dense = X.toarray() if hasattr(X, "toarray") else X

@@ -13,7 +13,7 @@ blocks mislead, because near relatives stand on both sides), on rows otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -28,8 +28,6 @@ from nearer.estimators._learner import MapLearner
 from nearer.estimators._matrices import Array
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.geometry import normalize
-
-__all__ = ["Form", "WithinClass"]
 
 POWERS = (0.3, 0.5, 0.7, 0.9)
 SHRINKS = (0.2, 0.5, 0.8)
@@ -69,6 +67,7 @@ class Form:
 CAREFUL = Form(0.3, 0.5, 1.4)
 
 
+@dataclass(eq=False, repr=False)
 class WithinClass(MapLearner):
     """Within-class covariance undone and class means raised, in closed form, as much as blocks of the rows ask for.
 
@@ -102,28 +101,16 @@ class WithinClass(MapLearner):
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        power: float | None = None,
-        shrink: float = 0.5,
-        floor: float | None = 1.4,
-        root: bool = False,
-        unit: bool | None = True,
-        new_classes: bool = False,
-        max_rows: int = 6_000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.power = power
-        self.shrink = shrink
-        self.floor = floor
-        self.root = root
-        self.unit = unit
-        self.new_classes = new_classes
-        self.max_rows = max_rows
-        self.random_state = random_state
+    n_components: int | None = None
+    _: KW_ONLY
+    power: float | None = None
+    shrink: float = 0.5
+    floor: float | None = 1.4
+    root: bool = False
+    unit: bool | None = True
+    new_classes: bool = False
+    max_rows: int = 6_000
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -221,8 +208,8 @@ class _Pairs:
         """Every row of a group of rows that belong together, minus the mean of the group."""
         if not len(self.together):
             return self.rows[:0]
-        items, place = np.unique(self.together, return_inverse=True)
-        links = sparse.coo_array((np.ones(len(self.together)), place.reshape(-1, 2).T), shape=(len(items),) * 2)
+        items, number = np.unique(self.together, return_inverse=True)
+        links = sparse.coo_array((np.ones(len(self.together)), number.reshape(-1, 2).T), shape=(len(items),) * 2)
         groups = connected_components(links, directed=False)[1]
         rows = _roots(self.rows[items]) if root else self.rows[items]
         means, codes = _centers(rows, groups)

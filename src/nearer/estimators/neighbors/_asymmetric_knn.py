@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -22,9 +23,8 @@ from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses._shared import Inference, RegularizerName
 from nearer.neighbors import vote
 
-__all__ = ["AsymmetricKNN", "KernelAsymmetricKNN"]
 
-
+@dataclass(eq=False, repr=False)
 class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """k-NN under `D(x, x_i) = ‖U(x − m) − V(x_i − m')‖²`: U maps what is asked for, V what is stored.
 
@@ -80,36 +80,20 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 3,
-        margin: float = 3.0,
-        regularization: float = 1e-2,
-        regularizer: RegularizerName = "squared_w",
-        task_loss: Any = None,
-        inference: Inference = "exact",
-        init: Init = "auto",
-        max_iter: int = 30,
-        lr: float = 0.01,
-        validation: float = 0.2,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.margin = margin
-        self.regularization = regularization
-        self.regularizer = regularizer
-        self.task_loss = task_loss
-        self.inference = inference
-        self.init = init
-        self.max_iter = max_iter
-        self.lr = lr
-        self.validation = validation
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    n_neighbors: int = 3
+    margin: float = 3.0
+    regularization: float = 1e-2
+    regularizer: RegularizerName = "squared_w"
+    task_loss: Any = None
+    inference: Inference = "exact"
+    init: Init = "auto"
+    max_iter: int = 30
+    lr: float = 0.01
+    validation: float = 0.2
+    random_state: Any = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X (n, p) that are queries and database at once, and their classes y (n,), of any type."""
@@ -135,7 +119,9 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         margin = check_number(self.margin, "margin", above=0)
         share = check_number(self.validation, "validation", minimum=0, maximum=0.9)
         rng = check_random_state(self.random_state)
-        self.query_mean_, self.database_mean_ = (one.mean(axis=0, dtype=np.float64) for one in (queries, database))
+        self.query_mean_, self.database_mean_ = (
+            side.mean(axis=0, dtype=np.float64) for side in (queries, database)
+        )
         left = queries - self.query_mean_
         right = left if queries is database else database - self.database_mean_
         U, V = self._start(left, right, rng, one_view=queries is database)
@@ -152,7 +138,7 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.n_iter_, self.loss_, self.validation_error_ = fitted.epochs, fitted.loss, fitted.held_out_error
         self.query_components_, self.database_components_ = (
-            one.T.astype(queries.dtype, copy=False) for one in (fitted.queries, fitted.database)
+            side.T.astype(queries.dtype, copy=False) for side in (fitted.queries, fitted.database)
         )
         self.rows_ = self._map(database, self.database_mean_, self.database_components_)
         return self
@@ -209,15 +195,14 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """The class with most votes, (m,); equal votes go to the class of the nearest neighbour."""
         near = self._neighbor_codes(X)
-        result: Array = self.classes_[vote(near)]
-        return result
+        return self.classes_[vote(near)]
 
     def _neighbor_codes(self, X: Any) -> Array:
         mapped = self.transform_queries(X)
-        result: Array = self.codes_[nearest_rows(mapped, self.rows_.astype(mapped.dtype, copy=False), self.k_)]
-        return result
+        return self.codes_[nearest_rows(mapped, self.rows_.astype(mapped.dtype, copy=False), self.k_)]
 
 
+@dataclass(eq=False, repr=False)
 class KernelAsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """`AsymmetricKNN` in the space of a kernel: `Ux → A·k(x)`, `Vx → B·k(x)`, with the norm of W in that space.
 
@@ -245,22 +230,13 @@ class KernelAsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        learner: AsymmetricKNN | None = None,
-        *,
-        kernel: Kernel = "rbf",
-        gamma: float | None = None,
-        degree: int = 3,
-        n_landmarks: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.learner = learner
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.n_landmarks = n_landmarks
-        self.random_state = random_state
+    learner: AsymmetricKNN | None = None
+    _: KW_ONLY
+    kernel: Kernel = "rbf"
+    gamma: float | None = None
+    degree: int = 3
+    n_landmarks: int | None = None
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,8 +10,6 @@ import torch
 from nearer.estimators._matrices import Array
 from nearer.neighbors import search
 
-__all__ = ["nearest_hits", "nearest_misses", "nearest_rows"]
-
 
 def nearest_rows(queries: Any, database: Any, k: int, *, own: Array | None = None) -> Array:
     """Row numbers (m, k) of the k nearest rows of the database, nearest first, equal ones by row number.
@@ -53,7 +51,7 @@ def _nearest_by_class(X: Any, codes: Array, k: int, rows: Array | None, *, same:
     asked = np.unique(codes[rows])
     if not same and not hasattr(X, "toarray") and len(asked) * len(codes) > AT_ONCE_FROM:
         return _misses_at_once(X, codes, k, rows)
-    found = np.full((len(rows), k), -1, dtype=np.int64)
+    nearest = np.full((len(rows), k), -1, dtype=np.int64)
     for code in asked:
         mine = np.flatnonzero(codes[rows] == code)
         members = np.flatnonzero(codes == code) if same else np.flatnonzero(codes != code)
@@ -61,8 +59,8 @@ def _nearest_by_class(X: Any, codes: Array, k: int, rows: Array | None, *, same:
             continue
         own = np.searchsorted(members, rows[mine]) if same else None
         local = nearest_rows(X[rows[mine]], X[members], k, own=own)
-        found[mine] = np.where(local >= 0, members[local], -1)
-    return found
+        nearest[mine] = np.where(local >= 0, members[local], -1)
+    return nearest
 
 
 def _misses_at_once(X: Any, codes: Array, k: int, rows: Array) -> Array:
@@ -74,7 +72,7 @@ def _misses_at_once(X: Any, codes: Array, k: int, rows: Array) -> Array:
     mean = X[rows].mean(axis=0, dtype=np.float64)
     queries = torch.from_numpy((X[rows] - mean).astype(np.float32))
     best = torch.full((len(rows), kept), torch.inf)
-    place = torch.zeros((len(rows), kept), dtype=torch.int64)
+    columns_near = torch.zeros((len(rows), kept), dtype=torch.int64)
     for start in range(0, len(codes), _WIDE):
         block = torch.from_numpy((X[start : start + _WIDE] - mean).astype(np.float32))
         squares, classes = block.square().sum(dim=1), codes[start : start + _WIDE]
@@ -86,12 +84,12 @@ def _misses_at_once(X: Any, codes: Array, k: int, rows: Array) -> Array:
             both = torch.cat([best[part], near.values], dim=1)
             chosen = both.topk(kept, dim=1, largest=False).indices
             best[part] = both.gather(1, chosen)
-            place[part] = torch.cat([place[part], near.indices + start], dim=1).gather(1, chosen)
-    positions = place.numpy()
+            columns_near[part] = torch.cat([columns_near[part], near.indices + start], dim=1).gather(1, chosen)
+    positions = columns_near.numpy()
     squared = np.stack(
         [np.square(X[rows].astype(np.float64) - X[column]).sum(axis=1) for column in positions.T], axis=1
     )
     squared[torch.isinf(best).numpy()] = np.inf
     order = np.lexsort((positions, squared), axis=1)[:, :k]
-    found = np.take_along_axis(np.where(np.isinf(squared), -1, positions), order, axis=1)
-    return np.pad(found, ((0, 0), (0, k - found.shape[1])), constant_values=-1)
+    misses = np.take_along_axis(np.where(np.isinf(squared), -1, positions), order, axis=1)
+    return np.pad(misses, ((0, 0), (0, k - misses.shape[1])), constant_values=-1)

@@ -19,8 +19,6 @@ from nearer.exceptions import NearerWarning, ShapeError
 from nearer.losses import NeighborhoodLoss
 from nearer.losses._shared import RegularizerName
 
-__all__ = ["FittedMaps", "check_settings", "fit_maps", "hold_out", "scale_to_margin"]
-
 Descend = Callable[
     [Tensor, Tensor | None, BothSides, VotePlan, torch.Generator], Iterator[tuple[Tensor, Tensor, float]]
 ]
@@ -52,7 +50,7 @@ def scale_to_margin(
     """
     n = len(codes)
     chosen = np.arange(n) if n <= _SAMPLE else np.sort(rng.permutation(n)[:_SAMPLE])
-    found = []
+    distances = []
     for code in np.unique(codes[chosen]):
         members = np.flatnonzero(codes == code)
         mine = chosen[codes[chosen] == code]
@@ -60,8 +58,8 @@ def scale_to_margin(
             continue
         own = np.searchsorted(members, mine)
         near = nearest_rows(left[mine], right[members], min(k, len(members) - 1), own=own)
-        found.append(np.square(left[mine] - right[members[near[:, -1]]]).sum(axis=1))
-    typical = float(np.median(np.concatenate(found))) if found else 0.0
+        distances.append(np.square(left[mine] - right[members[near[:, -1]]]).sum(axis=1))
+    typical = float(np.median(np.concatenate(distances))) if distances else 0.0
     return float(1 / np.sqrt(margin * typical)) if typical > 0 else 1.0
 
 
@@ -160,7 +158,7 @@ def _best_epoch(
     parts, descents = [], []
     for _ in range(min(5, -(-_ENOUGH // held))):
         outside = torch.from_numpy(hold_out(codes, validation, rng))
-        parts.append((BothSides(*(one[outside] for one in rows)), BothSides(*(one[~outside] for one in rows))))
+        parts.append((BothSides(*(side[outside] for side in rows)), BothSides(*(side[~outside] for side in rows))))
         descents.append(descend(*start, parts[-1][1], schedule, torch.Generator().manual_seed(seed)))
     first = start[0], start[0] if start[1] is None else start[1]
     best, best_epoch = _mean([held_out_loss(*first, *part, schedule) for part in parts]), 0

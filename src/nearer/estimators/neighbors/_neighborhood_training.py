@@ -27,20 +27,6 @@ from nearer.losses._shared import (
     sum_weighted_squares,
 )
 
-__all__ = [
-    "RENEW",
-    "BothSides",
-    "CandidateLists",
-    "VotePlan",
-    "WeightedPairs",
-    "batch_loss",
-    "batches",
-    "choose_pairs",
-    "find_candidates",
-    "held_out_loss",
-    "learn_maps",
-]
-
 # Entries of a tile of distances: 16 MB in single precision.
 _TILE = 1 << 22
 # Classes that a list keeps: the own one and the nearest others.
@@ -148,11 +134,11 @@ def choose_pairs(
     """Both inferences for a batch of mapped queries (b, d) on their lists, the database mapped by V (p', d)."""
     k = schedule.k
     lists = candidates.items[batch].long()
-    used, place = torch.unique(lists, return_inverse=True)
+    used, position = torch.unique(lists, return_inverse=True)
     # −1 stands for nothing; it is kept so that places need no shift.
     right = rows.database[used.clamp(min=0)] @ V
     distances = torch.addmm(right.square().sum(dim=1), left, right.T, alpha=-2.0)
-    values = distances.gather(1, place.flatten(1)).view(place.shape).masked_fill(lists < 0, math.inf)
+    values = distances.gather(1, position.flatten(1)).view(position.shape).masked_fill(lists < 0, math.inf)
     values, order = values.topk(min(k, values.shape[2]), dim=2, largest=False)
     missing = k - values.shape[2]
     near = Nearest(
@@ -171,8 +157,8 @@ def batch_loss(
     """The mean neighbourhood loss of some queries, on the graph of U (p, d) and V (p', d)."""
     left = rows.queries[batch] @ U
     pairs = choose_pairs(left.detach(), V.detach(), rows, candidates, batch, schedule)
-    items, place = torch.unique(pairs.items, return_inverse=True)
-    sums = sum_weighted_squares(left, rows.database[items] @ V, pairs.rows, place, pairs.weights)
+    items, position = torch.unique(pairs.items, return_inverse=True)
+    sums = sum_weighted_squares(left, rows.database[items] @ V, pairs.rows, position, pairs.weights)
     return (sums + pairs.task_loss).clamp(min=0).mean()
 
 
@@ -205,18 +191,18 @@ class _Adam:
 
     def __init__(self, maps: list[Tensor]) -> None:
         self.maps = maps
-        self.means = [torch.zeros_like(one) for one in maps]
-        self.squares = [torch.zeros_like(one) for one in maps]
+        self.means = [torch.zeros_like(factor) for factor in maps]
+        self.squares = [torch.zeros_like(factor) for factor in maps]
         self.t = 0
 
     @torch.no_grad()
     def step(self, slopes: list[Tensor], rate: float) -> None:
         self.t += 1
-        for one, slope, mean, square in zip(self.maps, slopes, self.means, self.squares, strict=True):
+        for factor, slope, mean, square in zip(self.maps, slopes, self.means, self.squares, strict=True):
             mean.lerp_(slope, 0.1)
             square.mul_(0.999).addcmul_(slope, slope, value=0.001)
             size = (square / (1 - 0.999**self.t)).sqrt_().add_(1e-8)
-            one.addcdiv_(mean, size, value=-rate / (1 - 0.9**self.t))
+            factor.addcdiv_(mean, size, value=-rate / (1 - 0.9**self.t))
 
 
 def learn_maps(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,8 +15,6 @@ from nearer.estimators._matrices import Array
 from nearer.estimators.neighbors._near import nearest_rows
 from nearer.exceptions import LabelError, ShapeError
 from nearer.neighbors import vote
-
-__all__ = ["AAKNN", "MLKNN", "MetricKNN"]
 
 
 def _fit_metric(metric: Any, X: Array, y: Any) -> tuple[Any, Array]:
@@ -34,6 +33,7 @@ def _mapped(metric: Any, X: Array) -> Array:
     return X if metric is None else np.asarray(metric.transform(X))
 
 
+@dataclass(eq=False, repr=False)
 class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """k-NN classification under a learned metric: a vote of the k nearest training rows.
 
@@ -57,9 +57,9 @@ class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(self, metric: Any = None, *, n_neighbors: int = 3) -> None:
-        self.metric = metric
-        self.n_neighbors = n_neighbors
+    metric: Any = None
+    _: KW_ONLY
+    n_neighbors: int = 3
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the metric if it needs it, and remember the mapped rows."""
@@ -89,10 +89,10 @@ class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         near = self.codes_[nearest_rows(_mapped(self.metric_, X), self.rows_, self.k_)]
-        result: Array = self.classes_[vote(near)]
-        return result
+        return self.classes_[vote(near)]
 
 
+@dataclass(eq=False, repr=False)
 class MLKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """ML-kNN: for every label, Bayes' rule on how many of the k neighbours carry it.
 
@@ -129,18 +129,11 @@ class MLKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        metric: Any = None,
-        *,
-        n_neighbors: int = 10,
-        smoothing: float = 1.0,
-        weights: Literal["uniform", "distance"] = "uniform",
-    ) -> None:
-        self.metric = metric
-        self.n_neighbors = n_neighbors
-        self.smoothing = smoothing
-        self.weights = weights
+    metric: Any = None
+    _: KW_ONLY
+    n_neighbors: int = 10
+    smoothing: float = 1.0
+    weights: Literal["uniform", "distance"] = "uniform"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -210,6 +203,7 @@ class MLKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return (self.predict_scores(X) >= 0.5).astype(np.int64)
 
 
+@dataclass(eq=False, repr=False)
 class AAKNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """AA-kNN: the mean of the label distributions of the k nearest rows.
 
@@ -233,9 +227,9 @@ class AAKNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(self, metric: Any = None, *, n_neighbors: int = 5) -> None:
-        self.metric = metric
-        self.n_neighbors = n_neighbors
+    metric: Any = None
+    _: KW_ONLY
+    n_neighbors: int = 5
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -263,5 +257,4 @@ class AAKNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         near = nearest_rows(_mapped(self.metric_, X), self.rows_, self.k_)
-        result: Array = self.targets_[near].mean(axis=1)
-        return result
+        return self.targets_[near].mean(axis=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,9 +10,8 @@ from nearer.estimators._matrices import Array
 from nearer.estimators.linear._itml import ITML
 from nearer.estimators.partial._apllr import _NearPrior
 
-__all__ = ["APIT"]
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class APIT(_NearPrior):
     """Affinity propagation with the information-theoretic prior: LogDet-near to ITML, smooth on the graph.
 
@@ -47,26 +46,7 @@ class APIT(_NearPrior):
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 10,
-        gamma: float = 0.99,
-        strength: float = 1.0,
-        form: Literal["logdet", "frobenius"] = "logdet",
-        max_iter: int = 500,
-        blend: float | Literal["auto"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.gamma = gamma
-        self.strength = strength
-        self.form = form
-        self.max_iter = max_iter
-        self.blend = blend
-        self.random_state = random_state
+    max_iter: int = 500
 
     def _prior(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:
         learner = ITML(max_iter=self.max_iter, blend=0.0, random_state=rng).fit(X, codes)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import linalg
 
-from nearer._checks import check_choice, check_number
+from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._matrices import Array, factor_psd, project_psd, symmetric
 from nearer.estimators._scatter import label_scatters
 from nearer.estimators.linear._kissme import kissme_matrix
 from nearer.estimators.partial._partly_labeled import EdgeList, PartlyLabeledLearner, edge_scatter
 from nearer.exceptions import NearerWarning, ParameterError
 from nearer.graph import nearest_neighbors, propagate
-
-__all__ = ["APLLR", "affinity_edges", "near_prior"]
 
 
 def affinity_edges(X: Array, codes: Array, *, k: int, gamma: float, clipped: bool = True) -> EdgeList:
@@ -61,13 +60,14 @@ def near_prior(prior: Array, graph: Array, strength: float, *, form: str = "logd
     return symmetric(half.T @ half)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _NearPrior(PartlyLabeledLearner):
     """What APLLR and APIT share: a prior from the labels, then the graph."""
 
-    k: int
-    gamma: float
-    strength: float
-    form: str
+    n_neighbors: int = 10
+    gamma: float = 0.99
+    strength: float = 1.0
+    form: Literal["logdet", "frobenius"] = "logdet"
 
     def _prior(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:
         raise NotImplementedError
@@ -85,12 +85,15 @@ class _NearPrior(PartlyLabeledLearner):
                 NearerWarning,
                 stacklevel=4,
             )
-        graph = edge_scatter(X, affinity_edges(X, codes, k=self._n_neighbors(), gamma=self.gamma))
+        graph = edge_scatter(
+            X, affinity_edges(X, codes, k=check_int(self.n_neighbors, "n_neighbors"), gamma=self.gamma)
+        )
         # In units in which prior and graph weigh the same, so that `strength` means the same for all data.
         unit = float(np.einsum("ij,ji->", prior, graph)) / X.shape[1]
         return near_prior(prior, graph, strength / unit if unit > 0 else 0.0, form=self.form)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class APLLR(_NearPrior):
     """Affinity propagation with the log-likelihood-ratio prior: LogDet-near to KISSME, smooth on the graph.
 
@@ -126,26 +129,7 @@ class APLLR(_NearPrior):
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 10,
-        gamma: float = 0.99,
-        strength: float = 1.0,
-        form: Literal["logdet", "frobenius"] = "logdet",
-        ridge: float = 1e-2,
-        blend: float | Literal["auto"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.gamma = gamma
-        self.strength = strength
-        self.form = form
-        self.ridge = ridge
-        self.blend = blend
-        self.random_state = random_state
+    ridge: float = 1e-2
 
     def _prior(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:
         scatters = label_scatters(X, np.unique(codes, return_inverse=True)[1])

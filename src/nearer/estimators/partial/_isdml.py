@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import linalg
@@ -19,8 +20,6 @@ from nearer.estimators.partial._partly_labeled import (
     safe_weight,
 )
 from nearer.graph._shared import parzen_density
-
-__all__ = ["ISDML", "density_edges", "geodesic_descent"]
 
 
 def density_edges(X: Array, k: int, *, v: float = 10.0) -> EdgeList:
@@ -69,16 +68,17 @@ def geodesic_descent(matrix: Array, *, max_iter: int = 500, tol: float = 1e-8) -
             # exp(−η slope) has determinant one, because the trace of the slope is zero.
             side = (lower @ vectors) * np.exp(-step * values / 2)
             fresh = symmetric(side @ side.T)
-            found = float(np.einsum("ij,ji->", A, fresh))
-            if found <= value - 1e-4 * step * size:
+            cost = float(np.einsum("ij,ji->", A, fresh))
+            if cost <= value - 1e-4 * step * size:
                 break
             step /= 2
         else:
             return M, iteration
-        M, value, step = fresh, found, 2 * step
+        M, value, step = fresh, cost, 2 * step
     return M, max_iter
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ISDML(PartlyLabeledLearner):
     """`A = Σ_S − ωΣ_D + ν·Xᵀ𝓛_βX` with a density-weighted graph, and the metric with det M = 1 that minimises
     Tr(MA).
@@ -114,36 +114,21 @@ class ISDML(PartlyLabeledLearner):
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 6,
-        graph_weight: float = 1.0,
-        solver: Literal["closed", "descent"] = "closed",
-        max_iter: int = 500,
-        ridge: float = 1e-3,
-        blend: float | Literal["auto"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.graph_weight = graph_weight
-        self.solver = solver
-        self.max_iter = max_iter
-        self.ridge = ridge
-        self.blend = blend
-        self.random_state = random_state
+    n_neighbors: int = 6
+    graph_weight: float = 1.0
+    solver: Literal["closed", "descent"] = "closed"
+    max_iter: int = 500
+    ridge: float = 1e-3
 
     def _learn(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:
         check_choice(self.solver, "solver", ["closed", "descent"])
         nu = check_number(self.graph_weight, "graph_weight", minimum=0)
         scatters = labeled_scatters(X, codes)
-        base = scatters.similar + nu * edge_scatter(X, density_edges(X, self._n_neighbors()))
+        base = scatters.similar + nu * edge_scatter(X, density_edges(X, check_int(self.n_neighbors, "n_neighbors")))
         base = ridged(base, np.diag(base), check_number(self.ridge, "ridge", minimum=0))
         matrix = base - safe_weight(base, scatters.dissimilar) * scatters.dissimilar
         self.n_iter_ = 1
         if self.solver == "closed":
             return unit_determinant_minimizer(matrix)
-        found, self.n_iter_ = geodesic_descent(matrix, max_iter=check_int(self.max_iter, "max_iter"))
-        return found
+        learned, self.n_iter_ = geodesic_descent(matrix, max_iter=check_int(self.max_iter, "max_iter"))
+        return learned

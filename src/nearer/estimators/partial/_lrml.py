@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
 
-from nearer._checks import check_number
+from nearer._checks import check_int, check_number
 from nearer.estimators._matrices import Array, ridged, symmetric
 from nearer.estimators.partial._partly_labeled import (
     PartlyLabeledLearner,
@@ -17,8 +17,6 @@ from nearer.estimators.partial._partly_labeled import (
     safe_weight,
 )
 from nearer.exceptions import ParameterError
-
-__all__ = ["LRML", "lrml_matrix", "unit_determinant_minimizer"]
 
 
 def unit_determinant_minimizer(matrix: Array) -> Array:
@@ -67,6 +65,7 @@ def lrml_matrix(
     return unit_determinant_minimizer(base - weight * dissimilar)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LRML(PartlyLabeledLearner):
     """Laplacian regularised metric learning, closed form `M = det(A)^{1/p}A⁻¹`, `A = Xᵀ𝓛X + γ_SΣ_S − γ_DΣ_D`.
 
@@ -101,32 +100,19 @@ class LRML(PartlyLabeledLearner):
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 6,
-        similar_weight: float = 1.0,
-        dissimilar_weight: float | None = None,
-        ridge: float = 1e-3,
-        normalized: bool = True,
-        blend: float | Literal["auto"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.similar_weight = similar_weight
-        self.dissimilar_weight = dissimilar_weight
-        self.ridge = ridge
-        self.normalized = normalized
-        self.blend = blend
-        self.random_state = random_state
+    n_neighbors: int = 6
+    similar_weight: float = 1.0
+    dissimilar_weight: float | None = None
+    ridge: float = 1e-3
+    normalized: bool = True
 
     def _learn(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:
         scatters = labeled_scatters(X, codes)
         weight = self.dissimilar_weight
         return lrml_matrix(
-            edge_scatter(X, neighbor_edges(X, self._n_neighbors()), normalized=self.normalized),
+            edge_scatter(
+                X, neighbor_edges(X, check_int(self.n_neighbors, "n_neighbors")), normalized=self.normalized
+            ),
             scatters.similar,
             scatters.dissimilar,
             similar_weight=check_number(self.similar_weight, "similar_weight", minimum=0),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy import linalg, sparse
@@ -11,7 +12,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from nearer._checks import check_int
 from nearer.estimators._blending import check_blend, choose_spread_blend, mix_with_identity
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array, factor_psd, symmetric
@@ -19,8 +19,6 @@ from nearer.estimators._scatter import PairScatters, label_scatters, total_scatt
 from nearer.estimators._supervision import reduce_components
 from nearer.exceptions import NearerWarning, NotFiniteError
 from nearer.graph import nearest_neighbors
-
-__all__ = ["EdgeList", "PartlyLabeledLearner", "edge_scatter", "labeled_scatters", "neighbor_edges", "safe_weight"]
 
 
 class EdgeList(NamedTuple):
@@ -74,12 +72,12 @@ def labeled_scatters(X: Array, codes: Array) -> PairScatters:
     p = X.shape[1]
     if known.sum() < 2:
         return PairScatters(np.zeros((p, p)), np.zeros((p, p)), 0, 0)
-    found = label_scatters(X[known].astype(np.float64), np.unique(codes[known], return_inverse=True)[1])
+    scatters = label_scatters(X[known].astype(np.float64), np.unique(codes[known], return_inverse=True)[1])
     return PairScatters(
-        found.similar / max(1, found.n_similar),
-        found.dissimilar / max(1, found.n_dissimilar),
-        found.n_similar,
-        found.n_dissimilar,
+        scatters.similar / max(1, scatters.n_similar),
+        scatters.dissimilar / max(1, scatters.n_dissimilar),
+        scatters.n_similar,
+        scatters.n_dissimilar,
     )
 
 
@@ -96,6 +94,7 @@ def safe_weight(base: Array, dissimilar: Array, *, share: float = 0.9) -> float:
     return share / largest if largest > 0 else 0.0
 
 
+@dataclass(eq=False, repr=False)
 class PartlyLabeledLearner(MetricLearner):
     """A learner of M from rows of which some have a class; −1 marks those that have none.
 
@@ -103,10 +102,10 @@ class PartlyLabeledLearner(MetricLearner):
     M with the identity (`nearer.estimators._blending`): "auto" by `choose_spread_blend`, 0.0 as published.
     """
 
-    n_components: int | None
-    n_neighbors: int
-    blend: float | str
-    random_state: Any
+    n_components: int | None = None
+    _: KW_ONLY
+    blend: float | Literal["auto"] = "auto"
+    random_state: Any = None
 
     def _learn(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:
         raise NotImplementedError
@@ -118,9 +117,9 @@ class PartlyLabeledLearner(MetricLearner):
         self._forget_threshold()
         array = np.asarray(y)
         known = array != -1 if array.dtype.kind in "iuf" else np.ones(len(array), dtype=bool)
-        self.classes_, found = np.unique(array[known], return_inverse=True)
+        self.classes_, known_codes = np.unique(array[known], return_inverse=True)
         codes = np.full(len(array), -1, dtype=np.int64)
-        codes[known] = found
+        codes[known] = known_codes
         if not known.any():
             warnings.warn(
                 f"`y` should name the class of some rows, got only -1: {type(self).__name__} learns from the "
@@ -151,6 +150,3 @@ class PartlyLabeledLearner(MetricLearner):
 
     def _choose_blend(self, X: Array, codes: Array, matrix: Array, rng: np.random.RandomState) -> float:
         return choose_spread_blend(X, codes, matrix, rng)
-
-    def _n_neighbors(self) -> int:
-        return check_int(self.n_neighbors, "n_neighbors")

@@ -36,8 +36,6 @@ from nearer.neighbors import Neighbors
 from nearer.training import NeighborhoodAngular, Plan, PseudoLabelAngular, alternate
 from nearer.training._shared import riemannian_conjugate_gradient
 
-__all__ = ["SemiSupervisedMetric"]
-
 BLOCK = 500
 
 
@@ -182,12 +180,12 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
     def _project(
         self, z: Tensor, labels: Tensor, width: int, generator: torch.Generator, max_iter: int
     ) -> tuple[Tensor, int]:
-        near = nearest_neighbors(z, k=self._n_neighbors(), normalized=False)
-        found = self._mine(z, near, labels, generator)
+        near = nearest_neighbors(z, k=check_int(self.n_neighbors, "n_neighbors"), normalized=False)
+        triplets = self._mine(z, near, labels, generator)
         start = torch.linalg.qr(torch.randn(z.shape[1], width, generator=generator, dtype=z.dtype)).Q
-        if not len(found):
+        if not len(triplets):
             return start, 1
-        a, p, n = (z[column] for column in found.T)
+        a, p, n = (z[column] for column in triplets.T)
         closer, farther, weight = a - p, n - (a + p) / 2, tangent_weight(self.alpha, "alpha")
         descent = riemannian_conjugate_gradient(
             lambda L: angular_factor_gradient(closer, farther, L, weight), start, max_iter=max_iter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,8 +14,6 @@ from nearer.estimators._matrices import Array, symmetric
 from nearer.estimators._optimize import minimize, warn_stopped_early
 from nearer.estimators._scatter import take_differences
 from nearer.estimators.partial._partly_labeled import PartlyLabeledLearner
-
-__all__ = ["SERAPH", "PairEvidence", "seraph_descent", "seraph_objective"]
 
 
 class PairEvidence(NamedTuple):
@@ -76,6 +75,7 @@ def seraph_descent(
     return symmetric(C.T @ C), value, steps, converged
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SERAPH(PartlyLabeledLearner):
     """Semi-supervised metric by entropy regularisation: likely labelled pairs, decided unlabelled ones, small
     trace.
@@ -117,28 +117,12 @@ class SERAPH(PartlyLabeledLearner):
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        eta: float = 1.0,
-        mu: float = 0.5,
-        trace_weight: float = 0.0,
-        method: Literal["gradient", "em"] = "gradient",
-        n_pairs: int = 5000,
-        max_iter: int = 500,
-        blend: float | Literal["auto"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.eta = eta
-        self.mu = mu
-        self.trace_weight = trace_weight
-        self.method = method
-        self.n_pairs = n_pairs
-        self.max_iter = max_iter
-        self.blend = blend
-        self.random_state = random_state
+    eta: float = 1.0
+    mu: float = 0.5
+    trace_weight: float = 0.0
+    method: Literal["gradient", "em"] = "gradient"
+    n_pairs: int = 5000
+    max_iter: int = 500
 
     def _learn(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:
         eta = check_number(self.eta, "eta", above=0)
@@ -155,14 +139,14 @@ class SERAPH(PartlyLabeledLearner):
         start = p / (p + 1) * np.eye(p)
         if method == "gradient":
             share = mu * max(1, int((~free).sum())) / max(1, int(free.sum()))
-            found = seraph_descent(
+            descent = seraph_descent(
                 lambda M: seraph_objective(M, scaled, eta=eta, mu=share, trace_weight=weight),
                 start,
                 max_iter=max_iter,
             )
         else:
-            found = _expectation(scaled, start, eta, mu, weight, max_iter)
-        matrix, self.objective_, self.n_iter_, self.converged_ = found
+            descent = _expectation(scaled, start, eta, mu, weight, max_iter)
+        matrix, self.objective_, self.n_iter_, self.converged_ = descent
         if not self.converged_:
             warn_stopped_early(self, self.n_iter_)
         return matrix * (eta / typical)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -26,8 +26,6 @@ from nearer.mining._shared import draw_partners
 from nearer.relations import ClassLabels
 from nearer.relations._shared import TableRelation
 from nearer.training import EncoderStep, cosine, train
-
-__all__ = ["HRAML", "AlignmentNetwork", "PartnerSampler"]
 
 
 class AlignmentNetwork(nn.Module):
@@ -117,6 +115,7 @@ class _Rows:
         return self.relation.between(table, table)
 
 
+@dataclass(eq=False, repr=False)
 class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """HRAML: a small network on the unit sphere, `‖f(x) − f(x')‖²` regressed on how far apart two rows should be.
 
@@ -169,50 +168,27 @@ class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        hidden: Sequence[int] = (200,),
-        relation: Any = "auto",
-        kind: str = "auto",
-        scale: float | str = "attainable",
-        networks: int = 3,
-        epochs: int = 100,
-        batch_size: int = 128,
-        optimizer: str = "adam",
-        lr: float = 3e-3,
-        weight_decay: float = 1e-4,
-        dropout: float = 0.5,
-        input_dropout: float = 0.2,
-        bounded: bool = False,
-        spread: float | None = None,
-        sharpness: float = 0.0,
-        hard_fraction: float | None = None,
-        standardize: bool = True,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.hidden = hidden
-        self.relation = relation
-        self.kind = kind
-        self.scale = scale
-        self.networks = networks
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.dropout = dropout
-        self.input_dropout = input_dropout
-        self.bounded = bounded
-        self.spread = spread
-        self.sharpness = sharpness
-        self.hard_fraction = hard_fraction
-        self.standardize = standardize
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    hidden: Sequence[int] = (200,)
+    relation: Any = "auto"
+    kind: str = "auto"
+    scale: float | str = "attainable"
+    networks: int = 3
+    epochs: int = 100
+    batch_size: int = 128
+    optimizer: str = "adam"
+    lr: float = 3e-3
+    weight_decay: float = 1e-4
+    dropout: float = 0.5
+    input_dropout: float = 0.2
+    bounded: bool = False
+    spread: float | None = None
+    sharpness: float = 0.0
+    hard_fraction: float | None = None
+    standardize: bool = True
+    random_state: Any = None
+    verbose: int = 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -305,8 +281,7 @@ class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.scale_ = np.where(varies, deviation, 1.0)
 
     def _scaled(self, X: Array) -> Array:
-        scaled: Array = ((X - self.mean_) / self.scale_).astype(np.float32)
-        return scaled
+        return ((X - self.mean_) / self.scale_).astype(np.float32)
 
     @property
     def _n_features_out(self) -> int:
@@ -326,5 +301,4 @@ class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         a, b = self.transform(left), self.transform(right)
         if a.shape != b.shape:
             raise ShapeError(f"`left` and `right` must have the same shape, got {len(a)} and {len(b)} rows.")
-        result: Array = np.sqrt(np.square(a - b).sum(axis=1))
-        return result
+        return np.sqrt(np.square(a - b).sum(axis=1))

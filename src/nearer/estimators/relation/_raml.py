@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -19,17 +20,17 @@ from nearer.exceptions import NearerWarning, ParameterError, ShapeError
 from nearer.relations import ClassLabels
 from nearer.relations._shared import TableRelation
 
-__all__ = ["RelationLearner", "choose_graded_blend", "label_table"]
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class RelationLearner(PairSupervision, MatrixLearner):
     """A learner of M from a relation: subclasses regress targets on pairs (`_regress`)."""
 
-    relation: Any
-    kind: str
-    k: int
-    n_random: int
-    bias_: float
+    relation: Any = "auto"
+    kind: str = "auto"
+    n_neighbors: int = 5
+    n_random: int = 5
+    solver: str = "auto"
+    tol: float = 1e-3
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -149,8 +150,7 @@ def label_table(relation: TableRelation) -> Array:
     """
     table = relation.queries.numpy()
     if table.ndim == 1:
-        one_hot: Array = (table[:, None] == np.unique(table)).astype(np.float64)
-        return one_hot
+        return (table[:, None] == np.unique(table)).astype(np.float64)
     return np.asarray(table, dtype=np.float64)
 
 
@@ -174,8 +174,8 @@ def choose_graded_blend(X: Array, table: Array, matrix: Array, rng: np.random.Ra
     labels = table[numbers]
     errors = [np.square(labels[each].mean(axis=1) - labels[:asked]).sum(axis=1) for each in near]
     best = int(np.argmin([error.mean() for error in errors]))
-    for place in range(len(AMOUNTS) - 1, best, -1):
-        gap = errors[place] - errors[best]
+    for number in range(len(AMOUNTS) - 1, best, -1):
+        gap = errors[number] - errors[best]
         if gap.mean() <= 0.5 * gap.std() / np.sqrt(asked):
-            return AMOUNTS[place]
+            return AMOUNTS[number]
     return AMOUNTS[best]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
@@ -12,8 +12,6 @@ from nearer.estimators._matrices import Array, project_psd, symmetric
 from nearer.estimators._optimize import report, warn_stopped_early
 from nearer.estimators.relation._raml import RelationLearner
 from nearer.estimators.relation._raml_pairs import PairSums
-
-__all__ = ["RAMLKRR", "constrained_krr", "krr_by_gradients", "krr_by_kernel", "krr_objective"]
 
 _KERNEL_PAIRS = 2000
 
@@ -68,8 +66,7 @@ def krr_by_gradients(
     inverse = 1 / np.maximum(curvature, curvature.max() * 1e-14 + 1e-300)
 
     def precondition(gradient: Array) -> Array:
-        turned: Array = basis @ (inverse * (basis.T @ gradient @ basis)) @ basis.T
-        return turned
+        return basis @ (inverse * (basis.T @ gradient @ basis)) @ basis.T
 
     matrix, residual = np.zeros_like(right), right
     goal = tol * float(np.linalg.norm(right))
@@ -89,14 +86,6 @@ def krr_by_gradients(
         report(0, "RAMLKRR", count, size, most=max_iter)
     offset = float(g.mean() - np.vdot(sums.mean_scatter(), matrix)) if bias else 0.0
     return symmetric(matrix), offset, count, bool(np.linalg.norm(residual) <= goal)
-
-
-def krr_objective(sums: PairSums, g: Array, matrix: Array, *, ridge: float, bias: bool = True) -> float:
-    """`Σ(g − ⟨M, T⟩ − b)² + λ‖M‖²` with the best b."""
-    error = g - sums.distances(matrix)
-    if bias:
-        error = error - error.mean()
-    return float(np.square(error).sum() + ridge * np.square(matrix).sum())
 
 
 def constrained_krr(
@@ -149,6 +138,7 @@ def _largest_eigenvalue(sums: PairSums, centered: bool) -> float:
     return 1.1 * value if value > 0 else 1.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RAMLKRR(RelationLearner):
     """RAML-KRR: `⟨M, (x−x')(x−x')ᵀ⟩ + b` regressed on how far apart two rows should be, with a ridge.
 
@@ -194,40 +184,12 @@ class RAMLKRR(RelationLearner):
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        relation: Any = "auto",
-        kind: str = "auto",
-        ridge: float = 0.1,
-        ridge_on: str = "metric",
-        psd: str = "project",
-        bias: bool = True,
-        n_neighbors: int = 5,
-        n_random: int = 5,
-        max_pairs: int = 1_000_000,
-        solver: str = "auto",
-        max_iter: int = 200,
-        tol: float = 1e-3,
-        blend: float | str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.relation = relation
-        self.kind = kind
-        self.ridge = ridge
-        self.ridge_on = ridge_on
-        self.psd = psd
-        self.bias = bias
-        self.n_neighbors = n_neighbors
-        self.n_random = n_random
-        self.max_pairs = max_pairs
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.blend = blend
-        self.random_state = random_state
+    ridge: float = 0.1
+    ridge_on: str = "metric"
+    psd: str = "project"
+    bias: bool = True
+    max_pairs: int = 1_000_000
+    max_iter: int = 200
 
     def _most_pairs(self) -> int:
         most = check_int(self.max_pairs, "max_pairs", minimum=2)

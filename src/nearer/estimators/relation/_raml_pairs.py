@@ -16,8 +16,6 @@ from nearer.exceptions import LabelError, ShapeError
 from nearer.relations import ClassLabels, PartialLabels, relation_of
 from nearer.relations._shared import GradedRelation, TableRelation
 
-__all__ = ["PairSums", "choose_pairs", "pair_targets", "table_relation"]
-
 _BLOCK = 1 << 12
 _ROWS_AT_LEAST = 10_000
 _FEW_ENTRIES = 1 << 23  # of X: mapping all rows at once then stays below 64 MB
@@ -79,18 +77,17 @@ def choose_pairs(
     listed = np.unique(pairs[:, 0] * n + pairs[:, 1])
     if len(listed) > max_pairs:
         listed = np.sort(rng.permutation(listed)[:max_pairs])
-    chosen: Array = drawn[np.column_stack([listed // n, listed % n])]
-    return chosen
+    return drawn[np.column_stack([listed // n, listed % n])]
 
 
 def _draw_rows(n: int, codes: Array | None, count: int, k: int, rng: np.random.RandomState) -> Array:
     """About `count` of n rows in their order: at random, or whole classes where these would lose their hits."""
     order = rng.permutation(n)
     if codes is not None:
-        place = np.unique(codes, return_inverse=True)[1]
-        classes = int(place.max()) + 1
+        group = np.unique(codes, return_inverse=True)[1]
+        classes = int(group.max()) + 1
         if count < 2 * (k + 1) * classes:
-            order = order[np.argsort(rng.permutation(classes)[place[order]], kind="stable")]
+            order = order[np.argsort(rng.permutation(classes)[group[order]], kind="stable")]
     return np.sort(order[:count])
 
 
@@ -104,8 +101,7 @@ def pair_targets(relation: TableRelation, pairs: Array) -> Array:
     if isinstance(relation, GradedRelation):
         difference = relation.difference
         g = difference.paired(relation.queries[left], relation.queries[right])
-        result: Array = g.double().numpy() * (relation.farthest / relation.largest)
-        return result
+        return g.double().numpy() * (relation.farthest / relation.largest)
     return 2.0 * (relation.queries[left] != relation.queries[right]).double().numpy()
 
 

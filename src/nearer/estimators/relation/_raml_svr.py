@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,6 @@ from nearer.estimators._matrices import Array, symmetric
 from nearer.estimators._optimize import warn_stopped_early
 from nearer.estimators.relation._raml import RelationLearner
 from nearer.estimators.relation._raml_pairs import PairSums
-
-__all__ = ["RAMLSVR", "outer_features", "svr_by_features", "svr_by_kernel"]
 
 _KERNEL_PAIRS = 4000
 
@@ -50,8 +49,7 @@ def outer_features(delta: Array) -> Array:
     array([[1.        , 2.82842712, 4.        ]])
     """
     rows, columns = np.triu_indices(delta.shape[1])
-    result: Array = delta[:, rows] * delta[:, columns] * np.where(rows == columns, 1.0, np.sqrt(2))
-    return result
+    return delta[:, rows] * delta[:, columns] * np.where(rows == columns, 1.0, np.sqrt(2))
 
 
 def svr_by_features(
@@ -78,6 +76,7 @@ def svr_by_features(
     return matrix, float(np.ravel(machine.intercept_)[0]), not caught
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RAMLSVR(RelationLearner):
     """RAML-SVR: `⟨M, (x−x')(x−x')ᵀ⟩ + b` within a tube around how far apart two rows should be; then the PSD part.
 
@@ -122,38 +121,13 @@ class RAMLSVR(RelationLearner):
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        relation: Any = "auto",
-        kind: str = "auto",
-        C: float = 1.0,
-        epsilon: float = 1e-2,
-        nu: float | None = None,
-        n_neighbors: int = 2,
-        n_random: int = 2,
-        max_pairs: int = 4000,
-        solver: str = "auto",
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        blend: float | str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.relation = relation
-        self.kind = kind
-        self.C = C
-        self.epsilon = epsilon
-        self.nu = nu
-        self.n_neighbors = n_neighbors
-        self.n_random = n_random
-        self.max_pairs = max_pairs
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.blend = blend
-        self.random_state = random_state
+    C: float = 1.0
+    epsilon: float = 1e-2
+    nu: float | None = None
+    n_neighbors: int = 2
+    n_random: int = 2
+    max_pairs: int = 4000
+    max_iter: int = 1000
 
     def _most_pairs(self) -> int:
         return check_int(self.max_pairs, "max_pairs", minimum=2)

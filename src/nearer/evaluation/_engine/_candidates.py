@@ -16,8 +16,6 @@ import numpy as np
 
 from nearer._plain import Array
 
-__all__ = ["BestCandidates"]
-
 
 class BestCandidates:
     """What the queries of one block have collected; in the end the first `depth` of each are wanted.

@@ -24,8 +24,6 @@ from nearer.evaluation._engine._problem import Retrieval, Ties
 from nearer.evaluation._engine._sweep import fill
 from nearer.evaluation._engine._tiles import Products, run
 
-__all__ = ["Best", "FirstHit", "best_positive"]
-
 
 @dataclass(frozen=True, eq=False)
 class Best:
@@ -68,10 +66,10 @@ class FirstHit:
             bound = self.below[mine] if self.ties == "pessimistic" else self.value[mine]
         count = _exceed(values, bound, mask)
         if self.ties == "index":
-            place = self.index[mine] - start
-            here = np.flatnonzero((place >= 0) & (place < width))
+            column = self.index[mine] - start
+            here = np.flatnonzero((column >= 0) & (column < width))
             equal = values[here] == self.value[mine][here, None]
-            equal &= np.arange(width) < place[here, None]
+            equal &= np.arange(width) < column[here, None]
             count[here] += np.count_nonzero(equal, axis=1)
         with self.lock:
             self.count[mine] += count
@@ -112,8 +110,8 @@ def best_positive(problem: Retrieval, products: Products) -> Best:
         buffer = products.buffer()
         return lambda job: _search(problem, products.gathered(job.rows, job.columns, buffer), job)
 
-    for found in run(_jobs(problem, products.rows, products.columns), prepare):
-        for rows, largest, first, count in found:
+    for part in run(_jobs(problem, products.rows, products.columns), prepare):
+        for rows, largest, first, count in part:
             old = value[rows]
             better, tied = largest > old, largest == old
             value[rows] = np.where(better, largest, old)
@@ -188,18 +186,18 @@ def _search(problem: Retrieval, tile: Array, job: _Job) -> list[_Found]:
     itself = None if problem.itself is None else problem.itself[rows]
     if len(parts) > 1 and len(rows) < 16 * len(parts):
         return [_by_pairs(values, itself, job)]
-    found = []
+    results = []
     for mine, theirs in parts:
         block = values[mine, theirs]
         if itself is not None and not job.both:
             _remove_self(block, itself[mine], columns[theirs])
-        largest, place, count = _first_maximum(block)
-        found.append((rows[mine], largest, columns[theirs][place], count))
+        largest, column, count = _first_maximum(block)
+        results.append((rows[mine], largest, columns[theirs][column], count))
     if job.both:
         values = tile if penalty is None else tile - penalty[rows][:, None]
-        largest, place, count = _first_maximum(values.T)
-        found.append((columns, largest, rows[place], count))
-    return found
+        largest, column, count = _first_maximum(values.T)
+        results.append((columns, largest, rows[column], count))
+    return results
 
 
 def _first_maximum(values: Array) -> tuple[Array, Array, Array]:
@@ -236,6 +234,6 @@ def _by_pairs(values: Array, itself: Array | None, job: _Job) -> _Found:
 
 def _remove_self(block: Array, itself: Array, columns: Array) -> None:
     """The columns are sorted and hold a query at most once."""
-    place = np.minimum(np.searchsorted(columns, itself), len(columns) - 1)
-    here = np.flatnonzero(columns[place] == itself)
-    block[here, place[here]] = -np.inf
+    column = np.minimum(np.searchsorted(columns, itself), len(columns) - 1)
+    here = np.flatnonzero(columns[column] == itself)
+    block[here, column[here]] = -np.inf

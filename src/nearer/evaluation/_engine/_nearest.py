@@ -20,9 +20,6 @@ from nearer.evaluation._engine._problem import Retrieval, Ties
 from nearer.evaluation._engine._sweep import fill
 from nearer.evaluation._engine._tiles import SIDE, Products, run
 
-__all__ = ["FirstPlaces", "Profile", "expected_candidates"]
-
-
 SAMPLE = 2 * SIDE
 SMALLEST_SAMPLE = 240
 
@@ -86,7 +83,7 @@ class FirstPlaces:
         self.profile = Profile.empty(products.q, ks)
         self.late = np.zeros(products.q, dtype=bool)  # fewer items passed than were needed
         n = products.n
-        self.place = _sample_place(depth, n, certain)
+        self.sample_place = _sample_place(depth, n, certain)
         self.expected = expected_candidates(depth, n, certain=certain)
         self.chosen = np.sort(np.random.default_rng(0).permutation(n)[: _sample_size(n)])
         # Strips of a search in itself are open together, others one after the other.
@@ -130,14 +127,14 @@ class FirstPlaces:
             hit = tie == (self.ties == "pessimistic")
         at = np.flatnonzero(hit)
         starts = np.cumsum(taken) - taken
-        found = np.diff(np.searchsorted(at, starts), append=len(at))
-        row = np.repeat(np.arange(count), found)
-        place = at - starts[row]
-        number = np.arange(1, len(at) + 1) - (np.cumsum(found) - found)[row]
-        hits = {k: np.bincount(row[place < k], minlength=count) for k in self.profile.hits}
+        counted = np.diff(np.searchsorted(at, starts), append=len(at))
+        row = np.repeat(np.arange(count), counted)
+        number_of = at - starts[row]
+        number = np.arange(1, len(at) + 1) - (np.cumsum(counted) - counted)[row]
+        hits = {k: np.bincount(row[number_of < k], minlength=count) for k in self.profile.hits}
         positives = np.maximum(self.problem.positives[mine], 1)
-        inside = place < positives[row]
-        row, precision = row[inside], number[inside] / (place[inside] + 1)
+        inside = number_of < positives[row]
+        row, precision = row[inside], number[inside] / (number_of[inside] + 1)
         average = np.bincount(row, weights=precision, minlength=count) / positives
         self.profile.put(mine, Profile(hits, np.bincount(row, minlength=count), average))
 
@@ -157,10 +154,10 @@ class FirstPlaces:
     def _bound(self, queries: Array, buffer: Any) -> Array:
         """For each query a value that, as far as the sample tells, at least `depth` items reach."""
         products, dtype, size = self.products, self.problem.queries.dtype, len(self.chosen)
-        place = self.place[queries]
+        number_of = self.sample_place[queries]
         bound = np.full(len(queries), np.finfo(dtype).min, dtype=dtype)
         bound[self.depth[queries] == 0] = np.inf
-        wanted = (self.depth[queries] > 0) & (place <= size)
+        wanted = (self.depth[queries] > 0) & (number_of <= size)
         if not wanted.any():
             return bound
         values = np.empty((len(queries), size), dtype=dtype)
@@ -169,8 +166,8 @@ class FirstPlaces:
             values[:, start : start + products.columns] = products.gathered(queries, items, buffer)
         if self.problem.penalty is not None:
             values -= self.problem.penalty[self.chosen]
-        for each in np.unique(place[wanted]):
-            rows = np.flatnonzero(wanted & (place == each))
+        for each in np.unique(number_of[wanted]):
+            rows = np.flatnonzero(wanted & (number_of == each))
             bound[rows] = np.partition(values[rows], size - each, axis=1)[:, size - each]
         return bound
 

@@ -18,9 +18,6 @@ from nearer.evaluation._engine._problem import Retrieval, Ties
 from nearer.evaluation._engine._sweep import Observer, sweep
 from nearer.evaluation._engine._tiles import GRAIN, SIDE, Products, block_size
 
-__all__ = ["Ranks", "rank"]
-
-
 # Candidates that may be kept at a time when all queries are open together: 8 bytes each for float32.
 TOGETHER = 72_000_000
 # The same for one strip; several arrays of this length exist while they are sorted.

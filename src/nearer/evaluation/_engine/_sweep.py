@@ -15,8 +15,6 @@ from nearer._plain import Array
 from nearer.evaluation._engine._problem import Retrieval
 from nearer.evaluation._engine._tiles import Products, run
 
-__all__ = ["Observer", "fill", "sweep"]
-
 
 class Observer(Protocol):
     """Something that looks at tiles. Workers call it from several threads at once."""

@@ -22,8 +22,6 @@ from torch import Tensor
 
 from nearer._plain import Array
 
-__all__ = ["Products", "block_size", "is_uniform", "one_thread", "run"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -57,9 +55,9 @@ def is_uniform(rows: int, columns: int, d: int, dtype: torch.dtype) -> bool:
     with one_thread():
         for _ in range(6):
             left, right = torch.randn(2, 1, d, generator=generator, dtype=dtype)
-            one = left.repeat(rows, 1) @ right.repeat(columns, 1).T
+            product = left.repeat(rows, 1) @ right.repeat(columns, 1).T
             two = right.repeat(rows, 1) @ left.repeat(columns, 1).T
-            if not (bool((one == one[0, 0]).all()) and bool((two == one[0, 0]).all())):
+            if not (bool((product == product[0, 0]).all()) and bool((two == product[0, 0]).all())):
                 return False
     return True
 

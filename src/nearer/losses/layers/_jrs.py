@@ -16,8 +16,6 @@ from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.losses.proxies._margin_softmax import AMSoftmaxLoss
 from nearer.pairwise._shared import attach, full_precision, inner_settings, joint_similarity
 
-__all__ = ["JRDLoss", "JRSLoss", "checked_layers", "class_layer", "pair_mean"]
-
 Combine = Literal["product", "sum", "concatenate"]
 
 
@@ -138,7 +136,7 @@ def pair_mean(
 
 def checked_layers(layers: Sequence[Tensor], labels: Any) -> tuple[list[Tensor], Tensor]:
     """Layers of one length and labels for them."""
-    rows = [check_embeddings(layer, f"layers[{place}]") for place, layer in enumerate(layers)]
+    rows = [check_embeddings(layer, f"layers[{number}]") for number, layer in enumerate(layers)]
     if not rows:
         raise ParameterError("`layers` must be one layer or more, got none.")
     lengths = {len(row) for row in rows}

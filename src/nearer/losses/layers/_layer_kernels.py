@@ -11,20 +11,8 @@ from nearer._checks import check_int, check_number
 from nearer.exceptions import NotFiniteError
 from nearer.pairwise._shared import KernelTile, settings_of
 
-__all__ = ["Gaussian", "Laplace", "MomentGenerating", "Polynomial", "mean_squared_distance"]
 
-
-def mean_squared_distance(x: Tensor) -> Tensor:
-    """b = 2(m Σ‖x‖² − ‖Σx‖²)/(m(m−1)): the mean of ‖x_i − x_j‖² over i ≠ j, without any pair.
-
-    >>> mean_squared_distance(torch.tensor([[0.0], [2.0], [4.0]])).item()
-    8.0
-    """
-    # Centred first: the difference of two large sums would lose digits.
-    return x.new_tensor(_mean_of_pairs((x - x.mean(0)).square().sum(1)))
-
-
-def _mean_of_pairs(lengths: Tensor) -> float:
+def mean_of_pairs(lengths: Tensor) -> float:
     """The mean squared distance of m rows from their squared distances to their mean, (m,)."""
     m = len(lengths)
     return max(2 * float(lengths.sum()) / (m - 1), 1e-12) if m > 1 else 1.0
@@ -61,7 +49,7 @@ class _FittedGaussian:
         # Distances do not feel a shift, and about the mean they keep their digits.
         self.x = x - x.mean(0) if len(x) else x
         lengths = torch.linalg.vector_norm(self.x, dim=1).square_()
-        b = _mean_of_pairs(lengths) if bandwidth is None else bandwidth
+        b = mean_of_pairs(lengths) if bandwidth is None else bandwidth
         self.rate = 2.0 ** (components // 2 - components + 1) / b
         self._lengths = lengths.mul_(-self.rate)
         self._total = torch.zeros_like(x)
@@ -136,11 +124,11 @@ class _FittedLaplace:
 
     def pull(self, weights: Tensor, rows: slice, columns: slice, *, mirrored: bool) -> None:
         # One coordinate at a time: (a, b) memory, never (a, b, d).
-        for place in range(self.x.shape[1]):
-            signed = torch.sign(self.x[rows, place, None] - self.x[None, columns, place]).mul_(weights)
-            self._total[rows, place] += signed.sum(1)
+        for column in range(self.x.shape[1]):
+            signed = torch.sign(self.x[rows, column, None] - self.x[None, columns, column]).mul_(weights)
+            self._total[rows, column] += signed.sum(1)
             if mirrored:
-                self._total[columns, place] -= signed.sum(0)
+                self._total[columns, column] -= signed.sum(0)
 
     def gradient(self) -> Tensor:
         return self._total.mul_(-self.rate)

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from nearer.exceptions import ParameterError
 
-__all__ = ["tapped"]
-
 
 @contextmanager
 def tapped(network: nn.Module, names: Sequence[str]) -> Iterator[list[Tensor]]:
@@ -40,15 +38,15 @@ def tapped(network: nn.Module, names: Sequence[str]) -> Iterator[list[Tensor]]:
         )
     layers: list[Tensor] = [None] * len(names)  # type: ignore[list-item]
 
-    def hook(place: int) -> Any:
+    def hook(number: int) -> Any:
         def keep(module: nn.Module, inputs: Any, output: Any) -> None:
             if not isinstance(output, Tensor):
-                raise ParameterError(f"`{names[place]}` must return a tensor, got {type(output).__name__}.")
-            layers[place] = output.flatten(2).mean(2) if output.ndim > 2 else output
+                raise ParameterError(f"`{names[number]}` must return a tensor, got {type(output).__name__}.")
+            layers[number] = output.flatten(2).mean(2) if output.ndim > 2 else output
 
         return keep
 
-    handles = [modules[name].register_forward_hook(hook(place)) for place, name in enumerate(names)]
+    handles = [modules[name].register_forward_hook(hook(number)) for number, name in enumerate(names)]
     try:
         yield layers
     finally:

@@ -31,8 +31,6 @@ from nearer.pairwise._shared import (
 )
 from nearer.relations import Relation, Triplets
 
-__all__ = ["AngularLoss", "AngularTripletLoss"]
-
 _CHUNK = 1 << 20
 
 
@@ -220,8 +218,7 @@ class AngularTripletLoss(_PositivePairLoss):
         twin = copy(self)
         twin.miner = None
         listed = Triplets(len(queries), triplets)
-        value: Tensor = twin.dense(queries, listed) if dense else twin(queries, listed)
-        return value
+        return twin.dense(queries, listed) if dense else twin(queries, listed)
 
     def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Listed triplets are gathered; labels go by positive pairs."""

@@ -8,16 +8,11 @@ gradient, whatever L is; watch the mean distance of a batch.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nearer._checks import check_choice, check_number
-from nearer._validation import as_matrix
-from nearer.exceptions import ShapeError
-
-__all__ = ["angular_factor_gradient", "angular_margins", "check_triplets", "projected_angular", "tangent_weight"]
+from nearer._checks import check_number
 
 
 def tangent_weight(angle: float, name: str = "angle") -> float:
@@ -28,25 +23,6 @@ def tangent_weight(angle: float, name: str = "angle") -> float:
     """
     angle = check_number(angle, name, above=0.0, maximum=89.0)
     return 4 * math.tan(math.radians(angle)) ** 2
-
-
-def check_triplets(triplets: Any, n: int) -> Tensor:
-    """Row numbers (m, 3) of anchor, positive and negative that lie inside n rows.
-
-    >>> check_triplets([[0, 1, 2]], 3)
-    tensor([[0, 1, 2]])
-    """
-    found = torch.as_tensor(triplets)
-    if found.ndim != 2 or found.shape[1] != 3 or found.is_floating_point():
-        raise ShapeError(
-            f"`triplets` must be integers of shape (m, 3): anchor, positive, negative; got {found.dtype} "
-            f"{tuple(found.shape)}."
-        )
-    if len(found) and (found.min() < 0 or found.max() >= n):
-        raise ShapeError(
-            f"`triplets` must point into the {n} embeddings, got {int(found.min())} to {int(found.max())}."
-        )
-    return found.to(torch.int64)
 
 
 def angular_margins(embeddings: Tensor, triplets: Tensor, factor: Tensor | None, weight: float) -> Tensor:
@@ -74,31 +50,3 @@ def angular_factor_gradient(near: Tensor, far: Tensor, factor: Tensor, weight: f
     slope = torch.sigmoid(margins)[:, None]
     gradient = 2 * (near.T @ (slope * close) - weight * (far.T @ (slope * away)))
     return nn.functional.softplus(margins).sum(), gradient
-
-
-def projected_angular(
-    embeddings: Any, triplets: Any, factor: Any = None, *, angle: float = 40.0, reduction: str = "sum"
-) -> Tensor:
-    """`Σ softplus(m)` over triplets (m, 3) of row numbers, for embeddings (n, d) and a factor L (d, l) or none.
-
-    `reduction` is "sum" as printed, or "mean". No triplet gives 0 on the graph.
-
-    >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
-    >>> round(projected_angular(z, [[0, 1, 2]]).item(), 4)  # all in one place: log 2
-    0.6931
-
-    Reference: Dutta, Harandi, Sekhar (2021), eq. 4. Related: `AngularTripletLoss` is this without L, on labels.
-    """
-    check_choice(reduction, "reduction", ["sum", "mean"])
-    z = as_matrix(embeddings, "embeddings")
-    weight = tangent_weight(angle)
-    L = None if factor is None else as_matrix(factor, "factor")
-    if L is not None and L.shape[0] != z.shape[1]:
-        raise ShapeError(
-            f"`factor` must have {z.shape[1]} rows like the embeddings have columns, got {L.shape[0]}."
-        )
-    chosen = check_triplets(triplets, len(z))
-    if not len(chosen):
-        return z.sum() * 0
-    costs = nn.functional.softplus(angular_margins(z, chosen, L, weight))
-    return costs.sum() if reduction == "sum" else costs.mean()

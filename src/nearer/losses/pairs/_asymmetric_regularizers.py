@@ -15,8 +15,6 @@ from nearer._checks import check_choice
 from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError, ShapeError
 
-__all__ = ["RegularizerName", "asymmetric_regularizer"]
-
 RegularizerName = Literal["squared_w", "w", "grams", "factors", "query_gram", "database_gram", "query", "database"]
 
 
@@ -76,4 +74,4 @@ def asymmetric_regularizer(
         "database": lambda: [V],
     }[name]()
     # torch's norm has the sub-gradient 0 at 0.
-    return torch.stack([torch.linalg.matrix_norm(one) for one in matrices]).sum()
+    return torch.stack([torch.linalg.matrix_norm(matrix) for matrix in matrices]).sum()

@@ -12,8 +12,6 @@ from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
 from nearer.pairwise._shared import LOG2E, exponent_is_safe, softplus
 
-__all__ = ["BinomialDevianceLoss"]
-
 
 class BinomialDevianceLoss(RowLoss):
     """Σᵢ { mean_P log(1 + e^{α(γ−s)}) + mean_N log(1 + e^{β(s−γ)}) }, by default divided by the anchors.

@@ -10,8 +10,6 @@ from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
 from nearer.pairwise._shared import LOG2E, exponent_is_safe, masked_logsumexp, soft_rows, softplus
 
-__all__ = ["CircleLoss"]
-
 
 class CircleLoss(RowLoss):
     """Mean over anchors of softplus( LSE_N γ·α_n(s − m) + LSE_P −γ·α_p(s − 1 + m) ).

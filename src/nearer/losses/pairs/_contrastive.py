@@ -10,8 +10,6 @@ from nearer.losses.pairs._distances import lengths, root, tile_lengths
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
 
-__all__ = ["ContrastiveLoss", "DistanceContrastiveLoss", "SquaredContrastiveLoss"]
-
 
 class ContrastiveLoss(RowLoss):
     """Contrastive loss on similarities: Σ_P (1 − s) + Σ_N [s − threshold]₊.

@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["inverse", "lengths", "root", "sum_weighted_squares", "tile_lengths"]
-
 
 def root(squared: Tensor) -> Tensor:
     """D from D², with gradient 0 instead of ∞ at coincident points."""
@@ -57,7 +55,7 @@ def sum_weighted_squares(queries: Tensor, items: Tensor, rows: Tensor, columns: 
     >>> sum_weighted_squares(torch.zeros(2, 1), items, one, torch.tensor([0, 1]), weights)
     tensor([-8.,  0.])
     """
-    return _WeightedSquares.apply(queries, items, rows, columns, weights)  # type: ignore[no-untyped-call, no-any-return]
+    return _WeightedSquares.apply(queries, items, rows, columns, weights)  # type: ignore[no-untyped-call]
 
 
 def _parts(m: int, d: int) -> list[slice]:

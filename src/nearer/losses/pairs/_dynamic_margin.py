@@ -13,8 +13,6 @@ from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._shared import as_columns, inner_settings, normalize_rows
 
-__all__ = ["DynamicSoftMarginLoss"]
-
 _LOWEST, _WIDTH = -2.0, 4.0  # gaps of distances between unit vectors lie in [−2, 2]
 
 
@@ -98,9 +96,9 @@ class DynamicSoftMarginLoss(nn.Module):
 
     def _weigh(self, gaps: Tensor) -> Tensor:
         """w of each gap, after the histogram has moved."""
-        place = ((gaps - _LOWEST) * (self.bins / _WIDTH)).clamp(0, self.bins - 1e-9)
-        low = place.long()
-        part = place - low
+        position = ((gaps - _LOWEST) * (self.bins / _WIDTH)).clamp(0, self.bins - 1e-9)
+        low = position.long()
+        part = position - low
         fresh = torch.bincount(low, 1 - part, minlength=self.bins)
         # The bin above the last one does not exist: its share stays in the last.
         fresh += torch.bincount((low + 1).clamp(max=self.bins - 1), part, minlength=self.bins)

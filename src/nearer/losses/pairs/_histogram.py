@@ -13,8 +13,6 @@ from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.pairwise import Miner, Panel
 from nearer.pairwise._shared import Gradient, Pairing, Tile, Walk, iterate_panels, sortable
 
-__all__ = ["HistogramLoss"]
-
 
 class HistogramLoss(PairLoss):
     """Σ_r h⁻_r Σ_{q≤r} h⁺_q ∈ [0, 1], with h⁺, h⁻ the linearly shared histograms of positive and negative pairs.

@@ -23,8 +23,6 @@ from nearer.pairwise._shared import (
     soft_rows,
 )
 
-__all__ = ["GeneralizedLiftedLoss", "LiftedStructureLoss"]
-
 
 class LiftedStructureLoss(PairLoss):
     """The original: ½ mean over positive pairs of [ log(Σ_{Nᵢ} e^{a−D_ik} + Σ_{Nⱼ} e^{a−D_jl}) + D_ij ]₊².

@@ -12,8 +12,6 @@ from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
 from nearer.relations import ClassLabels, PartialLabels, Relation
 
-__all__ = ["MarginLoss"]
-
 
 class MarginLoss(RowLoss):
     """(Σ_P [α + D − β]₊ + Σ_N [α + β − D]₊ + ν Σᵢ βᵢ) / #(terms that are not zero), D Euclidean on unit vectors.

@@ -16,8 +16,6 @@ from nearer.pairwise import Miner, Panel
 from nearer.pairwise._shared import Gradient, Pairing, by_panels
 from nearer.relations import ClassLabels
 
-__all__ = ["NPairsLoss"]
-
 
 class NPairsLoss(PairLoss):
     """(1/N) Σᵢ log(1 + Σ_{j≠i} e^{c(fᵢ·fⱼ⁺ − fᵢ·fᵢ⁺)}) + l2·mean‖f‖², fᵢ and fᵢ⁺ the first two items of class i.
@@ -94,14 +92,14 @@ class NPairsLoss(PairLoss):
         numbers = torch.arange(len(a), device=z.device)
         rule = InfoNCELoss(temperature=1 / self.scale)
         pairs = Pairing(z[a], z[p], ClassLabels(numbers, numbers))
-        found = by_panels(rule, pairs, reduction=self.reduction, gradient=gradient)
+        result = by_panels(rule, pairs, reduction=self.reduction, gradient=gradient)
         unit = self.l2 / (len(a) if self.reduction == "mean" else 1)
         both = torch.cat([a, p])
-        value = found.value + 0.5 * unit * z[both].square().sum()
-        if found.queries is None or found.database is None:
+        value = result.value + 0.5 * unit * z[both].square().sum()
+        if result.queries is None or result.database is None:
             return Gradient(value, None)
         d_z = torch.zeros_like(z)
-        d_z[both] = torch.cat([found.queries, found.database]) + unit * z[both]
+        d_z[both] = torch.cat([result.queries, result.database]) + unit * z[both]
         return Gradient(value, d_z)
 
 

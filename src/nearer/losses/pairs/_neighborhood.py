@@ -25,8 +25,6 @@ from nearer.losses.pairs._neighborhood_inference import (
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._shared import full_precision
 
-__all__ = ["NeighborhoodLoss", "neighborhood", "neighborhood_of_distances", "set_weights"]
-
 Inference = Literal["exact", "greedy"]
 NeighborhoodReduction = Literal["mean", "sum", "active"]
 
@@ -63,7 +61,7 @@ class NeighborhoodLoss(nn.Module):
     `loss(embeddings, labels)` is leave-one-out: no item is its own neighbour. With `database` and
     `database_labels` the queries are other items, or the same through another encoder: pairs with equal `ids` and
     `database_ids` are never neighbours. D is the squared Euclidean distance; for any other see
-    `neighborhood_of_distances`.
+    `from_distances`.
 
     `task_loss` Λ is a number (the cost of every wrong class) or a matrix (c, c), row: true class, zeros on the
     diagonal, for labels 0..c−1. A set costs the largest Λ over the classes with most votes, so only a strict win
@@ -234,8 +232,8 @@ class NeighborhoodLoss(nn.Module):
         codes, item_codes, n_classes = self._codes(classes, item_classes)
         self._check_k(len(queries), len(items), excluded.rows)
         item_codes, order = item_codes.sort(stable=True)
-        place = torch.empty_like(order)
-        place[order] = torch.arange(len(order), device=order.device)
+        position = torch.empty_like(order)
+        position[order] = torch.arange(len(order), device=order.device)
         center = items.mean(dim=0) if len(items) else 0.0
         rows, sorted_items = queries - center, items[order] - center
         squares = sorted_items.square().sum(dim=1)
@@ -247,7 +245,7 @@ class NeighborhoodLoss(nn.Module):
             first, last = torch.searchsorted(
                 excluded.rows, torch.tensor([start, start + len(tile)], device=excluded.rows.device)
             ).tolist()
-            tile[excluded.rows[first:last] - start, place[excluded.columns[first:last]]] = torch.inf
+            tile[excluded.rows[first:last] - start, position[excluded.columns[first:last]]] = torch.inf
             sets = self._choose(tile, codes[start : start + step], item_codes, n_classes)
             parts.append(sets._replace(targeted=order[sets.targeted], augmented=order[sets.augmented]))
         return NeighborSets(*(torch.cat(column) for column in zip(*parts, strict=True)))
@@ -255,47 +253,6 @@ class NeighborhoodLoss(nn.Module):
     def extra_repr(self) -> str:
         shown = f"matrix {tuple(self.task_loss.shape)}" if self.task_loss is not None else f"{self.constant:g}"
         return f"k={self.k}, task_loss={shown}, inference={self.inference!r}, reduction={self.reduction!r}"
-
-
-def neighborhood(
-    embeddings: Tensor,
-    labels: Any,
-    *,
-    database: Tensor | None = None,
-    database_labels: Any = None,
-    k: int = 3,
-    task_loss: Any = 1.0,
-    inference: Inference = "exact",
-    reduction: NeighborhoodReduction = "mean",
-) -> Tensor:
-    """`NeighborhoodLoss` as a function.
-
-    >>> neighborhood(torch.tensor([[0.0], [1.0], [9.0], [8.0]]), [0, 0, 1, 1], k=1).item()
-    0.0
-    """
-    loss = NeighborhoodLoss(k=k, task_loss=task_loss, inference=inference, reduction=reduction)
-    result: Tensor = loss(embeddings, labels, database=database, database_labels=database_labels)
-    return result
-
-
-def neighborhood_of_distances(
-    distances: Any,
-    labels: Any,
-    database_labels: Any = None,
-    *,
-    own: Any = None,
-    k: int = 3,
-    task_loss: Any = 1.0,
-    inference: Inference = "exact",
-    reduction: NeighborhoodReduction = "mean",
-) -> Tensor:
-    """`NeighborhoodLoss` for any distances (q, n), whatever made them; `own` is the column of the query itself.
-
-    >>> neighborhood_of_distances([[2.0, 1.5]], [0], [0, 1], k=1).item()
-    1.5
-    """
-    loss = NeighborhoodLoss(k=k, task_loss=task_loss, inference=inference, reduction=reduction)
-    return loss.from_distances(distances, labels, database_labels, own=own)
 
 
 def _wide(tensor: Tensor) -> Tensor:

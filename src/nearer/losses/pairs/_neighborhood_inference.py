@@ -23,17 +23,6 @@ from torch import Tensor
 
 from nearer.exceptions import ParameterError
 
-__all__ = [
-    "Nearest",
-    "NeighborSets",
-    "choose_sets",
-    "choose_sets_greedily",
-    "greedy_set",
-    "nearest_by_class",
-    "neighbor_set",
-    "plurality_costs",
-]
-
 
 class Nearest(NamedTuple):
     """The k nearest items of each class, nearest first: distances and positions, (q, c, k); ∞ and −1 for none."""
@@ -77,9 +66,9 @@ def nearest_by_class(distances: Tensor, codes: Tensor, n_classes: int, k: int) -
         first, last = bounds[c], bounds[c + 1]
         take = min(k, last - first)
         if take:
-            found = torch.topk(distances[:, first:last], take, largest=False)
-            values[:, c, :take] = found.values
-            items[:, c, :take] = found.indices + first
+            nearest = torch.topk(distances[:, first:last], take, largest=False)
+            values[:, c, :take] = nearest.values
+            items[:, c, :take] = nearest.indices + first
     if order is not None:
         items = torch.where(items >= 0, order[items.clamp(min=0)], -1)
     return Nearest(values, torch.where(values.isinf(), -1, items))
@@ -121,8 +110,8 @@ def _cheapest_others(values: Tensor, ties: Tensor, n: int) -> Tensor:
     if width < need:
         return values.new_full((q, c), math.inf)
     # At most n of the first k belong to r, so k − n others are always among them.
-    smallest, place = capped.flatten(1).topk(width, largest=False)
-    owner = torch.div(place, n, rounding_mode="floor")
+    smallest, position = capped.flatten(1).topk(width, largest=False)
+    owner = torch.div(position, n, rounding_mode="floor")
     total = smallest[:, :need].sum(dim=1)[:, None].repeat(1, c)
     # Only classes that own one of the first k − n items have to look further.
     owners = owner[:, :need]
@@ -148,8 +137,8 @@ def neighbor_set(near: Nearest, winner: Tensor, votes: Tensor, ties: Tensor) -> 
     # The votes of the winner come first, whatever their distance, and no more of them.
     own = torch.where(rank < votes[:, None], -math.inf, math.inf).to(score.dtype)
     score[torch.arange(q, device=votes.device), winner] = own
-    place = score.flatten(1).topk(k, largest=False).indices
-    return near.items.flatten(1).gather(1, place)
+    position = score.flatten(1).topk(k, largest=False).indices
+    return near.items.flatten(1).gather(1, position)
 
 
 def choose_sets(near: Nearest, penalties: Tensor) -> NeighborSets:
@@ -216,8 +205,8 @@ def greedy_set(near: Nearest, target: Tensor, slack: int) -> tuple[Tensor, Tenso
         counts[rows, owner] += ((counts.sum(dim=1) < k) & nearest.isfinite()).long()
     taken = torch.arange(k, device=values.device) < counts[:, :, None]
     cost = torch.where(taken, values, 0.0).sum(dim=(1, 2)).masked_fill(counts.sum(dim=1) < k, math.inf)
-    place = torch.where(taken, 0, 1).flatten(1).topk(k, largest=False).indices
-    return cost, items.flatten(1).gather(1, place)
+    position = torch.where(taken, 0, 1).flatten(1).topk(k, largest=False).indices
+    return cost, items.flatten(1).gather(1, position)
 
 
 def choose_sets_greedily(near: Nearest, penalties: Tensor) -> NeighborSets:
@@ -235,9 +224,9 @@ def choose_sets_greedily(near: Nearest, penalties: Tensor) -> NeighborSets:
         )
     cost, targeted = greedy_set(near, free.long().argmax(dim=1), 1)
     feasible = cost.isfinite()
-    found = [greedy_set(near, torch.full_like(cost, r, dtype=torch.int64), 0) for r in range(penalties.shape[1])]
-    costs = torch.stack([one for one, _ in found], dim=1)
+    results = [greedy_set(near, torch.full_like(cost, r, dtype=torch.int64), 0) for r in range(penalties.shape[1])]
+    costs = torch.stack([total for total, _ in results], dim=1)
     winner = worst_class(costs, penalties)
-    sets = torch.stack([items for _, items in found], dim=1)
+    sets = torch.stack([items for _, items in results], dim=1)
     augmented = sets[torch.arange(len(winner), device=winner.device), winner]
     return NeighborSets(targeted, augmented, penalties.gather(1, winner[:, None])[:, 0], feasible)

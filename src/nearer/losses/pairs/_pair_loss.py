@@ -33,8 +33,6 @@ from nearer.pairwise._shared import (
 from nearer.relations import Relation
 from nearer.relations._shared import relate
 
-__all__ = ["PairLoss", "ShardedLoss", "check_embeddings"]
-
 
 class PairLoss(nn.Module, ABC):
     """A loss on pairs: `loss(embeddings, labels)`, or against a database of other items.

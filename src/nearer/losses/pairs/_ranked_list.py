@@ -12,8 +12,6 @@ from nearer.losses.pairs._distances import root
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Miner, Panel, Terms
 
-__all__ = ["RankedListLoss"]
-
 
 class RankedListLoss(RowLoss):
     """Of each anchor (1 − λ) Σ_P w_p [D − (α − m)]₊ / Σ w_p + λ Σ_N w_n [α − D]₊ / Σ w_n.

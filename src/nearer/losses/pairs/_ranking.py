@@ -11,8 +11,6 @@ from nearer._checks import check_int, check_number
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Miner, Panel, Terms
 
-__all__ = ["FastAPLoss", "SmoothAPLoss"]
-
 
 class FastAPLoss(RowLoss):
     """1 − FastAP: average precision from histograms of D² over `bins` + 1 nodes on [0, 4], linearly shared.

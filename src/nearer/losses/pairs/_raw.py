@@ -12,8 +12,6 @@ from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
 from nearer.pairwise._shared import exponent_is_safe, exponential, masked_logsumexp, soft_rows_with_zero
 
-__all__ = ["MultiSimilarityLoss", "RAWLoss"]
-
 
 class RAWLoss(RowLoss):
     """RAW = (1/m) Σᵢ { (1/α) log(1 + Σ_P e^{−α(s−γ)}) + (1/β) log(1 + Σ_N e^{β(s−γ)}) }.

@@ -15,8 +15,6 @@ from nearer.pairwise import Miner, Panel, Rule, Terms
 from nearer.pairwise._shared import Gradient, Pairing, Prepared, by_panels, iterate_panels
 from nearer.relations import Relation
 
-__all__ = ["RelationAlignmentLoss", "unit_of"]
-
 REACH = 4.0  # the largest squared distance of two unit vectors
 
 

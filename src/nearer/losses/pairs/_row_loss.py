@@ -11,8 +11,6 @@ from nearer.losses.pairs._pair_loss import PairLoss
 from nearer.pairwise import Panel, Rule, Terms
 from nearer.pairwise._shared import Gradient, Pairing, by_panels, by_statistic, reduce, shares, sortable
 
-__all__ = ["RowLoss"]
-
 
 class RowLoss(PairLoss, Rule):
     """A pair loss that is a rule: `value` is the printed formula, `weigh` and `statistic` are there for speed.
@@ -46,7 +44,7 @@ class RowLoss(PairLoss, Rule):
             bound = 1.0 if pairing.unit else _largest(pairing)
             statistic = self.statistic(bound)
             if statistic is not None:
-                found = by_statistic(
+                result = by_statistic(
                     statistic,
                     pairing,
                     reduction=self.reduction,
@@ -54,8 +52,8 @@ class RowLoss(PairLoss, Rule):
                     anchor_values=anchor_values,
                     gradient=gradient,
                 )
-                if found is not None:
-                    return found
+                if result is not None:
+                    return result
         return by_panels(
             self,
             pairing,

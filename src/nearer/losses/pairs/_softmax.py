@@ -10,8 +10,6 @@ from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
 from nearer.pairwise._shared import exponent_is_safe, exponential, masked_logsumexp, soft_rows, softplus
 
-__all__ = ["InfoNCELoss", "NCALoss", "NTXentLoss"]
-
 
 class NTXentLoss(RowLoss):
     """Mean over positive pairs of −log( e^{s_p/τ} / (e^{s_p/τ} + Σ_N e^{s_n/τ}) ) = softplus(LSE_N(s/τ) − s_p/τ).
@@ -47,13 +45,13 @@ class NTXentLoss(RowLoss):
         return Terms(softplus(gap).sum(1), pairs.sum(1))
 
     def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
-        one = 1 / self.temperature
-        others, soft = soft_rows(panel.similarity, panel.n, one, largest=panel.bound * one)
+        scale = 1 / self.temperature
+        others, soft = soft_rows(panel.similarity, panel.n, scale, largest=panel.bound * scale)
         some = torch.isfinite(others).to(soft.dtype)
         p = panel.p * some[:, None]
-        gap = (others.nan_to_num_(neginf=0.0)[:, None] - panel.similarity * one).masked_fill_(p == 0, -torch.inf)
+        gap = (others.nan_to_num_(neginf=0.0)[:, None] - panel.similarity * scale).masked_fill_(p == 0, -torch.inf)
         pull = torch.sigmoid(gap)
-        weight = soft.mul_(pull.sum(1)[:, None]).sub_(pull).mul_(one)
+        weight = soft.mul_(pull.sum(1)[:, None]).sub_(pull).mul_(scale)
         return Terms(softplus(gap).sum(1), p.sum(1)), weight
 
     def statistic(self, bound: float) -> Statistic | None:

@@ -19,8 +19,6 @@ from nearer.pairwise._shared import (
     softplus,
 )
 
-__all__ = ["InstanceLoss", "SupConLoss"]
-
 
 class SupConLoss(RowLoss):
     """Supervised contrastive: mean over anchors with a positive of −(1/|P|) Σ_P log( e^{s_p/τ} / Σ_{P∪N} e^{s/τ} ).
@@ -55,16 +53,16 @@ class SupConLoss(RowLoss):
         return Terms(torch.where(some, torch.where(some, total, 0.0) - mean, 0.0), some)
 
     def weigh(self, panel: Panel) -> tuple[Terms, Tensor | tuple[Tensor, Tensor]]:
-        s, p, one = panel.similarity, panel.p, 1 / self.temperature
-        if not exponent_is_safe(panel.bound * one):
+        s, p, scale = panel.similarity, panel.p, 1 / self.temperature
+        if not exponent_is_safe(panel.bound * scale):
             return super().weigh(panel)
-        e = panel.only_pairs(torch.mul(s, one * LOG2E).exp2_())
+        e = panel.only_pairs(torch.mul(s, scale * LOG2E).exp2_())
         total = e.sum(1, keepdim=True).clamp_(min=torch.finfo(s.dtype).tiny)
         n_p = p.sum(1, keepdim=True)
         some = n_p.clamp(max=1)
         share = p / n_p.clamp_(min=1)
-        value = total.log().mul_(some).sub_((s * share).sum(1, keepdim=True), alpha=one)
-        weight = e.mul_((some * one).div_(total)).sub_(share, alpha=one)
+        value = total.log().mul_(some).sub_((s * share).sum(1, keepdim=True), alpha=scale)
+        weight = e.mul_((some * scale).div_(total)).sub_(share, alpha=scale)
         return Terms(value.view(-1), some.view(-1)), weight
 
     def statistic(self, bound: float) -> Statistic | None:

@@ -24,8 +24,6 @@ from nearer.pairwise._shared import (
     triplets_by_tiles,
 )
 
-__all__ = ["BatchHardTripletLoss", "PairSemiHardTripletLoss", "SemiHardTripletLoss", "TripletLoss", "hinges"]
-
 
 class _CountedTripletLoss(RowLoss):
     """Triplet losses whose weights are counts; subclasses say which triplets count."""
@@ -170,14 +168,14 @@ class PairSemiHardTripletLoss(RowLoss):
             edge, column = near[:, k], index[:, k]
             below = n & (s < (edge - equal_within(s.dtype))[:, None])
             best, j_best = s.masked_fill(~below, -math.inf).max(1)
-            found = torch.isfinite(best)
-            gap = torch.where(found, best, fallback) - edge + self.margin
+            has_negative = torch.isfinite(best)
+            gap = torch.where(has_negative, best, fallback) - edge + self.margin
             hot = (gap > 0) & torch.isfinite(edge) & some
             value += torch.where(hot, gap, 0.0)
             active += hot
-            one = hot.to(s.dtype)[:, None]
-            weight.scatter_add_(1, torch.where(found, j_best, j_last)[:, None], one)
-            weight.scatter_add_(1, column[:, None], -one)
+            hot_column = hot.to(s.dtype)[:, None]
+            weight.scatter_add_(1, torch.where(has_negative, j_best, j_last)[:, None], hot_column)
+            weight.scatter_add_(1, column[:, None], -hot_column)
         return Terms(value, active if self.reduction == "active" else valid), weight
 
 

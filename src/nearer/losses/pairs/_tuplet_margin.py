@@ -11,8 +11,6 @@ from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Miner, Panel, Terms
 from nearer.pairwise._shared import masked_logsumexp, softplus
 
-__all__ = ["TupletMarginLoss"]
-
 
 class TupletMarginLoss(RowLoss):
     """Mean over positive pairs (a, p) of log(1 + Σ_N e^{c (cos θ_an − cos(θ_ap − β))}), θ the angles, β in degrees.

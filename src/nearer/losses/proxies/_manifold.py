@@ -14,8 +14,6 @@ from nearer.geometry import normalize
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._shared import full_precision, inner_settings
 
-__all__ = ["ManifoldLoss"]
-
 _TEMPERATURE = 0.5  # of the edges, as published
 
 
@@ -110,8 +108,7 @@ def random_walk(z: Tensor, alpha: float) -> Tensor:
     itself = torch.eye(len(z), dtype=z.dtype, device=z.device)
     s = ((z @ z.T).clamp(min=0) / _TEMPERATURE).exp() * (1 - itself)
     scale = s.sum(1).rsqrt()
-    walk: Tensor = torch.linalg.solve(itself - alpha * scale[:, None] * s * scale[None], (1 - alpha) * itself)
-    return walk
+    return torch.linalg.solve(itself - alpha * scale[:, None] * s * scale[None], (1 - alpha) * itself)
 
 
 def _ranked(f: Tensor, own: Tensor, margin: float) -> Tensor:

@@ -11,8 +11,6 @@ from nearer._checks import check_number
 from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.pairwise._shared import VectorSimilarity, class_softmax
 
-__all__ = ["AMSoftmaxLoss", "ArcFaceLoss", "CosFaceLoss", "NormalizedSoftmaxLoss", "turned"]
-
 
 class _MarginSoftmax(ProxyLoss):
     """−mean log softmax of scale · cos, the cosine of the own class replaced by what `target` says."""

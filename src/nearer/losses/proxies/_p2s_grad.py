@@ -9,8 +9,6 @@ from torch import Tensor
 from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.pairwise._shared import Shards
 
-__all__ = ["P2SGradLoss"]
-
 
 class P2SGradLoss(ProxyLoss):
     """mean_i mean_c (cos θ_ic − 1[c = y_i])².

@@ -10,8 +10,6 @@ from nearer._checks import check_number
 from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.pairwise._shared import Shards, VectorSimilarity, attach, class_softmax, class_tiles, own_classes
 
-__all__ = ["ProxyAnchorLoss", "ProxyNCALoss"]
-
 
 class ProxyAnchorLoss(ProxyLoss):
     """(1/|P⁺|) Σ_{p∈P⁺} log(1 + Σ_{x∈p} e^{−α(s−δ)}) + (1/C) Σ_p log(1 + Σ_{x∉p} e^{α(s+δ)}).
@@ -72,11 +70,11 @@ def _proxy_anchor(
     for start, stop in class_tiles(len(rows), count, 1, first):
         s = rows @ table[start:stop].t()
         inside = ((owners >= start) & (owners < stop)).nonzero().squeeze(1)
-        place = owners[inside] - start
+        column = owners[inside] - start
         pull = torch.full_like(s, -torch.inf)
-        pull[inside, place] = -alpha * (s[inside, place] - delta)
+        pull[inside, column] = -alpha * (s[inside, column] - delta)
         push = alpha * (s + delta)
-        push[inside, place] = -torch.inf
+        push[inside, column] = -torch.inf
         # log(1 + Σ e^z) is the log-sum-exp with one more entry, 0.
         for z, sign, parts in ((pull, -alpha, present), (push, alpha, total)):
             top = z.amax(0).clamp_min(0) if len(z) else z.new_zeros(stop - start)

@@ -14,8 +14,6 @@ from nearer.geometry import normalize
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._shared import full_precision, inner_settings
 
-__all__ = ["ProxyLoss", "ShardedProxies"]
-
 
 class ProxyLoss(nn.Module):
     """A loss of embeddings against learnt class vectors, `proxies` of shape (classes · width, dimension).

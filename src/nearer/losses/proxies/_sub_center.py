@@ -12,8 +12,6 @@ from nearer.losses.proxies._margin_softmax import turned
 from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.pairwise._shared import CenterSimilarity, class_softmax
 
-__all__ = ["SoftTripleLoss", "SubCenterArcFaceLoss"]
-
 
 class SubCenterArcFaceLoss(ProxyLoss):
     """−mean log softmax of scale · cos θ_c, cos θ_c = max_k cos(x, w_ck), with cos(θ_y + m) for the own class.
@@ -77,16 +75,16 @@ class _NearestCenter:
 
     def tile(self, x: Tensor, vectors: Tensor) -> tuple[Tensor, Any]:
         centers = vectors.reshape(-1, self.width, vectors.shape[1])
-        s, nearest = torch.stack([x @ centers[:, place].t() for place in range(self.width)]).max(0)
+        s, nearest = torch.stack([x @ centers[:, center].t() for center in range(self.width)]).max(0)
         return s, nearest
 
     def gradient(self, x: Tensor, vectors: Tensor, weights: Tensor, saved: Any) -> tuple[Tensor, Tensor]:
         centers = vectors.reshape(-1, self.width, vectors.shape[1])
         by_x, by_centers = torch.zeros_like(x), torch.empty_like(centers)
-        for place in range(self.width):
-            own = weights * (saved == place)
-            by_x.addmm_(own, centers[:, place])
-            by_centers[:, place] = own.t() @ x
+        for center in range(self.width):
+            own = weights * (saved == center)
+            by_x.addmm_(own, centers[:, center])
+            by_centers[:, center] = own.t() @ x
         return by_x, by_centers.reshape(vectors.shape)
 
 
