@@ -82,6 +82,8 @@ def test_neighbors_remember_what_comes_later() -> None:
     parts = in_parts(MetricKNN(KISSME(blend=0.0).fit(X, NAMES)), (1, 60, 101))
     np.testing.assert_array_equal(parts.predict(X + 0.1), whole.predict(X + 0.1))
     np.testing.assert_array_equal(parts.classes_, whole.classes_)
+    announced = MetricKNN().partial_fit(X[:50], NAMES[:50], classes=np.unique(NAMES))
+    assert announced.predict_proba(X[:1]).tolist() == [[1.0, 0.0, 0.0]]
     assert (parts.k_, in_parts(MetricKNN(), (1,)).k_) == (3, 3)
 
 
