@@ -50,8 +50,19 @@ class MatrixLearner(MetricLearner):
         self._finish(self._learn_labels(X, codes, rng), X, codes, d, rng)
         return self
 
-    def _finish(self, matrix: Array, X: Any, codes: Array | None, d: int, rng: np.random.RandomState) -> None:
-        """Blend, factor, reduce, and keep the dtype of the caller."""
+    def _finish(
+        self,
+        matrix: Array,
+        X: Any,
+        codes: Array | None,
+        d: int,
+        rng: np.random.RandomState,
+        *,
+        covariance: Array | None = None,
+    ) -> None:
+        """Blend, factor, reduce, and keep the dtype of the caller. `covariance` is that of all rows where X is a
+        sample of them.
+        """
         name = type(self).__name__
         if not np.isfinite(matrix).all():
             raise NotFiniteError(
@@ -66,10 +77,13 @@ class MatrixLearner(MetricLearner):
             )
             matrix = np.eye(len(matrix))
         self.blend_ = resolve_blend(self.blend, X, codes, matrix, rng)
+        if covariance is None:
+            # Whoever fits on all rows begins anew.
+            self.__dict__.pop("_moments", None)
         if self.blend_ == 0 and d >= len(matrix):
             components = factor_psd(matrix)
         else:
-            covariance = total_scatter(X) / X.shape[0]
+            covariance = total_scatter(X) / X.shape[0] if covariance is None else covariance
             components = reduce_components(
                 factor_psd(mix_with_identity(matrix, covariance, self.blend_)), covariance, d
             )

@@ -17,8 +17,6 @@ from nearer.index import copy_index, open_index, switch_index
 from nearer.models._model import Model
 from nearer.neighbors import search
 
-__all__ = ["Migration", "align"]
-
 # Fewer say too little of how many neighbors are kept.
 FEWEST = 50
 

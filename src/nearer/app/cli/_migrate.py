@@ -12,8 +12,6 @@ from nearer.index import switch_index
 from nearer.models._migrating import beside
 from nearer.models._model import load
 
-__all__ = ["run_migrate"]
-
 
 def run_migrate(
     index: str,

@@ -7,10 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import linalg
+from sklearn.utils.validation import validate_data
 
 from nearer._checks import check_number
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array, factor_psd, ridged, symmetric
+from nearer.estimators._moments import Moments
 from nearer.estimators._scatter import total_scatter
 from nearer.estimators._supervision import reduce_components
 from nearer.exceptions import ParameterError
@@ -72,10 +74,23 @@ class Covariance(MetricLearner):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Invert the covariance of the rows X (n, p)."""
         X = self._check_X(X, reset=True, ensure_min_samples=2)
-        d = self._check_targets(X.shape[1])
+        self.__dict__.pop("_moments", None)
+        return self._invert(total_scatter(X) / X.shape[0], X.dtype)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Take more rows (n, p) in: after the last part the metric is that of `fit` on all of them, to rounding."""
+        first = not hasattr(self, "_moments")
+        X = validate_data(self, X, reset=first, dtype=[np.float64, np.float32])
+        if first:
+            self._moments = Moments(X.shape[1])
+        self._moments.add(X, np.zeros(len(X), dtype=np.int64))
+        # One row has no spread yet.
+        return self if self._moments.n < 2 else self._invert(self._moments.total() / self._moments.n, X.dtype)
+
+    def _invert(self, covariance: Array, kind: Any) -> Self:
+        d = self._check_targets(len(covariance))
         ridge = check_number(self.ridge, "ridge", minimum=0)
-        covariance = total_scatter(X) / X.shape[0]
         matrix = inverse_with_ridge(covariance, np.diag(covariance), ridge, "covariance")
         components = reduce_components(factor_psd(matrix), covariance, d)
-        self.components_ = components.astype(X.dtype, copy=False)
+        self.components_ = components.astype(kind, copy=False)
         return self

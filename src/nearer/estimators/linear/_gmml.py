@@ -10,6 +10,7 @@ from scipy import linalg
 
 from nearer._checks import check_number
 from nearer.estimators._matrices import Array, ridged, symmetric
+from nearer.estimators._moments import FromMoments, Moments
 from nearer.estimators._scatter import PairScatters, label_scatters, pair_scatters
 from nearer.estimators._supervision import MatrixLearner, PairSupervision
 from nearer.estimators.linear._kissme import check_both_kinds
@@ -64,7 +65,7 @@ def gmml_matrix(scatters: PairScatters, *, t: float = 0.5, ridge: float | None =
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GMML(PairSupervision, MatrixLearner):
+class GMML(FromMoments, PairSupervision, MatrixLearner):
     """Geometric mean metric learning, `M = S⁻¹ #_t D`: closed form, from labels (all pairs) or from listed pairs.
 
     X (n, p) -> (n, d). At t = ½ it minimises `Tr(MS) + Tr(M⁻¹D)`, the distances of similar pairs plus the inverse
@@ -106,6 +107,9 @@ class GMML(PairSupervision, MatrixLearner):
 
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         return self._solve(label_scatters(X, codes))
+
+    def _from_moments(self, moments: Moments) -> Array:
+        return self._solve(moments.pairs())
 
     def _learn_pairs(self, X: Any, pairs: Array, similar: Array, rng: np.random.RandomState) -> Array:
         return self._solve(pair_scatters(X, pairs, similar))

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from nearer._checks import check_number, check_rectangle
 from nearer.estimators._matrices import Array
+from nearer.estimators._moments import FromMoments, Moments
 from nearer.estimators._scatter import class_scatter, total_scatter
 from nearer.estimators._supervision import MatrixLearner
 from nearer.estimators.linear._covariance import inverse_with_ridge
@@ -27,18 +28,20 @@ def rca_matrix(X: Any, chunks: Array, *, ridge: float = 1e-2) -> Array:
     known = chunks >= 0
     _, codes = np.unique(chunks[known], return_inverse=True)
     counts = np.bincount(codes)
+    rows = X[np.flatnonzero(known)]
+    return _undone(class_scatter(rows, codes) / len(codes), total_scatter(X) / X.shape[0], counts, ridge)
+
+
+def _undone(within: Array, total: Array, counts: Array, ridge: float) -> Array:
     if not (counts > 1).any():
         raise LabelError(
             "RCA must see a class or chunk with at least two rows, got none. Similar rows are all it uses."
         )
-    rows = X[np.flatnonzero(known)]
-    within = class_scatter(rows, codes) / len(codes)
-    total = np.diag(total_scatter(X)) / X.shape[0]
-    return inverse_with_ridge(within, total, ridge, "scatter of similar rows")
+    return inverse_with_ridge(within, np.diag(total), ridge, "scatter of similar rows")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RCA(MatrixLearner):
+class RCA(FromMoments, MatrixLearner):
     """Relevant component analysis, `M = Ĉ⁻¹` of the spread inside classes or chunks of similar rows.
 
     X (n, p) -> (n, d). `ridge` is relative to the variance of each feature: singular data stays finite. One class
@@ -70,6 +73,10 @@ class RCA(MatrixLearner):
 
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         return rca_matrix(X, codes, ridge=check_number(self.ridge, "ridge", minimum=0))
+
+    def _from_moments(self, moments: Moments) -> Array:
+        ridge = check_number(self.ridge, "ridge", minimum=0)
+        return _undone(moments.within() / moments.n, moments.total() / moments.n, moments.counts, ridge)
 
     def fit_chunks(self, X: Any, chunks: Any) -> Self:
         """Learn from `chunks` (n,): the number of the group of similar rows that each row is in, −1 for none."""

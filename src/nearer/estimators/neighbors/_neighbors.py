@@ -70,6 +70,23 @@ class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.metric_, self.rows_ = _fit_metric(self.metric, X, y)
         return self
 
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Remember more rows; the metric is that of the first ones, or one that was fitted before.
+
+        `classes` may name those to come, as everywhere in scikit-learn; new ones are welcome without it.
+        """
+        if hasattr(self, "rows_"):
+            X, y = validate_data(self, X, y, reset=False, dtype=[np.float64, np.float32])
+            check_classification_targets(y)
+            labels = np.concatenate([self.classes_[self.codes_], y])
+            self.rows_ = np.concatenate([self.rows_, _mapped(self.metric_, X)])
+        else:
+            labels = self.fit(X, y).classes_[self.codes_]
+        self.classes_ = np.unique(labels if classes is None else np.concatenate([labels, classes]))
+        self.codes_ = np.searchsorted(self.classes_, labels)
+        self.k_ = min(check_int(self.n_neighbors, "n_neighbors"), len(self.rows_))
+        return self
+
     def predict_proba(self, X: Any) -> Array:
         """The share of the votes that each class gets, (n, c), columns as in `classes_`.
 

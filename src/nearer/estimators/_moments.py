@@ -1,0 +1,159 @@
+"""Counts, means and scatters of classes that grow row by row: what closed forms need, whatever came in what parts.
+
+The scatter of a class after another part is `S + S' + n n'/(n + n') (m − m')(m − m')ᵀ` (Chan, Golub, LeVeque,
+1983), which keeps all digits where sums of squares would lose them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from nearer.estimators._matrices import Array
+from nearer.estimators._scatter import PairScatters, class_means
+from nearer.exceptions import LabelError, LimitError
+
+# Rows that are kept to choose `blend` by, as many as `choose_blend` looks at.
+KEPT = 5_000
+# Of the scatters of all classes.
+MOST_BYTES = 4 << 30
+
+
+class Moments:
+    """Of every class: how many rows, their mean, and the scatter about it.
+
+    >>> moments = Moments(1)
+    >>> for rows, classes in (([[0.0]], [7]), ([[2.0], [9.0]], [7, 8])):
+    ...     moments.add(np.array(rows), np.array(classes))
+    >>> moments.classes.tolist(), moments.counts.tolist(), moments.within().tolist(), moments.total().tolist()
+    ([7, 8], [2, 1], [[2.0]], [[44.66666666666667]])
+    """
+
+    def __init__(self, columns: int) -> None:
+        self.classes: Array = np.empty(0, dtype=np.int64)
+        self.counts: Array = np.zeros(0, dtype=np.int64)
+        self.means: Array = np.zeros((0, columns))
+        self.scatters: Array = np.zeros((0, columns, columns))
+
+    @property
+    def n(self) -> int:
+        """All rows so far."""
+        return int(self.counts.sum())
+
+    def add(self, X: Array, y: Array) -> None:
+        """Take rows (n, p) and their classes (n,) in."""
+        names, codes = np.unique(y, return_inverse=True)
+        self._make_room(names)
+        counts = np.bincount(codes)
+        means = class_means(X, codes, counts)
+        for number, place in enumerate(np.searchsorted(self.classes, names)):
+            rows = X[codes == number].astype(np.float64) - means[number]
+            before, new = int(self.counts[place]), int(counts[number])
+            apart = means[number] - self.means[place]
+            self.scatters[place] += rows.T @ rows + before * new / (before + new) * np.outer(apart, apart)
+            self.means[place] += apart * (new / (before + new))
+            self.counts[place] = before + new
+
+    def _make_room(self, names: Array) -> None:
+        if not len(self.classes):
+            self.classes = self.classes.astype(names.dtype)
+        every = np.union1d(self.classes, names)
+        if len(every) == len(self.classes):
+            return
+        size = 8 * len(every) * self.means.shape[1] ** 2
+        if size > MOST_BYTES:
+            raise LimitError(
+                f"`y` must name fewer classes to be learned in parts: {len(every):,} matrices of "
+                f"{self.means.shape[1]:,} columns would take {size / 1e9:.3g} GB. Reduce the columns, or fit on "
+                f"all rows."
+            )
+        places = np.searchsorted(every, self.classes)
+        for name in ("counts", "means", "scatters"):
+            old = getattr(self, name)
+            fresh = np.zeros((len(every), *old.shape[1:]), dtype=old.dtype)
+            fresh[places] = old
+            setattr(self, name, fresh)
+        self.classes = every
+
+    def within(self) -> Array:
+        """Σ_c S_c, (p, p)."""
+        return np.asarray(self.scatters.sum(axis=0))
+
+    def total(self) -> Array:
+        """The scatter of all rows about their mean, (p, p)."""
+        apart = self.means - self.counts @ self.means / self.n
+        return np.asarray(self.within() + apart.T @ (apart * self.counts[:, None]))
+
+    def pairs(self) -> PairScatters:
+        """The scatters of all similar and all dissimilar pairs, as of `label_scatters`."""
+        similar = np.tensordot(self.counts.astype(np.float64), self.scatters, axes=1)
+        n_similar = int((self.counts * (self.counts - 1) // 2).sum())
+        return PairScatters(
+            similar, self.n * self.total() - similar, n_similar, self.n * (self.n - 1) // 2 - n_similar
+        )
+
+
+class FromMoments:
+    """Adds `partial_fit` to a learner that follows from moments, by `_from_moments`."""
+
+    def _from_moments(self, moments: Moments) -> Array:
+        raise NotImplementedError
+
+    def partial_fit(self: Any, X: Any, y: Any) -> Any:
+        """Take more rows (n, p) and their classes (n,) in; after the last part the metric is that of all rows.
+
+        It is that of `fit` to rounding, in the memory of one (p, p) matrix for each class. Whatever `fit` has seen
+        does not count: the first part after it begins anew. With
+        `blend="auto"` the share of the identity is chosen on 5,000 rows, drawn evenly from all that came.
+        """
+        first = not hasattr(self, "_moments")
+        X, y = validate_data(self, X, y, reset=first, dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        if first:
+            self._moments, self._sample = Moments(X.shape[1]), _Sample(check_random_state(self.random_state))
+        self._forget_threshold()
+        self._moments.add(X, y)
+        self._sample.add(X, y)
+        moments = self._moments
+        self.classes_ = moments.classes
+        d = self._check_targets(X.shape[1])
+        try:
+            matrix = self._from_moments(moments)
+        except LabelError:
+            # The first rows may all be of one class, and say nothing yet.
+            if hasattr(self, "components_"):
+                raise
+            return self
+        rows, codes = self._sample.rows(moments.classes)
+        rng = check_random_state(self.random_state)
+        self._finish(matrix, rows, codes, d, rng, covariance=moments.total() / moments.n)
+        return self
+
+
+class _Sample:
+    """At most 5,000 rows, drawn evenly from all that came: those with the smallest random numbers."""
+
+    def __init__(self, rng: np.random.RandomState) -> None:
+        self._rng = rng
+        self._numbers: Array = np.zeros(0)
+        self._rows: Array | None = None
+        self._labels: Array | None = None
+
+    def add(self, X: Array, y: Array) -> None:
+        numbers = self._rng.random_sample(len(X))
+        rows, labels = X, y
+        if self._rows is not None and self._labels is not None:
+            numbers = np.concatenate([self._numbers, numbers])
+            rows, labels = np.concatenate([self._rows, X]), np.concatenate([self._labels, y])
+        kept = np.argsort(numbers, kind="stable")[:KEPT]
+        self._numbers, self._rows, self._labels = numbers[kept], rows[kept], labels[kept]
+
+    def rows(self, classes: Array) -> tuple[Array, Array]:
+        """The rows and their class numbers."""
+        assert self._rows is not None
+        assert self._labels is not None
+        return self._rows, np.searchsorted(classes, self._labels)

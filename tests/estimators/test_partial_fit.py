@@ -1,0 +1,112 @@
+"""Rows that come in parts teach what all rows at once teach, to rounding, in memory that does not grow."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+from nearer.estimators import GMML, KISSME, RCA, Covariance, MetricKNN
+from nearer.estimators._moments import KEPT, Moments
+from nearer.estimators._scatter import label_scatters, total_scatter
+from nearer.exceptions import LimitError, ParameterError
+
+X, Y = load_iris(return_X_y=True)
+NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
+# Sorted by class, so that the first parts know one class alone, and of a mean far from 0.
+X = X + 1e4
+LEARNERS = [Covariance(), RCA(blend=0.0), KISSME(blend=0.0), GMML(blend=0.0), KISSME(n_components=2, blend=0.25)]
+
+
+def in_parts(learner: Any, sizes: tuple[int, ...], x: Any = X, y: Any = NAMES) -> Any:
+    for rows, classes in zip(np.split(x, sizes), np.split(y, sizes), strict=True):
+        learner.partial_fit(rows, classes)
+    return learner
+
+
+@pytest.mark.parametrize("sizes", [(), (1, 2, 60, 61, 149), (75,)])
+@pytest.mark.parametrize("learner", LEARNERS, ids=repr)
+def test_parts_give_what_all_rows_give(learner: Any, sizes: tuple[int, ...]) -> None:
+    whole = type(learner)(**learner.get_params()).fit(X, NAMES)
+    parts = in_parts(type(learner)(**learner.get_params()), sizes)
+    size = 1e-6 * np.abs(whole.mahalanobis_matrix()).max()
+    np.testing.assert_allclose(parts.mahalanobis_matrix(), whole.mahalanobis_matrix(), rtol=1e-6, atol=size)
+    np.testing.assert_allclose(parts.transform(X[:5]), whole.transform(X[:5]), rtol=1e-6, atol=1e-6)
+    if not isinstance(learner, Covariance):
+        assert parts.classes_.tolist() == whole.classes_.tolist()
+
+
+def test_moments_are_the_scatters_of_all_rows() -> None:
+    moments = Moments(4)
+    order = np.random.default_rng(0).permutation(150)
+    for part in np.array_split(order, 7):
+        moments.add(X[part], NAMES[part])
+    want = label_scatters(X, Y)
+    for found, expected in zip(moments.pairs(), want, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+    np.testing.assert_allclose(moments.total(), total_scatter(X), rtol=1e-8)
+
+
+def test_the_blend_is_chosen_on_rows_drawn_from_all_parts() -> None:
+    parts = in_parts(KISSME(random_state=0), (50, 100))
+    assert parts.blend_ == KISSME(random_state=0).fit(X, NAMES).blend_
+
+
+def test_a_fit_begins_anew() -> None:
+    for learner in (KISSME(blend=0.0), Covariance()):
+        again = type(learner)(**learner.get_params()).fit(X[:100], NAMES[:100])
+        learner.partial_fit(X + 3, NAMES).fit(X[:100], NAMES[:100])
+        np.testing.assert_array_equal(learner.components_, again.components_)
+        # And what comes after a fit begins with itself.
+        learner.partial_fit(X, NAMES)
+        np.testing.assert_allclose(
+            learner.components_, type(learner)(**learner.get_params()).fit(X, NAMES).components_, rtol=1e-6
+        )
+
+
+def test_rows_of_another_width_are_refused_and_change_nothing() -> None:
+    learner = in_parts(KISSME(blend=0.0), (75,))
+    before = learner.components_.copy()
+    with pytest.raises(ValueError, match="4 features"):
+        learner.partial_fit(X[:, :3], NAMES)
+    np.testing.assert_array_equal(learner.components_, before)
+    with pytest.raises(ParameterError, match="`ridge`"):
+        KISSME(ridge=-1.0, blend=0.0).partial_fit(X, NAMES)
+
+
+def test_neighbors_remember_what_comes_later() -> None:
+    whole = MetricKNN(KISSME(blend=0.0).fit(X, NAMES)).fit(X, NAMES)
+    parts = in_parts(MetricKNN(KISSME(blend=0.0).fit(X, NAMES)), (1, 60, 101))
+    np.testing.assert_array_equal(parts.predict(X + 0.1), whole.predict(X + 0.1))
+    np.testing.assert_array_equal(parts.classes_, whole.classes_)
+    announced = MetricKNN().partial_fit(X[:50], NAMES[:50], classes=np.unique(NAMES))
+    assert announced.predict_proba(X[:1]).tolist() == [[1.0, 0.0, 0.0]]
+    assert (parts.k_, in_parts(MetricKNN(), (1,)).k_) == (3, 3)
+
+
+def test_matrices_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nearer.estimators._moments.MOST_BYTES", 2 * 8 * 16)
+    learner = KISSME(blend=0.0).partial_fit(X[:100], NAMES[:100])
+    with pytest.raises(LimitError, match=r"`y` must name fewer classes .* 3 matrices of 4 columns"):
+        learner.partial_fit(X[100:], NAMES[100:])
+    assert learner.transform(X[:2]).shape == (2, 4)
+
+
+def test_memory_does_not_grow_with_the_rows() -> None:
+    random = np.random.default_rng(0)
+
+    def peak(parts: int) -> int:
+        learner = KISSME(random_state=0)
+        tracemalloc.start()
+        for _ in range(parts):
+            rows = random.normal(size=(2 * KEPT, 3)).astype(np.float32)
+            learner.partial_fit(rows, (rows[:, 0] > 0).astype(int))
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    peak(1)
+    assert peak(6) < 1.3 * peak(2)
