@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from attainable import smallest_eigenvalue
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.losses import BinomialDevianceLoss, ContrastiveLoss, RAWLoss
 from nearer.mining import VTHM
@@ -20,12 +21,6 @@ from nearer.pairwise._panels import tile_size
 from nearer.relations import ClassLabels, LabelDistributions, MultiLabels, Numbers, Soft, kind_of, relation_of
 from nearer.relations._difference import find_difference
 from nearer.relations._relation import GradedRelation
-
-
-def smallest_eigenvalue(target: Tensor) -> float:
-    """Of `1 − g/2` for targets g (n, n): not negative if and only if unit vectors have these squared distances."""
-    kernel = 1 - target.double() / 2
-    return float(torch.linalg.eigvalsh((kernel + kernel.T) / 2)[0])
 
 
 def distributions(n: int, q: int, seed: int = 0) -> Tensor:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from attainable import smallest_eigenvalue
 from nearer.estimators import RAMLKRR
 from nearer.exceptions import LabelError, NearerError, ShapeError
 from nearer.losses import ContrastiveLoss, RAWLoss, RelationAlignmentLoss
 from nearer.relations import ClassLabels, Soft, Tree, kind_of
-from nearer.relations._difference import smallest_eigenvalue
 
 PATHS = ["a/b/c", "a/b/d", "a/e/c", "f/b/c", "a/b/c", "f/g/h"]
 
