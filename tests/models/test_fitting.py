@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import nearer
 from nearer.datasets import Dataset, Split, load_files
@@ -199,6 +200,20 @@ def test_something_simpler_is_taken_where_it_is_as_good():
     weights = fitted.model.encoder.parts[0].members
     assert weights.sum().item() == pytest.approx(1)
     assert fitted.comparison.second["map@r"] > fitted.comparison.first["map@r"] + 0.1
+
+
+def test_small_tables_are_learned_by_one_thread(monkeypatch):
+    """On a busy machine the second thread of products this small waited for the first 97 % of the time."""
+    seen = []
+
+    def spy(*_, **__):
+        seen.append({each["num_threads"] for each in threadpool_info()})
+        raise LabelError("enough")
+
+    monkeypatch.setattr("nearer.models._fitting.raw_map", spy)
+    with threadpool_limits(2), pytest.raises(LabelError, match="enough"):
+        fit_model(data_of(*blobs()), FitSettings(method="rca", **FAST))
+    assert seen == [{1}]
 
 
 def test_splits():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import nn
 
 from nearer.datasets import Dataset
@@ -39,6 +40,8 @@ from nearer.training._shared import Callback, History
 __all__ = ["Fitted", "Trial", "fit_model"]
 
 Say = Callable[[str], None]
+# Numbers in a table below which more than one thread is no help.
+SMALL = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -99,13 +102,27 @@ def fit_model(
     if settings.method not in ("auto", "choose") and method_named(settings.method).supervision == ("numbers",):
         data = as_numbers(data)
     problem = Problem.from_data(data, held_out=settings.held_out, split=settings.split, seed=settings.seed)
+    # The threads of small products only wait for each other, and on a busy machine for a long time.
+    with threadpool_limits(1 if problem.items.size < SMALL and not problem.images else None):
+        return _fit(problem, data, settings, begin, Watch(folder, callbacks), follow, tell)
+
+
+def _fit(
+    problem: Problem,
+    data: Dataset,
+    settings: FitSettings,
+    begin: float,
+    watch: Watch,
+    follow: Follow | None,
+    tell: Say,
+) -> Fitted:
     method, rule, trials, problem = _method(problem, settings, tell)
     tell(rule)
     for note in _before(problem, method, settings):
         tell(f"Note: {note}")
     with warnings.catch_warnings(record=True) as raised, follow_iterations(follow):
         warnings.simplefilter("always", StoppedEarlyWarning)
-        learned = method.learn(problem, settings, Watch(folder, callbacks))
+        learned = method.learn(problem, settings, watch)
     notes = [*learned.notes, *(str(warning.message) for warning in raised), *_doubts(problem)]
     for note in notes:
         tell(f"Note: {note}")
