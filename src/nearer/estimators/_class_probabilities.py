@@ -46,7 +46,8 @@ MEMBERS, SEEN = np.array([0.2, 0.4, 0.4]), 20
 # and .801 -> .801), and up to fewer the weights found on some are no better than those before.
 FEW, TOO_FEW = 500, 100
 FOLDS, MOST_IN_FOLDS = 3, 10_000
-# Each random tree sees at most so many rows: more would make the trees larger, and hardly better together.
+# Each tree sees at most so many rows, all boosted ones the same: more would make the random ones larger, and hardly
+# better together, and boosting slow.
 ROWS_OF_A_TREE = 20_000
 HIDDEN, DIRECTIONS = 64, 16
 # On fewer rows the threads of boosting and of the network only wait for each other: on two busy cores 142 rows took
@@ -70,11 +71,13 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
 
     Args:
         n_components: principal directions of the mapped training rows that are kept; all if None.
-        n_trees: random trees; None takes 120, and 60 of at most 500 rows.
-        rounds: of boosting; None takes 100, fewer with more than ten classes, 40 of at most 500 rows.
+        n_trees: random trees, each of 20,000 rows at most; None takes 120, and 60 of at most 500 rows.
+        rounds: of boosting, on 20,000 rows at most; None takes 100, fewer with more than ten classes, 40 of at most 500 rows.
         weights: of network, random trees and boosted trees; None finds them on a third of more than 100 rows.
         feature_weight: f, of the features beside the probabilities.
         spread: g, how far undecided rows lie from others.
+        standardize: whether every feature is brought to deviation one beside the trees; features that share a unit
+            keep their share of the distance without.
         random_state: draws that third, the start of the network, the splits of the trees and the directions.
 
     Attributes:
@@ -93,6 +96,7 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
         weights: Sequence[float] | None = None,
         feature_weight: float = 0.2,
         spread: float = 1.5,
+        standardize: bool = True,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -101,6 +105,7 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
         self.weights = weights
         self.feature_weight = feature_weight
         self.spread = spread
+        self.standardize = standardize
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -126,7 +131,7 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
         if n_classes < 2:
             raise LabelError(f"`y` must name at least two classes to tell apart, got one class in {n} rows.")
         rows = _single(X)
-        scale = Standardize.from_rows(rows)
+        scale = self._scale(rows)
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31))
         with threadpool_limits(1 if n < ROWS_FOR_THREADS else None):
@@ -144,6 +149,15 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
         made.directions = _tensor(np.linalg.qr(random.standard_normal((p, m)))[0])
         self.map_ = self._reduced(made.eval(), rows)
         return self
+
+    def _scale(self, rows: Array) -> Standardize:
+        scale = Standardize.from_rows(rows)
+        if not self.standardize:
+            # One deviation for all: that of a feature in the quadratic mean.
+            varies = rows.std(axis=0, dtype=np.float64) > 0
+            mean = scale.scale[torch.as_tensor(varies)].double().square().mean().sqrt() if varies.any() else 1.0
+            scale.scale = torch.full_like(scale.scale, float(mean))
+        return scale
 
     def _members(self, rows: Array, scaled: Array, codes: Array, seed: int) -> tuple[Any, Any, Any]:
         """The three members, fitted."""
@@ -175,8 +189,14 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
             l2_regularization=1.0,
             early_stopping=False,
             random_state=seed,
-        ).fit(rows, codes)
-        return network, forest, boosting
+        )
+        if large:
+            some = np.random.default_rng(seed).permutation(n)[:ROWS_OF_A_TREE]
+            # A class that was not drawn sends one row: all members know the same classes.
+            rare = np.unique(codes, return_index=True)[1][~np.isin(np.arange(n_classes), codes[some])]
+            some = np.sort(np.concatenate([some, rare]))
+            rows, codes = rows[some], codes[some]
+        return network, forest, boosting.fit(rows, codes)
 
     def _weights(self, rows: Array, codes: Array, seed: int) -> Array:
         """How much each member counts: the mixture that is most likely on rows that its members did not see."""
@@ -192,7 +212,7 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
         # Classes of fewer rows than folds might not be known in the others.
         rows, codes = rows[asked], np.unique(codes[asked], return_inverse=True)[1]
         learn, ask = next(StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(rows, codes))
-        scaled = Standardize.from_rows(rows[learn])(rows).numpy()
+        scaled = self._scale(rows[learn])(rows).numpy()
         members = self._members(rows[learn], scaled[learn], codes[learn], seed)
         known = np.arange(len(ask)), codes[ask]
         asked_rows = (scaled[ask], rows[ask], rows[ask])
