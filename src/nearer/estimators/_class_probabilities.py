@@ -72,12 +72,13 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
     Args:
         n_components: principal directions of the mapped training rows that are kept; all if None.
         n_trees: random trees, each of 20,000 rows at most; None takes 120, and 60 of at most 500 rows.
-        rounds: of boosting, on 20,000 rows at most; None takes 100, fewer with more than ten classes, 40 of at most 500 rows.
+        rounds: of boosting, on 20,000 rows at most; None takes 100, fewer with more than ten classes, and 40 of at
+            most 500 rows.
         weights: of network, random trees and boosted trees; None finds them on a third of more than 100 rows.
         feature_weight: f, of the features beside the probabilities.
         spread: g, how far undecided rows lie from others.
-        standardize: whether every feature is brought to deviation one beside the trees; features that share a unit
-            keep their share of the distance without.
+        standardize: whether the features beside the probabilities have deviation one; those that share a unit keep
+            their share of the distance without.
         random_state: draws that third, the start of the network, the splits of the trees and the directions.
 
     Attributes:
@@ -131,7 +132,7 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
         if n_classes < 2:
             raise LabelError(f"`y` must name at least two classes to tell apart, got one class in {n} rows.")
         rows = _single(X)
-        scale = self._scale(rows)
+        scale = Standardize.from_rows(rows)
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31))
         with threadpool_limits(1 if n < ROWS_FOR_THREADS else None):
@@ -145,19 +146,14 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
         (made.hidden_weight, made.weight), (made.hidden_bias, made.bias) = (
             [_tensor(part.T) for part in parts] for parts in (network.coefs_, network.intercepts_)
         )
+        if not self.standardize:
+            # As wide as they are, in the quadratic mean as wide as standardized ones; constants have no width.
+            widths = scale.scale * torch.as_tensor(rows.std(axis=0, dtype=np.float64) > 0)
+            made.widths = widths / widths.double().square().mean().sqrt().clamp_min(1e-30).float()
         made.start = _tensor(boosting._baseline_prediction.ravel())
         made.directions = _tensor(np.linalg.qr(random.standard_normal((p, m)))[0])
         self.map_ = self._reduced(made.eval(), rows)
         return self
-
-    def _scale(self, rows: Array) -> Standardize:
-        scale = Standardize.from_rows(rows)
-        if not self.standardize:
-            # One deviation for all: that of a feature in the quadratic mean.
-            varies = rows.std(axis=0, dtype=np.float64) > 0
-            mean = scale.scale[torch.as_tensor(varies)].double().square().mean().sqrt() if varies.any() else 1.0
-            scale.scale = torch.full_like(scale.scale, float(mean))
-        return scale
 
     def _members(self, rows: Array, scaled: Array, codes: Array, seed: int) -> tuple[Any, Any, Any]:
         """The three members, fitted."""
@@ -212,7 +208,7 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
         # Classes of fewer rows than folds might not be known in the others.
         rows, codes = rows[asked], np.unique(codes[asked], return_inverse=True)[1]
         learn, ask = next(StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(rows, codes))
-        scaled = self._scale(rows[learn])(rows).numpy()
+        scaled = Standardize.from_rows(rows[learn])(rows).numpy()
         members = self._members(rows[learn], scaled[learn], codes[learn], seed)
         known = np.arange(len(ask)), codes[ask]
         asked_rows = (scaled[ask], rows[ask], rows[ask])

@@ -139,8 +139,8 @@ class Comparison:
         return self._of_the_two() + self._of_baselines()
 
     def _of_baselines(self) -> str:
-        """A sentence about the baseline that beats the second in most scores; silence where none does in half of them
-        or in the one that sums up the others.
+        """A sentence about the baseline that beats the second in most scores; silence where none does in half of
+        them or in the one that looks at all neighbors.
 
         A lead counts where it is more than these items leave open: half of the interval of the gain, and where a
         score has none, of the widest.

@@ -109,8 +109,8 @@ class ProbabilityMap(nn.Module):
         P = (w₁ network(x̂) + w₂ F + w₃ boosting(x)) · F / (F + 1/50), divided by its sum, with F = forest(x)
         z = [P⁴ / ‖P⁴‖,  f·x̂ / √(2p),  g·(1 − max P)·Dᵀx̂ / (√2 ‖Dᵀx̂‖)]
 
-    x̂ are the standardized features, D are m directions. `nearer.estimators.ClassProbabilities` learns it and says
-    why.
+    x̂ are the standardized features, in the second part times `widths`, D are m directions.
+    `nearer.estimators.ClassProbabilities` learns it and says why.
 
     Args:
         scale: what standardizes the features.
@@ -128,6 +128,7 @@ class ProbabilityMap(nn.Module):
     weight: Tensor
     bias: Tensor
     start: Tensor
+    widths: Tensor
     directions: Tensor
 
     def __init__(
@@ -163,6 +164,7 @@ class ProbabilityMap(nn.Module):
         self.register_buffer("weight", torch.zeros(scores, hidden))
         self.register_buffer("bias", torch.zeros(scores))
         self.register_buffer("start", torch.zeros(scores))
+        self.register_buffer("widths", torch.ones(features))
         self.register_buffer("directions", torch.zeros(features, directions))
 
     def forward(self, x: Any) -> Tensor:
@@ -174,7 +176,8 @@ class ProbabilityMap(nn.Module):
         turned = scaled @ self.directions
         turned = turned / turned.norm(dim=1, keepdim=True).clamp_min(1e-12)
         undecided = spread / 2**0.5 * (1 - chances.amax(dim=1, keepdim=True))
-        return torch.cat([sure, weight / (2 * scaled.shape[1]) ** 0.5 * scaled, undecided * turned], dim=1)
+        beside = weight / (2 * scaled.shape[1]) ** 0.5 * scaled * self.widths
+        return torch.cat([sure, beside, undecided * turned], dim=1)
 
     def probabilities(self, x: Any) -> Tensor:
         """The probability of every class, (n, p) -> (n, c)."""

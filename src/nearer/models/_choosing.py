@@ -1,4 +1,4 @@
-"""Which method to learn with: candidates, the simplest first, are compared on training rows they did not learn from.
+"""Which method to learn with: candidates, the simplest first, compared on training rows they did not learn from.
 
 The training rows are cut into folds; each candidate learns from all but one and is asked the rows of that one. The
 simplest candidate is taken that is within one standard error of the best, row by row, so that something is learned
@@ -189,12 +189,12 @@ _NETWORKS_ONLY = ("epochs", "batch_size", "lr", "patience", "hidden", "precision
 def _check_used(methods: Sequence[Method], settings: FitSettings, problem: Problem) -> None:
     """Refuse a setting that was asked for and that no candidate uses."""
     names = ", ".join(method.name for method in methods)
-    if problem.inputs.encoder is not None and "standardize" in settings.given:
-        if all(method.scales_encoded for method in methods):
-            raise ParameterError(f"`standardize` must be left out: {names} scales features of an encoder itself.")
+    by_itself = problem.inputs.encoder is not None and all(method.scales_encoded for method in methods)
+    if by_itself and "standardize" in settings.given:
+        raise ParameterError(f"`standardize` must be left out: {names} scales features of an encoder itself.")
     unused = [name for name in _NETWORKS_ONLY if name in settings.given]
     if unused and not any(method.network for method in methods):
         raise ParameterError(
-            f"`{unused[0]}` must come with a network, and {names} {'is' if len(methods) == 1 else 'are'} none. Leave "
-            f"it out, or choose a network (`nearer methods`)."
+            f"`{unused[0]}` must come with a network, and {names} "
+            f"{'is' if len(methods) == 1 else 'are'} none. Leave it out, or choose a network (`nearer methods`)."
         )

@@ -21,6 +21,7 @@ from nearer.models._choosing import Say, Trial, choose
 from nearer.models._learning import Watch
 from nearer.models._methods import Method, machine_memory, memory, method_named
 from nearer.models._model import Model, fingerprints
+from nearer.models._predicting import votes_of
 from nearer.models._problem import Problem
 from nearer.models._raw import needs_scale, raw_map
 from nearer.models._scoring import Encode, compare_problem
@@ -131,16 +132,17 @@ def _fit(
     others = baselines_of(problem, model.raw, standardize=bool(settings.standardize), quick=model.asymmetric)
     comparison = replace(comparison, baselines=others)
     model.scores = comparison.to_dict()
-    raw, scored = model.raw, model.transform
+    raw, scored, taught = model.raw, model.transform, problem
     if settings.refit and not method.network and problem.split != "given":
         # What was scored is the same learner on fewer rows; a published test part stays unseen.
-        whole = replace(problem, train=np.sort(np.r_[problem.train, problem.held_out]), chosen=learned.chosen)
+        taught = replace(problem, train=np.sort(np.r_[problem.train, problem.held_out]), chosen=learned.chosen)
         with warnings.catch_warnings(), follow_iterations(follow):
             warnings.simplefilter("ignore", StoppedEarlyWarning)  # it was told of the first fit
-            encoder = method.learn(whole, settings, Watch()).encoder
-        model = replace(model, encoder=encoder, trained_on=fingerprints(whole.items[whole.train]))
+            encoder = method.learn(taught, settings, Watch()).encoder
+        model = replace(model, encoder=encoder, trained_on=fingerprints(taught.items[taught.train]))
         notes.append(f"Scored without the {len(problem.held_out):,} held-out rows, then learned again from all.")
         tell(f"Note: {notes[-1]}")
+    model.votes = votes_of(model, taught)
     seconds = time.perf_counter() - begin
     fitted = Fitted(
         model, comparison, choice.rule, seconds, problem, raw, scored, learned.history, choice.trials, notes

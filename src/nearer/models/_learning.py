@@ -49,7 +49,7 @@ class Watch:
 
 
 def learn_nothing(problem: Problem, settings: FitSettings) -> Learned:
-    """The features as they are compared without learning: as given, at one scale, or those of an encoder by angle."""
+    """The features without learning: as given, at one scale, or those of an encoder by angle."""
     if problem.images:
         raise ParameterError("`method` must be a network for images, got 'euclidean'. Try raw-vthm.")
     if problem.inputs.encoder is not None:

@@ -194,7 +194,7 @@ class Problem:
 
 
 def choose_k(rows: NDArray[Any], labels: NDArray[Any]) -> int:
-    """The number of neighbors whose vote (of codes of classes), or whose mean label, errs least on the rows themselves.
+    """The number of neighbors whose vote (of codes of classes), or whose mean label, errs least on the rows.
 
     Each row is asked without itself; of many rows 2,000 are asked.
 
@@ -204,7 +204,7 @@ def choose_k(rows: NDArray[Any], labels: NDArray[Any]) -> int:
     """
     asked = np.sort(np.random.default_rng(0).permutation(len(rows))[:JUDGED])
     counts = [k for k in KS if k < len(rows)] or [1]
-    near = labels[search(rows[asked], rows, k=counts[-1], own=asked).indices]
+    near = labels[np.asarray(search(rows[asked], rows, k=counts[-1], own=asked).indices)]
     truth = labels[asked]
     if labels.dtype.kind in "biu" and labels.ndim == 1:
         errors = [float((vote(near[:, :k]) != truth).mean()) for k in counts]

@@ -19,7 +19,7 @@ JUDGED = 2_000
 
 
 def raw_map(inputs: Inputs) -> nn.Module | None:
-    """What makes items the raw features: nothing, they are as they were given; those of an encoder get length one."""
+    """What makes items the raw features: nothing, they are as given; those of an encoder get length one."""
     # Features of an encoder are compared by cosine, as their makers do.
     return UnitLength() if inputs.encoder is not None else None
 
@@ -27,8 +27,8 @@ def raw_map(inputs: Inputs) -> nn.Module | None:
 def needs_scale(problem: Problem) -> bool:
     """Whether neighbors say more of the labels with every feature at deviation one than with features as given.
 
-    Features that share a unit (pixels, sensors, principal components) are better left alone, those of many units are
-    not. Neither side has learned from the labels, so leaving one out is a fair judge. Where both are as good, and
+    Features that share a unit (pixels, sensors, components) are better left alone, those of many units are not.
+    Neither side has learned from the labels, so leaving one out is a fair judge. Where both are as good, and
     for rows of an encoder, they are scaled.
     """
     if problem.images or problem.inputs.encoder is not None:
@@ -51,7 +51,7 @@ def _right(problem: Problem, rows: NDArray[np.int64], x: NDArray[np.float32]) ->
         order = np.argsort(np.linalg.norm(left - right, axis=1), kind="stable")
         return float(np.arange(len(order))[~similar[order]].mean())
     labels = problem.labels[rows]
-    near = labels[search(x, k=1 if problem.kind in CLASSES else min(10, len(x) - 1)).indices]
+    near = labels[np.asarray(search(x, k=1 if problem.kind in CLASSES else min(10, len(x) - 1)).indices)]
     if problem.kind in CLASSES:
         return float((near[:, 0] == labels).mean())
     return -float(np.abs(near.mean(axis=1) - labels).mean())

@@ -89,8 +89,8 @@ def evaluate_problem(
 
     Classes: each held-out row is searched among the labelled training rows, 20,000 of them at most; where its class
     is new, among the other held-out rows. Label sets, distributions and numbers: predicted by the neighbours among
-    the training rows (ML-kNN, means). Pairs: those that touch a held-out row, ranked by distance. `quick` leaves the
-    clustering out. Of more than 20,000 held-out rows with classes 5,000 are asked.
+    the training rows (ML-kNN, means). Pairs: those that touch a held-out row, ranked by distance. `quick` leaves
+    the clustering out. Of more than 20,000 held-out rows with classes 5,000 are asked.
     """
     if problem.kind == "pairs":
         return evaluate_pairs(
@@ -125,7 +125,7 @@ def _predicted(problem: Problem, encode: Encode) -> NDArray[Any]:
     asked = encode(problem.items[problem.held_out])
     if problem.kind == "sets":
         return np.asarray(MLKNN(n_neighbors=min(NEIGHBORS, len(rows) - 1)).fit(rows, labels).predict_scores(asked))
-    return np.asarray(labels[search(asked, rows, k=problem.asked).indices].mean(axis=1))
+    return np.asarray(labels[np.asarray(search(asked, rows, k=problem.asked).indices)].mean(axis=1))
 
 
 def _pair_distances(problem: Problem, encode: Encode) -> NDArray[Any]:

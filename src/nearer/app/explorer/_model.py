@@ -149,7 +149,7 @@ def apply_gestures(model: Model, gestures: Any, data: Any, y: Any) -> Model:
     encoder = Chain(model.encoder, corrected).eval()
     told = f"{model.summary}\n\n{len(said)} gestures by hand: {table['told']} {table['sentence']}".strip()
     made = replace(model, encoder=encoder, method=f"{model.method}, corrected", classes=found.classes, summary=told,
-                   scores={}, fitted=None)  # fmt: skip
+                   scores={}, fitted=None, votes=None)  # fmt: skip
     rows = model.inputs.of(given)
     asked = np.flatnonzero(items.held_out & (found.labels >= 0))
     if len(np.unique(found.labels[asked])) >= 2 and len(asked) >= 10 and len(rows) == items.n:
