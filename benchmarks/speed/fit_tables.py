@@ -1,12 +1,12 @@
 """What `nearer.fit` knows of real tables beside what five lines give: python benchmarks/speed/fit_tables.py FOLDER
 
-FOLDER holds tables (*.csv.gz) and labels.txt, in each line the name of a table, its label column and columns to leave
-out. Of at most 3,000 rows 70 % are learned from. `--new-classes` gives half of the classes to learning and scores the
-rows of the others among each other, on tables of twenty classes or more.
+FOLDER holds tables (*.csv.gz) and labels.txt, in each line the name of a table, its label column and columns to
+leave out. Of at most 3,000 rows 70 % are learned from. `--new-classes` gives half of the classes to learning and
+scores the rows of the others among each other, on tables of twenty classes or more.
 
-raw: median, one scale, one-hot. lda, nca: scikit-learn's on raw (NCA: 1,200 rows, 50 steps). proba: class probabilities
-of boosted trees on raw, squared, to unit length. boosting: their accuracy. For every rival the row of nearer has the
-mean lead in each score and its standard error over the rows that are asked.
+raw: median, one scale, one-hot. lda, nca: scikit-learn's on raw (NCA: 1,200 rows, 50 steps). proba: class
+probabilities of boosted trees on raw, squared, to unit length. boosting: their accuracy. For every rival the row of
+nearer has the mean lead in each score and its standard error over the rows that are asked.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from record import save
-
 import nearer
 from nearer.evaluation._paired import per_query_scores
 from nearer.neighbors import search, vote
+from record import save
 
 ROWS, SHARE, MANY_CLASSES = 3_000, 0.3, 20
 NEAR = 5
@@ -52,7 +51,7 @@ def read(file: Path, label: str, left_out: list[str], seed: int) -> pd.DataFrame
 
 
 def as_numbers(train: pd.DataFrame, test: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """What people do to a table before they learn: holes filled, one scale, words as 0/1 columns, free text dropped."""
+    """What people do to a table: holes filled, one scale, words as 0/1 columns, free text left out."""
     is_number = {name: pd.api.types.is_numeric_dtype(train[name]) for name in train}
     numbers = [name for name, yes in is_number.items() if yes and train[name].nunique() > 1]
     few = [not (train[name].nunique() > 20 and 2 * train[name].nunique() > len(train)) for name in train]
