@@ -13,13 +13,13 @@ def test_pca_keeps_the_directions_that_hold_most_of_the_variance() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 10)) + 0.01 * rng.normal(size=(200, 10))
     found = nearer.fit(x, rng.integers(0, 3, 200), metric="kissme").fitted.comparison
-    assert list(found.baselines) in (["standardized", f"pca ({d})", "lda (2)"] for d in (2, 3))
+    assert list(found.baselines) in (["scaled", f"pca ({d})", "lda (2)"] for d in (2, 3))
 
 
 def test_a_rotation_of_the_raw_features_is_no_baseline() -> None:
     rng = np.random.default_rng(0)
     found = nearer.fit(rng.normal(size=(500, 4)), rng.integers(0, 2, 500), metric="kissme").fitted.comparison
-    assert list(found.baselines) == ["standardized", "lda (1)"]
+    assert list(found.baselines) == ["scaled", "lda (1)"]
 
 
 def test_lda_stands_beside_the_learned_metric_and_is_named_where_it_is_better() -> None:

@@ -28,7 +28,7 @@ def baselines_of(
 ) -> dict[str, Evaluation]:
     """Scores on the held-out rows by the name of the baseline; one that would repeat the raw features is left out.
 
-    "standardized" are the features at one scale; "pca (d)" keeps the d directions that hold 95 % of the variance of
+    "scaled" are the features at one scale; "pca (d)" keeps the d directions that hold 95 % of the variance of
     the training rows, scaled if `standardize`, and "lda (d)" those that tell the class means apart. For label sets,
     distributions and numbers "the mean" answers every row with the mean of the training labels: where neighbors
     know little it is hard to beat. Numbers are also predicted by boosted trees. `quick` leaves the clustering out.
@@ -37,8 +37,8 @@ def baselines_of(
     encode = raw
     if problem.inputs.kind == "features" and problem.inputs.encoder is None:
         scale = Standardize.from_rows(problem.items[problem.train])
-        maps["standardized"] = lambda items: np.asarray(scale(items).numpy())
-        encode = maps["standardized"] if standardize else raw
+        maps["scaled"] = lambda items: np.asarray(scale(items).numpy())
+        encode = maps["scaled"] if standardize else raw
     if not problem.images:
         maps |= _pca(problem, encode)
     if problem.kind in CLASSES and not problem.images:

@@ -168,8 +168,8 @@ def evaluate_dataset(model: Model, given: Dataset) -> Comparison:
             )
         # Rows that it learned from are searched in, as in the fit.
         taught = np.flatnonzero(~fresh & (labels >= 0))
-        asked = np.flatnonzero(usable)
-        problem = _problem(model, items, labels, given, asked, train=taught if len(taught) else asked)
+        rows = np.flatnonzero(usable)
+        problem = _problem(model, items, labels, given, rows, train=taught if len(taught) else rows)
         result = compare_problem(problem, model.raw, model.transform)
     else:
         # Label sets, distributions and numbers are predicted by neighbors, and two maps need two sides: half of
