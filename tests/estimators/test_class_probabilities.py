@@ -67,11 +67,13 @@ def test_rows_it_learned_from_lie_at_the_corner_of_their_class() -> None:
     assert (np.abs(corners - np.eye(2)[(y == "b").astype(int)]) < 1e-6).all()
 
 
-def test_inside_a_class_the_features_order_the_rows() -> None:
-    """Neighbors among the training rows of one class are those of the standardized features."""
+@pytest.mark.parametrize("standardize", [True, False])
+def test_inside_a_class_the_features_order_the_rows(standardize: bool) -> None:
+    """Neighbors among the training rows of one class are those of the features, standardized or as given."""
     X, y = data("two")
-    learner = ClassProbabilities(random_state=0).fit(X[::2], y[::2])
-    scaled = (X - X[::2].mean(axis=0)) / X[::2].std(axis=0)
+    X = X * np.where(np.arange(X.shape[1]) == 3, 1e-4, 1)  # one column does not outweigh all others
+    learner = ClassProbabilities(n_trees=30, rounds=20, standardize=standardize, random_state=0).fit(X[::2], y[::2])
+    scaled = (X - X[::2].mean(axis=0)) / (X[::2].std(axis=0) if standardize else 1)
     inside = np.flatnonzero(y[::2] == "a")
     embedded, asked = learner.transform(X[::2])[inside], learner.transform(X[1::2])
     for query, row in zip(asked, scaled[1::2], strict=True):

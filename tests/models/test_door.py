@@ -138,13 +138,15 @@ def test_any_loss_by_name() -> None:
 
 
 def test_the_rule_sees_columns_and_time() -> None:
-    from nearer.models._methods import choose_method
+    from nearer.models._methods import choose_methods
 
-    assert choose_method("classes", n=1_000, p=20)[0].name == "class-probabilities"
-    assert choose_method("classes", n=3_000, p=20, classes=100)[0].name == "nca"
-    assert choose_method("classes", n=15_000, p=50)[0].name == "lmnn"
-    assert choose_method("classes", n=6_000, p=784)[0].name == "kissme"
-    assert choose_method("classes", n=1_000, p=50, seconds=0.5)[0].name != "nca"
+    assert choose_methods("classes", n=1_000, p=20)[0][-1].name == "class-probabilities"
+    assert choose_methods("classes", n=3_000, p=20, classes=100)[0][-1].name == "class-probabilities"
+    assert choose_methods("classes", n=3_000, p=20, classes=1000)[0][-1].name == "nca"
+    assert choose_methods("classes", n=100_000, p=20)[0][-1].name == "class-probabilities"
+    assert choose_methods("classes", n=15_000, p=100)[0][-1].name == "lmnn"
+    assert choose_methods("classes", n=6_000, p=784)[0][-1].name == "kissme"
+    assert choose_methods("classes", n=1_000, p=50, seconds=0.5)[0][-1].name != "nca"
 
 
 @pytest.mark.parametrize(

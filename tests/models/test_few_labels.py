@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 import nearer
 from nearer.datasets import few_labels
 from nearer.exceptions import ParameterError
-from nearer.models._methods import choose_method
+from nearer.models._methods import choose_methods
 
 
 def large_digits(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -22,8 +22,8 @@ def large_digits(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_few_labels_on_images_go_to_the_deep_learner() -> None:
-    assert choose_method("partial", n=50, images=True)[0].name == "deep-semi-supervised"
-    assert choose_method("partial", n=50, images=True, few=False)[0].name == "raw-vthm"
+    assert choose_methods("partial", n=50, images=True)[0][-1].name == "deep-semi-supervised"
+    assert choose_methods("partial", n=50, images=True, few=False)[0][-1].name == "raw-vthm"
 
 
 def test_unlabelled_images_teach_the_network() -> None:

@@ -27,6 +27,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from nearer._checks import check_int, check_number
 from nearer.estimators._learner import MapLearner
@@ -38,12 +39,20 @@ from nearer.geometry._shared import ProbabilityMap, Trees
 __all__ = ["ClassProbabilities"]
 
 # Network, random trees, boosted trees: the weights of the mixture before any row was seen, as if so many rows had
-# been seen, and those of data so large that a second fit would take too long. One fold of three is asked.
+# been seen, and those of data so large that a second fit would take too long, or so small that it would tell
+# nothing. One fold of three is asked.
 MEMBERS, SEEN = np.array([0.2, 0.4, 0.4]), 20
+# Up to so many rows half of the trees are as good (17 tables, 60, 150 and 400 rows: 1-NN .729 -> .730, .758 -> .758
+# and .801 -> .801), and up to fewer the weights found on some are no better than those before.
+FEW, TOO_FEW = 500, 100
 FOLDS, MOST_IN_FOLDS = 3, 10_000
-# Each random tree sees at most so many rows: more would make the trees larger, and hardly better together.
+# Each tree sees at most so many rows, all boosted ones the same: more would make the random ones larger, and hardly
+# better together, and boosting slow.
 ROWS_OF_A_TREE = 20_000
 HIDDEN, DIRECTIONS = 64, 16
+# On fewer rows the threads of boosting and of the network only wait for each other: on two busy cores 142 rows took
+# 18 CPU seconds with two threads, and 0.6 with one.
+ROWS_FOR_THREADS = 20_000
 # Steps of the network, in batches of 200 rows.
 EPOCHS, STEPS = 100, 4_000
 
@@ -62,11 +71,14 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
 
     Args:
         n_components: principal directions of the mapped training rows that are kept; all if None.
-        n_trees: random trees.
-        rounds: of boosting; None takes 100, fewer with more than ten classes.
-        weights: of network, random trees and boosted trees; None finds them on a third of the training rows.
+        n_trees: random trees, each of 20,000 rows at most; None takes 120, and 60 of at most 500 rows.
+        rounds: of boosting, on 20,000 rows at most; None takes 100, fewer with more than ten classes, and 40 of at
+            most 500 rows.
+        weights: of network, random trees and boosted trees; None finds them on a third of more than 100 rows.
         feature_weight: f, of the features beside the probabilities.
         spread: g, how far undecided rows lie from others.
+        standardize: whether the features beside the probabilities have deviation one; those that share a unit keep
+            their share of the distance without.
         random_state: draws that third, the start of the network, the splits of the trees and the directions.
 
     Attributes:
@@ -80,11 +92,12 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
         self,
         n_components: int | None = None,
         *,
-        n_trees: int = 120,
+        n_trees: int | None = None,
         rounds: int | None = None,
         weights: Sequence[float] | None = None,
         feature_weight: float = 0.2,
         spread: float = 1.5,
+        standardize: bool = True,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -93,6 +106,7 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
         self.weights = weights
         self.feature_weight = feature_weight
         self.spread = spread
+        self.standardize = standardize
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -102,9 +116,9 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the members and how much each of them counts."""
-        check_int(self.n_trees, "n_trees")
-        if self.rounds is not None:
-            check_int(self.rounds, "rounds")
+        for name in ("n_trees", "rounds"):
+            if getattr(self, name) is not None:
+                check_int(getattr(self, name), name)
         settings = {
             "feature_weight": check_number(self.feature_weight, "feature_weight", minimum=0.0),
             "spread": check_number(self.spread, "spread", minimum=0.0),
@@ -121,8 +135,9 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
         scale = Standardize.from_rows(rows)
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31))
-        self.weights_ = self._weights(rows, codes, seed)
-        network, forest, boosting = self._members(rows, scale(rows).numpy(), codes, seed)
+        with threadpool_limits(1 if n < ROWS_FOR_THREADS else None):
+            self.weights_ = self._weights(rows, codes, seed)
+            network, forest, boosting = self._members(rows, scale(rows).numpy(), codes, seed)
         m = min(DIRECTIONS, p)
         made = ProbabilityMap(
             scale, _forest(forest, p), _boosting(boosting, p), hidden=HIDDEN, directions=m, **settings
@@ -131,6 +146,10 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
         (made.hidden_weight, made.weight), (made.hidden_bias, made.bias) = (
             [_tensor(part.T) for part in parts] for parts in (network.coefs_, network.intercepts_)
         )
+        if not self.standardize:
+            # As wide as they are, in the quadratic mean as wide as standardized ones; constants have no width.
+            widths = scale.scale * torch.as_tensor(rows.std(axis=0, dtype=np.float64) > 0)
+            made.widths = widths / widths.double().square().mean().sqrt().clamp_min(1e-30).float()
         made.start = _tensor(boosting._baseline_prediction.ravel())
         made.directions = _tensor(np.linalg.qr(random.standard_normal((p, m)))[0])
         self.map_ = self._reduced(made.eval(), rows)
@@ -150,23 +169,30 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
             # The number of steps is chosen, and no mistake.
             warnings.simplefilter("ignore", ConvergenceWarning)
             network.fit(scaled, codes)
-        few = n <= ROWS_OF_A_TREE
+        large = n > ROWS_OF_A_TREE
+        rounds = 40 if n <= FEW else 100 if n_classes <= 10 else max(40, 1000 // n_classes)
         forest = ExtraTreesClassifier(
-            self.n_trees,
-            bootstrap=not few,
-            max_samples=None if few else ROWS_OF_A_TREE,
+            self.n_trees or (60 if n <= FEW else 120),
+            bootstrap=large,
+            max_samples=ROWS_OF_A_TREE if large else None,
             max_features=0.4 if p > 12 else None,
             random_state=seed,
         ).fit(rows, codes)
         boosting = HistGradientBoostingClassifier(
-            max_iter=self.rounds or (100 if n_classes <= 10 else max(40, 1000 // n_classes)),
+            max_iter=self.rounds or rounds,
             max_leaf_nodes=15,
             min_samples_leaf=10,
             l2_regularization=1.0,
             early_stopping=False,
             random_state=seed,
-        ).fit(rows, codes)
-        return network, forest, boosting
+        )
+        if large:
+            some = np.random.default_rng(seed).permutation(n)[:ROWS_OF_A_TREE]
+            # A class that was not drawn sends one row: all members know the same classes.
+            rare = np.unique(codes, return_index=True)[1][~np.isin(np.arange(n_classes), codes[some])]
+            some = np.sort(np.concatenate([some, rare]))
+            rows, codes = rows[some], codes[some]
+        return network, forest, boosting.fit(rows, codes)
 
     def _weights(self, rows: Array, codes: Array, seed: int) -> Array:
         """How much each member counts: the mixture that is most likely on rows that its members did not see."""
@@ -177,7 +203,7 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
             return np.asarray(given / given.sum())
         counts = np.bincount(codes)
         asked = counts[codes] >= FOLDS
-        if len(rows) > MOST_IN_FOLDS or (counts >= FOLDS).sum() < 2:
+        if not TOO_FEW < len(rows) <= MOST_IN_FOLDS or (counts >= FOLDS).sum() < 2:
             return MEMBERS
         # Classes of fewer rows than folds might not be known in the others.
         rows, codes = rows[asked], np.unique(codes[asked], return_inverse=True)[1]

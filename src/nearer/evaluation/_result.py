@@ -13,6 +13,9 @@ from typing import Any
 
 from nearer.exceptions import ParameterError
 
+# The score of each kind that looks at all neighbors.
+MAIN = {"map@r", "average-precision", "cosine", "r2"}
+
 
 @dataclass(frozen=True)
 class Evaluation(Mapping[str, float]):
@@ -134,18 +137,22 @@ class Comparison:
         return self._of_the_two() + self._of_baselines()
 
     def _of_baselines(self) -> str:
-        """A sentence for each baseline that beats the second in most scores; silence about the others.
+        """A sentence about the baseline that beats the second in most scores; silence where none does in half of
+        them or in the one that looks at all neighbors.
 
-        A lead counts where it is more than these items leave open: half of the interval of the gain.
+        A lead counts where it is more than these items leave open: half of the interval of the gain, and where a
+        score has none, of the widest.
         """
-        sentences = ""
+        doubt = {score: (high - low) / 2 for score, (low, high) in self.intervals.items()}
+        widest = max(doubt.values(), default=0.0)
+        ahead: dict[str, list[str]] = {}
         for name, baseline in self.baselines.items():
             gains = Comparison(self.second, baseline).gains
-            doubt = {score: (high - low) / 2 for score, (low, high) in self.intervals.items()}
-            ahead = [score for score, gain in gains.items() if gain > doubt.get(score, 0.0)]
-            if 2 * len(ahead) > len(self.second):
-                sentences += f" {name[0].upper()}{name[1:]} does better in {', '.join(ahead)}."
-        return sentences
+            ahead[name] = [score for score, gain in gains.items() if gain > doubt.get(score, widest)]
+        best = max(ahead, key=lambda name: len(ahead[name]), default="")
+        if not best or (2 * len(ahead[best]) < len(self.second) and not MAIN & set(ahead[best])):
+            return ""
+        return f" {best[0].upper()}{best[1:]} does better in {', '.join(ahead[best])}."
 
     def _of_the_two(self) -> str:
         first, second = self.names
@@ -165,16 +172,24 @@ class Comparison:
         open_ = [name for name in self.intervals if name not in better and name not in worse]
         counts = self.first.counts
         what = "pairs" if "pairs" in counts else "rows"
-        queries = counts.get("queries", counts.get(what, 0))
+        queries = counts.get("queries", counts.get(what, counts.get("instances", 0)))
         difference = f"difference that {queries:,} held-out {what} could show"
         if not better and not worse:
-            return f"{second} and {first}: no {difference}."
+            return f"{second} and {first}: no {difference}.{self._fallen()}"
         if better:
             verdict = f"{second} is better than {first} in {', '.join(better)}"
             verdict += f", and worse in {', '.join(worse)}" if worse else ""
         else:
             verdict = f"{second} is worse than {first} in {', '.join(worse)}"
-        return f"{verdict}." + (f" No {difference} in {', '.join(open_)}." if open_ else "")
+        told = f"{verdict}." + (f" No {difference} in {', '.join(open_)}." if open_ else "")
+        return told + self._fallen()
+
+    def _fallen(self) -> str:
+        """What got worse among the scores that have no interval."""
+        fell = [
+            f"{name} {gain:+.4f}" for name, gain in self.gains.items() if gain < 0 and name not in self.intervals
+        ]
+        return f" Without an interval: {', '.join(fell)}." if fell else ""
 
     def __str__(self) -> str:
         gains = self.gains

@@ -101,8 +101,8 @@ class ProbabilityMap(SavedModule):
         P = (w₁ network(x̂) + w₂ F + w₃ boosting(x)) · F / (F + 1/50), divided by its sum, with F = forest(x)
         z = [P⁴ / ‖P⁴‖,  f·x̂ / √(2p),  g·(1 − max P)·Dᵀx̂ / (√2 ‖Dᵀx̂‖)]
 
-    x̂ are the standardized features, D are m directions. `nearer.estimators.ClassProbabilities` learns it and says
-    why.
+    x̂ are the standardized features, in the second part times `widths`, D are m directions.
+    `nearer.estimators.ClassProbabilities` learns it and says why.
 
     Args:
         scale: what standardizes the features.
@@ -120,6 +120,7 @@ class ProbabilityMap(SavedModule):
     weight: Tensor
     bias: Tensor
     start: Tensor
+    widths: Tensor
     directions: Tensor
 
     def __init__(
@@ -155,6 +156,7 @@ class ProbabilityMap(SavedModule):
         self.register_buffer("weight", torch.zeros(scores, hidden))
         self.register_buffer("bias", torch.zeros(scores))
         self.register_buffer("start", torch.zeros(scores))
+        self.register_buffer("widths", torch.ones(features))
         self.register_buffer("directions", torch.zeros(features, directions))
 
     def forward(self, x: Any) -> Tensor:
@@ -166,7 +168,8 @@ class ProbabilityMap(SavedModule):
         turned = scaled @ self.directions
         turned = turned / turned.norm(dim=1, keepdim=True).clamp_min(1e-12)
         undecided = spread / 2**0.5 * (1 - chances.amax(dim=1, keepdim=True))
-        return torch.cat([sure, weight / (2 * scaled.shape[1]) ** 0.5 * scaled, undecided * turned], dim=1)
+        beside = weight / (2 * scaled.shape[1]) ** 0.5 * scaled * self.widths
+        return torch.cat([sure, beside, undecided * turned], dim=1)
 
     def probabilities(self, x: Any) -> Tensor:
         """The probability of every class, (n, p) -> (n, c)."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 from nearer.estimators import LDA
 from nearer.evaluation import Evaluation, evaluate_distribution, evaluate_multilabel
 from nearer.exceptions import NearerError
+from nearer.geometry import Standardize
 from nearer.models._problem import CLASSES, Problem
 from nearer.models._scoring import Encode, evaluate_numbers, evaluate_problem
 
@@ -21,19 +23,27 @@ KEPT_VARIANCE = 0.95
 WIDE = 2_000
 
 
-def baselines_of(problem: Problem, raw: Encode, *, asymmetric: bool = False) -> dict[str, Evaluation]:
+def baselines_of(
+    problem: Problem, raw: Encode, *, standardize: bool = True, quick: bool = False
+) -> dict[str, Evaluation]:
     """Scores on the held-out rows by the name of the baseline; one that would repeat the raw features is left out.
 
-    "pca (d)" keeps the d directions that hold 95 % of the variance of the raw training rows, "lda (d)" those that
-    tell the class means apart. For label sets,
+    "scaled" are the features at one scale; "pca (d)" keeps the d directions that hold 95 % of the variance of
+    the training rows, scaled if `standardize`, and "lda (d)" those that tell the class means apart. For label sets,
     distributions and numbers "the mean" answers every row with the mean of the training labels: where neighbors
-    know little it is hard to beat. `asymmetric` searches the training rows, as such a model is scored.
+    know little it is hard to beat. Numbers are also predicted by boosted trees. `quick` leaves the clustering out.
     """
-    found: dict[str, Evaluation] = {}
+    maps: dict[str, Encode] = {}
+    encode = raw
+    if problem.inputs.kind == "features" and problem.inputs.encoder is None:
+        scale = Standardize.from_rows(problem.items[problem.train])
+        maps["scaled"] = lambda items: np.asarray(scale(items).numpy())
+        encode = maps["scaled"] if standardize else raw
     if not problem.images:
-        found |= _pca(problem, raw, asymmetric=asymmetric)
-    if problem.kind in CLASSES and not problem.images and not asymmetric:
-        found |= _lda(problem, raw)
+        maps |= _pca(problem, encode)
+    if problem.kind in CLASSES and not problem.images:
+        maps |= _lda(problem, encode)
+    found = {name: evaluate_problem(problem, one, quick=quick) for name, one in maps.items()}
     if problem.kind in ("sets", "distributions", "numbers"):
         truth = problem.labels[problem.held_out]
         mean = problem.labels[problem.train].mean(axis=0, dtype=np.float64)
@@ -44,13 +54,24 @@ def baselines_of(problem: Problem, raw: Encode, *, asymmetric: bool = False) -> 
             found["the mean"] = evaluate_distribution(same, truth)
         else:
             found["the mean"] = evaluate_numbers(same, truth)
+            found |= _boosting(problem)
     return found
 
 
-def _lda(problem: Problem, raw: Encode) -> dict[str, Evaluation]:
+def _boosting(problem: Problem) -> dict[str, Evaluation]:
+    rows = np.sort(np.random.default_rng(0).permutation(problem.train)[:LOOKED_AT])
+    if problem.items.shape[1] > WIDE:
+        return {}
+    trees = HistGradientBoostingRegressor(early_stopping=False, random_state=0)
+    trees.fit(problem.items[rows], problem.labels[rows])
+    predicted = trees.predict(problem.items[problem.held_out])
+    return {"boosting": evaluate_numbers(predicted, problem.labels[problem.held_out])}
+
+
+def _lda(problem: Problem, encode: Encode) -> dict[str, Encode]:
     rows = problem.train[problem.labels[problem.train] >= 0]
     rows = np.sort(np.random.default_rng(0).permutation(rows)[:LOOKED_AT])
-    x = raw(problem.items[rows])
+    x = encode(problem.items[rows])
     if x.shape[1] > WIDE:
         return {}
     try:
@@ -58,12 +79,12 @@ def _lda(problem: Problem, raw: Encode) -> dict[str, Evaluation]:
     except NearerError:
         return {}  # one row a class, or nothing that varies inside classes
     d = len(learner.components_)
-    return {f"lda ({d})": evaluate_problem(problem, lambda items: learner.transform(raw(items)))}
+    return {f"lda ({d})": lambda items: learner.transform(encode(items))}
 
 
-def _pca(problem: Problem, raw: Encode, *, asymmetric: bool) -> dict[str, Evaluation]:
+def _pca(problem: Problem, encode: Encode) -> dict[str, Encode]:
     rows = np.random.default_rng(0).permutation(problem.train)[:LOOKED_AT]
-    x = raw(problem.items[np.sort(rows)])
+    x = encode(problem.items[np.sort(rows)])
     if min(x.shape) < 3 or not np.ptp(x, axis=0).any():
         return {}
     solver = "covariance_eigh" if len(x) > x.shape[1] else "full"
@@ -71,11 +92,6 @@ def _pca(problem: Problem, raw: Encode, *, asymmetric: bool) -> dict[str, Evalua
     shares = np.cumsum(spectrum.explained_variance_ratio_)
     d = 1 + int(np.searchsorted(shares, KEPT_VARIANCE))
     if d >= x.shape[1]:
-        return {}  # a rotation, whose distances are those of the raw features
+        return {}  # a rotation, whose distances are those of the features
     directions = spectrum.components_[:d].T.astype(np.float32)
-
-    def encode(items: NDArray[np.float32]) -> NDArray[np.float32]:
-        rows: NDArray[np.float32] = raw(items) @ directions
-        return rows
-
-    return {f"pca ({d})": evaluate_problem(problem, encode, database=encode if asymmetric else None)}
+    return {f"pca ({d})": lambda items: np.asarray(encode(items) @ directions)}

@@ -112,8 +112,9 @@ def fit(
 def evaluate(model: Model | str | os.PathLike[str], data: Any, y: Any = None) -> Comparison:
     """Score a model beside its raw features on labelled data: classes, label sets, distributions or numbers.
 
-    The raw features are those of the fit, scaled by its training rows. Rows that the model was trained on are left
-    out, and the counts say how many; with nothing else left that is an error.
+    The raw features are those that were given to the fit. Rows that the model was trained on are searched in and
+    not asked, and the counts say how many; with nothing else left that is an error. Where there are none, rows with
+    classes are searched among each other.
 
     >>> from sklearn.datasets import load_wine
     >>> X, y = load_wine(return_X_y=True)
@@ -165,7 +166,10 @@ def evaluate_dataset(model: Model, given: Dataset) -> Comparison:
                 f"{int(usable.sum())} such rows in {len(np.unique(labels[usable]))} class(es). Name the label "
                 "column."
             )
-        problem = _problem(model, items[usable], labels[usable], given, np.arange(int(usable.sum())))
+        # Rows that it learned from are searched in, as in the fit.
+        taught = np.flatnonzero(~fresh & (labels >= 0))
+        rows = np.flatnonzero(usable)
+        problem = _problem(model, items, labels, given, rows, train=taught if len(taught) else rows)
         result = compare_problem(problem, model.raw, model.transform)
     else:
         # Label sets, distributions and numbers are predicted by neighbors, and two maps need two sides: half of

@@ -5,50 +5,33 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from torch import nn
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from nearer.datasets import Dataset
 from nearer.estimators._shared import Follow, follow_iterations
 from nearer.evaluation import Comparison
-from nearer.exceptions import LabelError, NearerError, ParameterError, StoppedEarlyWarning
+from nearer.exceptions import StoppedEarlyWarning
 from nearer.models._baselines import baselines_of
+from nearer.models._choosing import Say, Trial, choose
 from nearer.models._learning import Watch
-from nearer.models._methods import (
-    METHODS,
-    SHARE,
-    Method,
-    check_fits,
-    choose_method,
-    machine_memory,
-    memory,
-    method_named,
-)
+from nearer.models._methods import Method, machine_memory, memory, method_named
 from nearer.models._model import Model, fingerprints
+from nearer.models._predicting import votes_of
 from nearer.models._problem import Problem
-from nearer.models._raw import raw_map
-from nearer.models._scoring import Encode, compare_problem, evaluate_problem, main_score, row_scores
+from nearer.models._raw import needs_scale, raw_map
+from nearer.models._scoring import Encode, compare_problem
 from nearer.models._settings import FitSettings
 from nearer.training._shared import Callback, History
 
-__all__ = ["Fitted", "Trial", "fit_model"]
+__all__ = ["Fitted", "fit_model"]
 
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One method that `auto` tried: its score on validation rows, its time, or why it has no score."""
-
-    method: str
-    score: float | None
-    seconds: float
-    reason: str = ""
+# Numbers in a table below which more than one thread is no help.
+SMALL = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,14 +82,33 @@ def fit_model(
     if settings.method not in ("auto", "choose") and method_named(settings.method).supervision == ("numbers",):
         data = as_numbers(data)
     problem = Problem.from_data(data, held_out=settings.held_out, split=settings.split, seed=settings.seed)
-    method, rule, trials, problem = _method(problem, settings, tell)
-    tell(rule)
+    # The threads of small products only wait for each other, and on a busy machine for a long time.
+    with threadpool_limits(1 if problem.items.size < SMALL and not problem.images else None):
+        return _fit(problem, data, settings, begin, Watch(folder, callbacks), follow, tell)
+
+
+def _fit(
+    problem: Problem,
+    data: Dataset,
+    settings: FitSettings,
+    begin: float,
+    watch: Watch,
+    follow: Follow | None,
+    tell: Say,
+) -> Fitted:
+    if settings.standardize is None:
+        settings = replace(settings, standardize=needs_scale(problem))
+    choice = choose(problem, settings, tell)
+    method, problem = choice.method, replace(problem, chosen=choice.chosen)
+    tell(choice.rule)
     for note in _before(problem, method, settings):
         tell(f"Note: {note}")
     with warnings.catch_warnings(record=True) as raised, follow_iterations(follow):
         warnings.simplefilter("always", StoppedEarlyWarning)
-        learned = method.learn(problem, settings, Watch(folder, callbacks))
-    notes = [*learned.notes, *(str(warning.message) for warning in raised), *_doubts(problem)]
+        learned = method.learn(problem, settings, watch)
+    notes = [*learned.notes, *choice.notes, *(str(warning.message) for warning in raised), *_doubts(problem)]
+    if not settings.standardize and "standardize" not in settings.given and not problem.images:
+        notes.append("The features are taken as given: at one scale neighbors said less of the labels.")
     for note in notes:
         tell(f"Note: {note}")
     model = Model(
@@ -122,25 +124,29 @@ def fit_model(
             **problem.counts,
             "split": problem.split,
         },
-        baseline=raw_map(problem.inputs, problem.items[problem.train], standardize=settings.standardize),
+        baseline=raw_map(problem.inputs),
         trained_on=fingerprints(problem.items[problem.train]),
         reference=data,
     )
     comparison = compare_problem(problem, model.raw, model.transform, database=model.database_map)
-    comparison = replace(comparison, baselines=baselines_of(problem, model.raw, asymmetric=model.asymmetric))
+    others = baselines_of(problem, model.raw, standardize=bool(settings.standardize), quick=model.asymmetric)
+    comparison = replace(comparison, baselines=others)
     model.scores = comparison.to_dict()
-    raw, scored = model.raw, model.transform
+    raw, scored, taught = model.raw, model.transform, problem
     if settings.refit and not method.network and problem.split != "given":
         # What was scored is the same learner on fewer rows; a published test part stays unseen.
-        whole = replace(problem, train=np.sort(np.r_[problem.train, problem.held_out]), chosen=learned.chosen)
+        taught = replace(problem, train=np.sort(np.r_[problem.train, problem.held_out]), chosen=learned.chosen)
         with warnings.catch_warnings(), follow_iterations(follow):
             warnings.simplefilter("ignore", StoppedEarlyWarning)  # it was told of the first fit
-            encoder = method.learn(whole, settings, Watch()).encoder
-        model = replace(model, encoder=encoder, trained_on=fingerprints(whole.items[whole.train]))
+            encoder = method.learn(taught, settings, Watch()).encoder
+        model = replace(model, encoder=encoder, trained_on=fingerprints(taught.items[taught.train]))
         notes.append(f"Scored without the {len(problem.held_out):,} held-out rows, then learned again from all.")
         tell(f"Note: {notes[-1]}")
+    model.votes = votes_of(model, taught)
     seconds = time.perf_counter() - begin
-    fitted = Fitted(model, comparison, rule, seconds, problem, raw, scored, learned.history, trials, notes)
+    fitted = Fitted(
+        model, comparison, choice.rule, seconds, problem, raw, scored, learned.history, choice.trials, notes
+    )
     model.summary, model.fitted = summary_of(fitted), fitted
     return fitted
 
@@ -197,85 +203,6 @@ def summary_of(fitted: Fitted) -> str:
     return "\n".join([*lines, fitted.verdict])
 
 
-def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method, str, Sequence[Trial], Problem]:
-    """The method to learn with, the rule that chose it, what was tried, and the problem with what that chose."""
-    # Learners from pairs differ most where pairs are few, and none costs much: they are tried, the features first.
-    if settings.method == "choose" and problem.kind != "pairs":
-        method, rule = choose_method(
-            problem.kind,
-            n=problem.labeled,
-            p=int(np.prod(problem.inputs.size)),
-            few=problem.few,
-            images=problem.images,
-            encoded=problem.inputs.encoder is not None,
-            new_classes=problem.new_classes,
-            classes=problem.n_classes,
-            seconds=settings.time,
-        )
-        _check_used(method, settings, problem)
-        if method.name == "class-probabilities":
-            return _at_least_raw(problem, settings, method, rule, tell)
-        return method, f"Rule: {rule}.", (), problem
-    if settings.method not in ("auto", "choose"):
-        method = method_named(settings.method)
-        _check_used(method, settings, problem)
-        check_fits(method, problem)
-        return method, f"Method {method.name}, as asked.", (), problem
-    trials = _try_all(problem, settings, tell)
-    scored = [trial for trial in trials if trial.score is not None]
-    best = max(scored, key=lambda trial: trial.score or 0.0)
-    spent = sum(trial.seconds for trial in trials)
-    what = "average precision of validation pairs" if problem.kind == "pairs" else "validation rows"
-    told = f"Tried {len(scored)} methods in {spent:.0f} s; best on {what}: {best.method}."
-    if best.method == "euclidean":
-        told += " Nothing beats the raw features."
-    return method_named(best.method), told, trials, problem
-
-
-def _at_least_raw(
-    problem: Problem, settings: FitSettings, method: Method, rule: str, tell: Say
-) -> tuple[Method, str, Sequence[Trial], Problem]:
-    """The method of the rule beside simpler ones, on validation rows; the simplest that is within one standard
-    error of the best is taken.
-    """
-    try:
-        inner = problem.inner(share=0.25, seed=settings.seed + 2)
-    except LabelError:
-        return method, f"Rule: {rule}.", (), problem  # too few rows to hold some out once more
-    p = int(np.prod(problem.inputs.size))
-    simpler = [method_named(name) for name in ("euclidean", "lda", "nca")]
-    allowed = [other for other in simpler if other.seconds(inner.labeled, p) <= SHARE * settings.time]
-    trials, scores, chosen = [], {}, {}
-    for other in [*allowed, method]:
-        begin = time.perf_counter()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", StoppedEarlyWarning)
-                learned = other.learn(inner, settings, Watch())
-            scores[other], chosen[other] = (
-                row_scores(inner, Model(learned.encoder, problem.inputs, "").transform),
-                learned.chosen,
-            )
-            trial = Trial(other.name, float(scores[other].mean()), time.perf_counter() - begin)
-        except NearerError as error:
-            trial = Trial(other.name, None, time.perf_counter() - begin, str(error))
-        trials.append(trial)
-        shown = f"{trial.score:.4f}" if trial.score is not None else trial.reason
-        tell(f"  {other.name}: {shown} ({trial.seconds:.1f} s)")
-    best = max(scores, key=lambda other: scores[other].mean())
-    behind = {other: scores[best] - scores[other] for other in scores}
-    taken = next(
-        other for other, gap in behind.items() if gap.mean() <= gap.std() / np.sqrt(len(gap)) or other is best
-    )
-    told = f"Rule: {rule}."
-    if taken is not method:
-        told = (
-            f"Rule: {rule}. But on {len(inner.held_out):,} validation rows {taken.name} is within a standard error "
-            f"of the best, and simpler."
-        )
-    return taken, told, trials, replace(problem, chosen=chosen[taken])
-
-
 def _before(problem: Problem, method: Method, settings: FitSettings) -> list[str]:
     """What should be known before the learning starts: that it goes by batches, takes long or may not fit."""
     if method.network or problem.kind == "pairs":
@@ -302,62 +229,3 @@ def _before(problem: Problem, method: Method, settings: FitSettings) -> list[str
         long = f"{name} will take about {whole:.1g} s: its time grows with the square of the {n:,} rows."
         told.append(f"{long} That of {method.instead} does not.")
     return told
-
-
-_NETWORKS_ONLY = ("epochs", "batch_size", "lr", "patience", "hidden", "precision", "chunk")
-
-
-def _check_used(method: Method, settings: FitSettings, problem: Problem) -> None:
-    """Refuse a setting that was asked for and that the method does not use."""
-    if method.scales_itself and problem.inputs.encoder is not None and "standardize" in settings.given:
-        raise ParameterError(f"`standardize` must be left out: {method.name} scales features of an encoder itself.")
-    unused = [name for name in _NETWORKS_ONLY if name in settings.given and not method.network]
-    if unused:
-        raise ParameterError(
-            f"`{unused[0]}` must come with a network, and {method.name} is none. Leave it out, or choose a network "
-            f"(`nearer methods`)."
-        )
-
-
-def _try_all(problem: Problem, settings: FitSettings, tell: Say) -> list[Trial]:
-    """Every candidate that fits, cheap first, as long as the time lasts; the raw features are the first."""
-    inner = problem.inner(share=0.25, seed=settings.seed + 2)
-    start = time.perf_counter()
-    trials = []
-    raw = method_named("euclidean")
-    for method in [raw, *(method for method in METHODS if method.tried(problem))]:
-        name = method.name
-        left = settings.time - (time.perf_counter() - start)
-        # The raw features are always scored: they are what there is to beat.
-        if left <= 0 and method is not raw:
-            trials.append(Trial(name, None, 0.0, "no time left"))
-            continue
-        begin = time.perf_counter()
-        try:
-            if method is raw:
-                baseline = raw_map(inner.inputs, inner.items[inner.train], standardize=settings.standardize)
-                encode = Model(nn.Identity(), problem.inputs, name, baseline=baseline).raw
-            else:
-                quick = replace(settings, epochs=min(settings.epochs, 20), method=name)
-                stop = _out_of_time(time.perf_counter() + left)
-                with warnings.catch_warnings():
-                    # A candidate that stops early has the score it has.
-                    warnings.simplefilter("ignore", StoppedEarlyWarning)
-                    learned = method.learn(inner, quick, Watch(callbacks=[stop]))
-                encode = Model(learned.encoder, problem.inputs, name).transform
-            score = main_score(evaluate_problem(inner, encode, quick=True))
-            trial = Trial(name, score, time.perf_counter() - begin)
-        except (NearerError, TimeoutError) as error:
-            trial = Trial(name, None, time.perf_counter() - begin, str(error))
-        trials.append(trial)
-        shown = f"{trial.score:.4f}" if trial.score is not None else trial.reason
-        tell(f"  {name}: {shown} ({trial.seconds:.1f} s)")
-    return trials
-
-
-def _out_of_time(deadline: float) -> Callback:
-    def callback(moment: Any) -> None:
-        if time.perf_counter() > deadline:
-            raise TimeoutError("no time left")
-
-    return callback

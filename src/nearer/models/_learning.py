@@ -12,7 +12,8 @@ import numpy as np
 from torch import nn
 
 from nearer import estimators
-from nearer.geometry import Chain, Standardize, TwoEncoders
+from nearer.exceptions import ParameterError
+from nearer.geometry import Chain, Standardize, TwoEncoders, UnitLength
 from nearer.models._maps import as_module
 from nearer.models._problem import CLASSES, Problem
 from nearer.models._settings import FitSettings
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Learned", "Watch", "learn_estimator", "learn_within_class"]
 
+# Rows that trees learn from, at most (`ClassProbabilities`).
+MOST_BOOSTED = 20_000
 # Rows that carry the map of a kernel: its cost grows with their cube.
 MOST_LANDMARKS = 3_000
 
@@ -45,11 +48,22 @@ class Watch:
     callbacks: Sequence[Callback] = ()
 
 
+def learn_nothing(problem: Problem, settings: FitSettings) -> Learned:
+    """The features without learning: as given, at one scale, or those of an encoder by angle."""
+    if problem.images:
+        raise ParameterError("`method` must be a network for images, got 'euclidean'. Try raw-vthm.")
+    if problem.inputs.encoder is not None:
+        return Learned(UnitLength())
+    rows = problem.items[problem.train]
+    scale, x = _scaled(rows, rows, bool(settings.standardize))
+    return Learned(Chain(*scale, as_module(estimators.Euclidean(settings.n_components).fit(x))).eval())
+
+
 def learn_within_class(problem: Problem, settings: FitSettings) -> Learned:
     """The closed form on the labelled training rows; features of an encoder are taken as they are."""
     rows = problem.train[problem.labels[problem.train] >= 0]
     encoded = problem.inputs.encoder is not None
-    scale, x = _scaled(problem.items[rows], problem.items[rows], settings.standardize and not encoded)
+    scale, x = _scaled(problem.items[rows], problem.items[rows], bool(settings.standardize) and not encoded)
     wanted = {"unit": True if encoded else None, "new_classes": problem.new_classes, **problem.chosen}
     learner = estimators.WithinClass(settings.n_components, random_state=settings.seed, **wanted)
     learner.fit(x, problem.labels[rows])
@@ -77,11 +91,13 @@ def learn_estimator(problem: Problem, settings: FitSettings, method: Method, inn
     }
     if method.seconds_in_batches is None:
         del wanted["batch_size"]
+    if method.scales_itself:
+        wanted["standardize"] = settings.standardize
     if inner:
         wanted["learner"] = getattr(estimators, inner)(settings.n_components, random_state=settings.seed)
     learner = kind(**{name: value for name, value in wanted.items() if name in known} | dict(problem.chosen))
     rows, labels = problem.items[problem.train], problem.labels[problem.train]
-    standardize = settings.standardize and not method.scales_itself
+    standardize = bool(settings.standardize) and not method.scales_itself
     if problem.kind == "pairs":
         pairs, similar = problem.pairs_of(problem.train)
         chosen, places = np.unique(pairs, return_inverse=True)
@@ -101,8 +117,11 @@ def learn_estimator(problem: Problem, settings: FitSettings, method: Method, inn
         # Each side is scaled as the features were.
         sides = (Chain(*scale, side) for side in (learned.query_encoder, learned.database_encoder))
         return Learned(TwoEncoders(*sides).eval())
+    notes = []
+    if isinstance(learner, estimators.ClassProbabilities) and problem.labeled > MOST_BOOSTED:
+        notes = [f"Each tree has learned from {MOST_BOOSTED:,} of the {problem.labeled:,} rows, drawn at random."]
     again = {"weights": learner.weights_.tolist()} if isinstance(learner, estimators.ClassProbabilities) else {}
-    return Learned(Chain(*scale, learned).eval(), chosen=again)
+    return Learned(Chain(*scale, learned).eval(), notes=notes, chosen=again)
 
 
 def _scaled(rows: Any, by: Any, standardize: bool) -> tuple[list[Standardize], Any]:

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from nearer.models._settings import FitSettings
     from nearer.relations._shared import Kind
 
-__all__ = ["METHODS", "Method", "choose_method", "method_named"]
+__all__ = ["METHODS", "MOST_TRIED", "Method", "choose_methods", "method_named"]
 
 # Rows at a time, where all at once would take too long, and the share of the time that is for learning.
 BATCH = 1024
 SHARE = 1 / 3
+# The seconds of the trees are those of all fits, of trying too, and leave less to come.
+TREES_SHARE = 2 / 3
+# Of more training rows some are drawn to try methods on.
+MOST_TRIED = 10_000
 
 
 def closed_form(n: int, p: int) -> float:
@@ -59,8 +63,11 @@ def by_trees(n: int, p: int, classes: int = 10) -> float:
     True
     """
     trees = 100 if classes == 2 else max(40 * classes, min(100 * classes, 1000))
-    once = trees * (1.5e-3 + 4e-6 * p + 1.5e-8 * n * p) + 5e-6 * n * p + 0.3
-    return (4 if n <= 10_000 else 2) * once
+    if n <= 500:
+        trees = 40 * (1 if classes == 2 else classes)
+    seen = min(n, 20_000)  # rows that trees learn from, at most
+    once = trees * (4e-4 + 2e-6 * p + 1.2e-8 * seen * p) + 5e-6 * seen * p + 2e-5 * n + 0.1
+    return (4 if n <= 10_000 else 2.5) * once
 
 
 def _never(problem: Problem) -> bool:
@@ -89,7 +96,11 @@ class Method:
     instead: str = ""
     """What to take where its time, which grows with the square of the rows, is too long."""
     scales_itself: bool = False
+    """Whether it has a setting of its own for the scale of the features."""
+    scales_encoded: bool = False
     """Whether features of an encoder are not standardized before it."""
+    chooses_once: bool = False
+    """Whether settings that it found on some of the rows may be taken over for others."""
 
     def batch_size(self, n: int, p: int, seconds: float) -> int | None:
         """How many rows at a time it should take: None for all, where that fits a third of the seconds.
@@ -135,6 +146,12 @@ def _of_classes_or_pairs(problem: Problem) -> bool:
     return problem.kind == "pairs" or _of_classes(problem)
 
 
+def _anything(problem: Problem, options: FitSettings, watch: Watch) -> Learned:
+    from nearer.models._learning import learn_nothing
+
+    return learn_nothing(problem, options)
+
+
 def _of_pairs(problem: Problem) -> bool:
     return problem.kind == "pairs"
 
@@ -168,7 +185,10 @@ def _linear(
 
 # Cheap first: "auto" tries them in this order, as long as the time lasts.
 METHODS: tuple[Method, ...] = (
-    _linear("euclidean", "Euclidean", _OR_PAIRS, "nothing", "the raw features, the baseline"),
+    Method(
+        "euclidean", "the raw features, the baseline", (*_OR_PAIRS, "partial", "sets", "distributions", "numbers"),
+        "nothing", _anything, "Euclidean",
+    ),
     _linear("covariance", "Covariance", _CLASSES, "p³", "whitening; a baseline, often worse than raw"),
     _linear("rca", "RCA", _CLASSES, "n p² + p³", "whitens what varies inside classes"),
     Method(
@@ -179,7 +199,7 @@ METHODS: tuple[Method, ...] = (
         _within_class,
         "WithinClass",
         tried=_of_classes,
-        scales_itself=True,
+        scales_encoded=True,
     ),
     _linear(
         "lda", "LDA", _CLASSES, "n p² + p³", "the directions that tell class means apart", tried=_of_classes
@@ -231,7 +251,7 @@ METHODS: tuple[Method, ...] = (
         "class-probabilities", "ClassProbabilities", _CLASSES, "trees · n p",
         "for tables: trees and a network say the classes, the features the order inside them",
         tried=lambda problem: _of_classes(problem) and not problem.new_classes, seconds=by_trees,
-        scales_itself=True,
+        scales_itself=True, chooses_once=True,
     ),
     _linear("kernel-gmml", "KernelLearner", _CLASSES, "n³", "GMML in the space of a kernel", inner="GMML"),
     _linear("kernel-lmnn", "KernelLearner", _CLASSES, "n³", "LMNN in the space of a kernel", inner="LMNN"),
@@ -328,7 +348,7 @@ def machine_memory() -> float:
         return math.inf
 
 
-def choose_method(
+def choose_methods(
     kind: Kind,
     *,
     n: int,
@@ -339,17 +359,20 @@ def choose_method(
     new_classes: bool = False,
     classes: int = 10,
     seconds: float = 60.0,
-) -> tuple[Method, str]:
-    """The method for this kind of labels, number of labelled rows and features, and the rule that chose it.
+) -> tuple[list[Method], str]:
+    """The candidates for this kind of labels, number of labelled rows and features, and the rule that named them.
 
-    The most accurate learner that takes no more than a third of `seconds`, so that scoring has time too. `few`
-    says of partial labels whether less than half of the rows have one, `encoded` that the features come from a
-    trained encoder, `new_classes` that the classes to come are others, `classes` how many there are.
+    The last is what the rule names: the most accurate learner that takes no more than a third of `seconds`, so that
+    trying and scoring have time too. Those before it are simpler, the features as they are first, and one of them
+    is taken where it is as good. `few` says of partial labels whether less than half of the rows have one,
+    `encoded` that the features come from a trained encoder, `new_classes` that the classes to come are others,
+    `classes` how many there are.
 
-    >>> method, rule = choose_method("classes", n=1000, p=20)
-    >>> method.name, rule
-    ('class-probabilities', 'class labels, 1,000 rows of 20 features: class-probabilities, about 9 s')
-    >>> choose_method("classes", n=6000, p=784)[0].name
+    >>> methods, rule = choose_methods("classes", n=1000, p=20)
+    >>> [method.name for method in methods], rule
+    (['euclidean', 'lda', 'nca', 'class-probabilities'], 'class labels, 1,000 rows of 20 features: \
+class-probabilities, about 7 s')
+    >>> choose_methods("classes", n=6000, p=784)[0][-1].name
     'kissme'
     """
     if images:
@@ -357,35 +380,54 @@ def choose_method(
             raise LabelError(f"Images must come in one folder per class, got {kind}.")
         if kind == "partial" and few:
             rule = "images, less than half of them with a label: deep-semi-supervised"
-            return method_named("deep-semi-supervised"), rule
-        return method_named("raw-vthm"), "images in folders by class: a network with raw-vthm"
+            return [method_named("deep-semi-supervised")], rule
+        return [method_named("raw-vthm")], "images in folders by class: a network with raw-vthm"
     if encoded and kind in ("classes", "partial"):
-        return method_named("within-class"), f"features of a trained encoder, {n:,} labelled rows: within-class"
+        return [method_named("within-class")], f"features of a trained encoder, {n:,} labelled rows: within-class"
+    allowed = SHARE * seconds
+    simple = [
+        one
+        for one in map(method_named, ("euclidean", "lda", "nca"))
+        if one.name == "euclidean" or one.seconds(min(n, MOST_TRIED), p) <= allowed / 2
+    ]
     if new_classes and kind == "classes":
         # What is learned for k-NN among some classes can hurt among others; this one is chosen on other classes.
-        return method_named("within-class"), f"classes to come are new, {n:,} rows: within-class"
-    rules: Sequence[tuple[bool, str, str]] = [
-        (kind == "sets", "alignment", "several 0/1 label columns: alignment"),
-        (kind == "distributions", "raml-krr", "label distributions: raml-krr"),
-        (kind == "numbers", "mlkr", "numbers to predict: mlkr"),
-        (kind == "partial" and few, "semi-supervised", "labels for less than half of the rows: semi-supervised"),
+        return [*simple[:2], method_named("within-class")], f"classes to come are new, {n:,} rows: within-class"
+    rules: Sequence[tuple[bool, Sequence[str], str]] = [
+        (kind == "sets", ("euclidean", "raml-krr"), "several 0/1 label columns: raml-krr"),
+        (kind == "distributions", ("euclidean", "raml-krr"), "label distributions: raml-krr"),
+        (kind == "numbers", ("euclidean", "mlkr"), "numbers to predict: mlkr"),
+        (
+            kind == "pairs",
+            (
+                "euclidean",
+                *(one.name for one in METHODS if one.tried is _of_pairs or one.tried is _of_classes_or_pairs),
+            ),
+            "near and far pairs: what does best on others",
+        ),
     ]
-    for holds, name, rule in rules:
+    for holds, names, rule in rules:
         if holds:
-            return method_named(name), rule
-    head = f"class labels, {n:,} rows of {p:,} features"
-    allowed = SHARE * seconds
+            return [method_named(name) for name in names], rule
     trees = by_trees(n, p, classes)
-    if kind == "classes" and trees <= allowed:
+    able = trees <= TREES_SHARE * seconds
+    if kind == "partial" and few:
+        names = [*(one.name for one in simple), "apllr", *(("class-probabilities",) if able else ())]
+        return [method_named(name) for name in names], "labels for less than half of the rows: what they prove"
+    head = f"class labels, {n:,} rows of {p:,} features"
+    if able:
         about = f"{trees:.1g}" if trees < 10 else f"{trees:.0f}"
-        return method_named("class-probabilities"), f"{head}: class-probabilities, about {about} s"
+        return [*simple, method_named("class-probabilities")], f"{head}: class-probabilities, about {about} s"
     nca, lmnn, ldml, kissme = (method_named(name) for name in ("nca", "lmnn", "ldml", "kissme"))
     method = next((method for method in (nca, lmnn) if method.seconds(n, p) <= allowed), None)
+    cost = "" if method is None else f"about {max(0.1, method.seconds(n, p)):.1g} s"
     if method is None and nca.batch_size(n, p, seconds) and by_batches(n, p) <= allowed:
-        return nca, f"{head}: nca in batches of {BATCH:,} rows, about {by_batches(n, p):.1g} s"
+        method, cost = nca, f"in batches of {BATCH:,} rows, about {by_batches(n, p):.1g} s"
     if method is None:
         method = ldml if ldml.seconds(n, p) <= allowed else kissme
-    return method, f"{head}: {method.name}, about {max(0.1, method.seconds(n, p)):.1g} s"
+        cost = f"about {max(0.1, method.seconds(n, p)):.1g} s"
+    rule = f"{head}: {method.name} {cost}" if cost.startswith("in") else f"{head}: {method.name}, {cost}"
+    return [*(one for one in simple if one is not method), method], rule
 
 
 def check_fits(method: Method, problem: Problem) -> None:

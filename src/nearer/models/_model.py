@@ -40,6 +40,7 @@ from nearer.geometry import TwoEncoders, embed
 from nearer.geometry._shared import REFUSED, build, description
 from nearer.models._encoders import FrozenEncoder
 from nearer.models._inputs import Inputs, item_metadata
+from nearer.models._predicting import Votes, predict, predict_proba, score
 
 if TYPE_CHECKING:
     from nearer.index import Index
@@ -93,6 +94,8 @@ class Model:
     """A fingerprint of every row that it learned from."""
     summary: str = ""
     """What the fit has to tell: data, columns, method, scores and the verdict, for `print(model)`."""
+    votes: Votes | None = field(default=None, repr=False)
+    """What answers `predict`; None for a model of pairs."""
     calibration: SamePair | None = field(default=None, repr=False)
     """Which distances mean "same" and "different", with which promise; None until `calibrate`."""
     reference: Dataset | None = field(default=None, repr=False)
@@ -194,6 +197,22 @@ class Model:
         """The k nearest items of the database for each item; the database is by default the data of the fit."""
         index = self.index(database)
         return index.search(self.transform(items), k=min(check_int(k, "k"), len(index)))
+
+    def predict(self, items: Any) -> NDArray[Any]:
+        """The class of every item (n,), its labels as 0 and 1 (n, q), their shares (n, q), or its number (n,).
+
+        By the nearest rows of the fit, as many as suit its rows; a map that knows class probabilities is asked for
+        them. With few labels all rows vote, by the class that reaches them over the graph of their neighbors.
+        """
+        return predict(self, items)
+
+    def predict_proba(self, items: Any) -> NDArray[Any]:
+        """The share of every class, (n, c), columns as in `classes`; of label sets the score of every label."""
+        return predict_proba(self, items)
+
+    def score(self, data: Any, y: Any = None) -> float:
+        """How well it predicts: accuracy, average precision of label sets, cosine of distributions, or R²."""
+        return score(self, data, y)
 
     def explain(self, query: Any, item: Any) -> Explanation:
         """What makes one query and one item near or far: the squared distance by column or pixel, and by direction.
@@ -366,6 +385,7 @@ class Model:
             "scores": dict(self.scores),
             "command": self.command,
             "calibration": None if self.calibration is None else self.calibration.to_dict(),
+            "votes": None if self.votes is None else self.votes.to_dict(),
         }
         self.place = write_folder(
             path,
@@ -375,6 +395,7 @@ class Model:
                 "parameters": self.encoder.state_dict(),
                 "baseline": {} if self.baseline is None else self.baseline.state_dict(),
                 "trained_on": {"rows": torch.from_numpy(self.trained_on)},
+                "votes": {} if self.votes is None else self.votes.to_tensors(),
             },
             metadata=metadata,
             pages=pages,
@@ -423,6 +444,8 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
             trained_on=folder.tensors["trained_on"]["rows"].to(torch.int64).reshape(-1).numpy(),
             summary=str(about["summary"]),
         )
+        if about.get("votes") is not None:
+            model.votes = Votes.from_saved(about["votes"], folder.tensors["votes"], len(model.classes))
         if about.get("calibration") is not None:
             from nearer.judging import SamePair
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,20 @@ from numpy.typing import NDArray
 from nearer.datasets import Dataset, class_disjoint_split, stratified_split
 from nearer.datasets._anything import Columns
 from nearer.exceptions import LabelError
+from nearer.geometry import Standardize
 from nearer.models._inputs import Inputs
+from nearer.neighbors import search, vote
 from nearer.relations._shared import Kind
 
-__all__ = ["MOST_HELD_OUT", "Problem"]
+__all__ = ["MOST_HELD_OUT", "Problem", "choose_k"]
 
 Rows = NDArray[np.int64]
 # Enough for two digits of every score; more would only cost time.
 MOST_HELD_OUT = 5_000
 # The kinds whose labels are codes of classes, −1 for none.
 CLASSES = ("classes", "partial")
+# How many neighbors may answer, and how many rows choose among them.
+KS, JUDGED = (1, 3, 5, 10, 20, 50), 2_000
 # Grey and colour images are brought to the size of the small network for them.
 GRAY, COLOR = (1, 28, 28), (3, 32, 32)
 
@@ -131,6 +136,81 @@ class Problem:
         split = "classes" if self.split == "classes" else "stratified"
         train, test, _ = _split(labels, self.kind, share, split, seed)
         return replace(self, train=self.train[train], held_out=self.train[test], split=split)
+
+    @cached_property
+    def asked(self) -> int:
+        """How many training rows answer for a new one: the number whose mean label is nearest to the truth.
+
+        It is found on the training rows, each without itself, under the features at one scale: a metric that has
+        learned from these rows would ask too few.
+        """
+        rows = self.train[self.labels[self.train] >= 0] if self.kind in CLASSES else self.train
+        scaled, labels = Standardize.from_rows(self.items[rows])(self.items[rows]).numpy(), self.labels[rows]
+        return choose_k(scaled, labels)
+
+    def searched(self, most: int) -> Rows | None:
+        """The labelled training rows that held-out rows of known classes are searched in, at most so many; None
+        where the classes are new, or nothing else was learned from.
+        """
+        rows = np.setdiff1d(self.train[self.labels[self.train] >= 0], self.held_out)
+        if self.new_classes or not len(rows):
+            return None
+        return rows if len(rows) <= most else np.sort(np.random.default_rng(0).permutation(rows)[:most])
+
+    def folds(self, count: int, *, seed: int, most: int) -> list[Problem]:
+        """The training rows, at most so many of them, cut into parts: in each problem another part is held out.
+
+        Classes are spread evenly over the parts, or where those to come are new, each class is in one part. Rows
+        without a label and those alone in their class are in no part, and are learned from in all problems.
+        """
+        rng = np.random.default_rng(seed)
+        if self.pairs is not None or self.images:
+            return [self.inner(share=0.25, seed=seed)]
+        rows = self.train
+        if self.kind in CLASSES:
+            rows = rows[self.labels[rows] >= 0]
+        rows = rng.permutation(rows)[:most]
+        others = np.setdiff1d(self.train, rows) if self.few else rows[:0]
+        if self.kind not in CLASSES:
+            part = np.arange(len(rows)) % count
+        elif self.new_classes:
+            names, codes = np.unique(self.labels[rows], return_inverse=True)
+            if len(names) < 4:
+                raise LabelError(f"There must be four classes to hold some out, got {len(names)}.")
+            part = (rng.permutation(len(names)) % min(count, len(names) // 2))[codes]
+        else:
+            order = np.argsort(self.labels[rows], kind="stable")
+            rows, part = rows[order], np.arange(len(rows)) % count
+            counts = np.unique(self.labels[rows], return_inverse=True, return_counts=True)
+            part[counts[2][counts[1]] < 2] = -1
+        split = "classes" if self.new_classes else "stratified" if self.kind in CLASSES else "random"
+        made = []
+        for one in np.unique(part[part >= 0]):
+            train = np.sort(np.concatenate([rows[part != one], others]))
+            made.append(replace(self, train=train, held_out=np.sort(rows[part == one]), split=split))
+        if not made or any(fold.labeled < 2 or len(fold.held_out) < 1 for fold in made):
+            raise LabelError(f"There must be more rows to hold some out, got {len(rows)}.")
+        return made
+
+
+def choose_k(rows: NDArray[Any], labels: NDArray[Any]) -> int:
+    """The number of neighbors whose vote (of codes of classes), or whose mean label, errs least on the rows.
+
+    Each row is asked without itself; of many rows 2,000 are asked.
+
+    >>> x = np.arange(40.0)[:, None]
+    >>> choose_k(x, x[:, 0] // 20 > 0), choose_k(x, np.arange(40) % 2 + 0.5)
+    (1, 10)
+    """
+    asked = np.sort(np.random.default_rng(0).permutation(len(rows))[:JUDGED])
+    counts = [k for k in KS if k < len(rows)] or [1]
+    near = labels[np.asarray(search(rows[asked], rows, k=counts[-1], own=asked).indices)]
+    truth = labels[asked]
+    if labels.dtype.kind in "biu" and labels.ndim == 1:
+        errors = [float((vote(near[:, :k]) != truth).mean()) for k in counts]
+    else:
+        errors = [float(np.square(near[:, :k].mean(axis=1) - truth).mean()) for k in counts]
+    return counts[int(np.argmin(errors))]
 
 
 def inputs_of(data: Dataset) -> Inputs:

@@ -1,4 +1,4 @@
-"""The raw features: what a learned metric is compared with, and what is looked at where there is none."""
+"""The raw features, what a learned metric is compared with, and whether to scale them first."""
 
 from __future__ import annotations
 
@@ -9,25 +9,60 @@ from torch import nn
 from nearer.datasets import Dataset
 from nearer.geometry import Standardize, UnitLength, embed
 from nearer.models._inputs import Inputs
-from nearer.models._problem import inputs_of
+from nearer.models._problem import CLASSES, Problem, inputs_of
+from nearer.neighbors import search
 
-__all__ = ["raw_map", "raw_rows"]
+__all__ = ["needs_scale", "raw_map", "raw_rows"]
+
+# Rows that judge whether to scale.
+JUDGED = 2_000
 
 
-def raw_map(inputs: Inputs, rows: NDArray[np.float32], *, standardize: bool = True) -> nn.Module | None:
-    """Columns brought to one scale by these rows, features of an encoder to length one; None leaves items as they
-    are, as it does pixels.
+def raw_map(inputs: Inputs) -> nn.Module | None:
+    """What makes items the raw features: nothing, they are as given; those of an encoder get length one."""
+    # Features of an encoder are compared by cosine, as their makers do.
+    return UnitLength() if inputs.encoder is not None else None
+
+
+def needs_scale(problem: Problem) -> bool:
+    """Whether neighbors say more of the labels with every feature at deviation one than with features as given.
+
+    Features that share a unit (pixels, sensors, components) are better left alone, those of many units are not.
+    Neither side has learned from the labels, so leaving one out is a fair judge. Where both are as good, and
+    for rows of an encoder, they are scaled.
     """
-    if inputs.encoder is not None:
-        # Features of an encoder are compared by cosine, as their makers do.
-        return UnitLength()
-    return Standardize.from_rows(rows) if standardize and inputs.kind == "features" else None
+    if problem.images or problem.inputs.encoder is not None:
+        return True
+    rows, labels = problem.train, problem.labels
+    if problem.kind in CLASSES:
+        rows = rows[labels[rows] >= 0]
+    rows = np.sort(np.random.default_rng(0).permutation(rows)[:JUDGED])
+    given = problem.items[rows]
+    if not np.isfinite(np.square(given.astype(np.float32)).sum(axis=1)).all():
+        return True  # distances would be too
+    return _right(problem, rows, embed(Standardize.from_rows(given), given).numpy()) >= _right(problem, rows, given)
+
+
+def _right(problem: Problem, rows: NDArray[np.int64], x: NDArray[np.float32]) -> float:
+    """How well the nearest other row answers for each, the higher the better."""
+    if problem.kind == "pairs":
+        pairs, similar = problem.pairs_of(rows)
+        left, right = x[np.searchsorted(rows, pairs).T]
+        order = np.argsort(np.linalg.norm(left - right, axis=1), kind="stable")
+        return float(np.arange(len(order))[~similar[order]].mean())
+    labels = problem.labels[rows]
+    near = labels[np.asarray(search(x, k=1 if problem.kind in CLASSES else min(10, len(x) - 1)).indices)]
+    if problem.kind in CLASSES:
+        return float((near[:, 0] == labels).mean())
+    return -float(np.abs(near.mean(axis=1) - labels).mean())
 
 
 def raw_rows(data: Dataset) -> NDArray[np.float32]:
-    """The raw features (n, p) of all rows of a data set; bytes are pixels."""
+    """What is looked at where there is no model: the features (n, p) of all rows at one scale; bytes are pixels."""
     inputs = inputs_of(data)
     rows = inputs.of(data)
-    scale = raw_map(inputs, rows, standardize=data.all.x.dtype != np.uint8)
+    scale = raw_map(inputs)
+    if scale is None and data.all.x.dtype != np.uint8 and inputs.kind == "features":
+        scale = Standardize.from_rows(rows)
     flat = rows.reshape(len(rows), -1) if scale is None else embed(scale, rows).numpy()
     return np.ascontiguousarray(flat, dtype=np.float32)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.estimators import AAKNN, MLKNN
+from nearer.estimators import MLKNN
 from nearer.evaluation import Comparison, Evaluation, compare, evaluate, evaluate_distribution, evaluate_multilabel
 from nearer.evaluation._paired import bootstrap_intervals, per_query_scores
+from nearer.exceptions import NearerError
 from nearer.models._problem import CLASSES, Problem
 from nearer.neighbors import search
 
@@ -20,34 +21,52 @@ Encode = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """Items (n, ...) to the rows (n, d) that are compared."""
 
 SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "map@r", "nmi")
+RECALL = {"recall@2": 2, "recall@4": 4, "recall@8": 8}
 NEIGHBORS = 10
-DRAWS = 300
-# Of more held-out rows a sample is asked, each in all of them: enough for ± .014 at worst.
+DRAWS, GROUPS = 300, 100
+NO_MEANS = ("root-mean-squared-error", "r2")
+# Of more held-out rows a sample is asked, enough for ± .014 at worst, and more rows are not searched in.
 LARGE, ASKED = 20_000, 5_000
 
 
 def compare_problem(
     problem: Problem, raw: Encode, learned: Encode, *, database: Encode | None = None
 ) -> Comparison:
-    """Raw beside learned on the held-out rows, with intervals over the queries where a score has one per query.
+    """Raw beside learned on the held-out rows, with intervals over the rows where a score is a mean over them.
 
-    `database` is the map of an asymmetric model for the items that are searched in: the held-out rows are then
-    queries against the training rows, under the raw features too.
+    `database` is the map of an asymmetric model for the items that are searched in.
     """
-    sides = [(raw, raw), (learned, database)] if database is not None else [(raw, None), (learned, None)]
-    first, second = (evaluate_problem(problem, encode, database=other) for encode, other in sides)
+    sides = [(raw, None), (learned, database)]
+    if problem.kind == "pairs":
+        first, second = (evaluate_problem(problem, encode) for encode in (raw, learned))
+        return compare(first, second, intervals=_pair_intervals(problem, raw, learned))
     gains: dict[str, NDArray[Any]] = {}
     if problem.kind in CLASSES:
-        sample = _sample(problem)
-        both = [per_query_scores(*_searched(problem, encode, other), sample=sample) for encode, other in sides]
+        found = [_searched(problem, encode, other) for encode, other in sides]
+        clustered = database is None
+        first, second = (_of_classes(problem, one, clustered=clustered) for one in found)
+        both = [per_query_scores(*one, sample=_sample(problem)) for one in found]
         gains = {name: both[1][name] - both[0][name] for name in both[0] if name in first}
-    elif problem.kind == "numbers":
-        truth = problem.labels[problem.held_out]
-        errors = [np.abs(_predicted_numbers(problem, encode) - truth) for encode in (raw, learned)]
-        gains = {"mean-absolute-error": errors[0] - errors[1]}
-    elif problem.kind == "pairs":
-        return compare(first, second, intervals=_pair_intervals(problem, raw, learned))
-    return compare(first, second, intervals=bootstrap_intervals(gains))
+        return compare(first, second, intervals=bootstrap_intervals(gains))
+    predicted = [_predicted(problem, encode) for encode, _ in sides]
+    first, second = (_of_predictions(problem, one, slice(None)) for one in predicted)
+    return compare(first, second, intervals=_intervals_of_groups(problem, predicted))
+
+
+def _intervals_of_groups(problem: Problem, predicted: list[Any]) -> dict[str, tuple[float, float]]:
+    """From the gains of up to 100 groups of rows: these scores are means over rows, if not given row by row."""
+    n = len(problem.held_out)
+    groups = np.array_split(np.random.default_rng(0).permutation(n), min(GROUPS, n))
+    gains: dict[str, list[float]] = {}
+    for group in groups:
+        try:
+            first, second = (_of_predictions(problem, one, group) for one in predicted)
+        except NearerError:
+            continue  # none of these rows has a label to find
+        for name, gain in compare(first, second).gains.items():
+            gains.setdefault(name, []).append(gain)
+    # The errors' root and the share of the variance are no means over rows.
+    return bootstrap_intervals({name: np.array(each) for name, each in gains.items() if name not in NO_MEANS})
 
 
 def _sample(problem: Problem) -> int | None:
@@ -55,12 +74,12 @@ def _sample(problem: Problem) -> int | None:
 
 
 def _searched(problem: Problem, encode: Encode, database: Encode | None) -> tuple[Any, ...]:
-    """Queries and their classes, and where something else is searched in, the labelled training rows."""
+    """Queries and their classes, and the rows that they are searched in, or nothing: then among each other."""
     asked = (encode(problem.items[problem.held_out]), problem.labels[problem.held_out])
-    if database is None:
+    rows = problem.searched(LARGE)
+    if rows is None:
         return asked
-    rows = problem.train[problem.labels[problem.train] >= 0]
-    return (*asked, database(problem.items[rows]), problem.labels[rows])
+    return (*asked, (database or encode)(problem.items[rows]), problem.labels[rows])
 
 
 def evaluate_problem(
@@ -68,38 +87,45 @@ def evaluate_problem(
 ) -> Evaluation:
     """The scores of the held-out rows under `encode`, which is asked for the rows that count and no others.
 
-    Classes: each held-out row is searched among the others. Label sets, distributions and numbers: predicted by the
-    neighbours among the training rows (ML-kNN, AA-kNN, their mean). Pairs: those that touch a held-out row, ranked
-    by distance. `quick` leaves the clustering out. Of more than 20,000 held-out rows with classes 5,000 are asked.
+    Classes: each held-out row is searched among the labelled training rows, 20,000 of them at most; where its class
+    is new, among the other held-out rows. Label sets, distributions and numbers: predicted by the neighbours among
+    the training rows (ML-kNN, means). Pairs: those that touch a held-out row, ranked by distance. `quick` leaves
+    the clustering out. Of more than 20,000 held-out rows with classes 5,000 are asked.
     """
-    train, labels = problem.train, problem.labels
     if problem.kind == "pairs":
         return evaluate_pairs(
             _pair_distances(problem, encode), problem.pairs_of(problem.held_out, touching=True)[1]
         )
-    if problem.kind == "numbers":
-        return evaluate_numbers(_predicted_numbers(problem, encode), labels[problem.held_out])
     if problem.kind in CLASSES:
-        sample = _sample(problem)
-        # There is no clustering of two spaces, and one of very many rows takes longer than all else.
-        skip = quick or database is not None or sample is not None
-        scores = [name for name in SCORES if name != "nmi"] if skip else list(SCORES)
-        return evaluate(*_searched(problem, encode, database), scores=scores, sample=sample)
-    asked, answers = encode(problem.items[problem.held_out]), labels[problem.held_out]
-    k = min(NEIGHBORS, len(train) - 1)
+        return _of_classes(problem, _searched(problem, encode, database), clustered=not quick and database is None)
+    return _of_predictions(problem, _predicted(problem, encode), slice(None))
+
+
+def _of_classes(problem: Problem, found: tuple[Any, ...], *, clustered: bool) -> Evaluation:
+    sample = _sample(problem)
+    most = len(found[-1]) - (len(found) == 2)
+    # There is no clustering of two spaces, and one of very many rows takes longer than all else.
+    skip = not clustered or sample is not None
+    scores = [name for name in SCORES if not (skip and name == "nmi") and int(RECALL.get(name, 1)) <= most]
+    return evaluate(*found, scores=scores, sample=sample)
+
+
+def _of_predictions(problem: Problem, predicted: Any, some: Any) -> Evaluation:
+    truth = problem.labels[problem.held_out][some]
+    if problem.kind == "numbers":
+        return evaluate_numbers(predicted[some], truth)
     if problem.kind == "sets":
-        neighbors = MLKNN(n_neighbors=k).fit(encode(problem.items[train]), labels[train])
-        return evaluate_multilabel(neighbors.predict_scores(asked), answers, neighbors.predict(asked))
-    average = AAKNN(n_neighbors=k).fit(encode(problem.items[train]), labels[train])
-    return evaluate_distribution(average.predict(asked), answers)
+        return evaluate_multilabel(predicted[some], truth, (predicted[some] >= 0.5).astype(np.int64))
+    return evaluate_distribution(predicted[some], truth)
 
 
-def _predicted_numbers(problem: Problem, encode: Encode) -> NDArray[Any]:
-    """The mean of the numbers of the nearest training rows, for every held-out row."""
-    rows, asked = encode(problem.items[problem.train]), encode(problem.items[problem.held_out])
-    near = search(asked, rows, k=min(NEIGHBORS, len(rows))).indices
-    predicted: NDArray[Any] = problem.labels[problem.train][near].mean(axis=1)
-    return predicted
+def _predicted(problem: Problem, encode: Encode) -> NDArray[Any]:
+    """For every held-out row what its nearest training rows say: a score of each label, or their mean."""
+    rows, labels = encode(problem.items[problem.train]), problem.labels[problem.train]
+    asked = encode(problem.items[problem.held_out])
+    if problem.kind == "sets":
+        return np.asarray(MLKNN(n_neighbors=min(NEIGHBORS, len(rows) - 1)).fit(rows, labels).predict_scores(asked))
+    return np.asarray(labels[np.asarray(search(asked, rows, k=problem.asked).indices)].mean(axis=1))
 
 
 def _pair_distances(problem: Problem, encode: Encode) -> NDArray[Any]:
@@ -177,14 +203,31 @@ def evaluate_numbers(predicted: NDArray[Any], truth: NDArray[Any]) -> Evaluation
         "r2": 1 - float(np.square(error).sum()) / spread if spread else 0.0,
     }
     lower = frozenset(("mean-absolute-error", "root-mean-squared-error"))
-    return Evaluation(scores, {"k": NEIGHBORS}, {"rows": len(truth)}, lower)
+    return Evaluation(scores, {}, {"rows": len(truth)}, lower)
 
 
 def row_scores(problem: Problem, encode: Encode) -> NDArray[np.float64]:
-    """The mean of 1-NN and MAP@R for every held-out row, searched among the labelled training rows."""
-    scores = per_query_scores(*_searched(problem, encode, encode), sample=_sample(problem))
-    both: NDArray[np.float64] = (scores["recall@1"] + scores["map@r"]) / 2
-    return both
+    """One score for every held-out row, or every near pair that touches one; higher is better, and it is smooth.
+
+    Classes: the mean of 1-NN and MAP@R. Label sets: one minus the mean squared error of the scores of ML-kNN.
+    Distributions: what prediction and truth share. Numbers: one minus the error over the mean error of the mean.
+    Pairs: the share of far pairs that are farther.
+    """
+    if problem.kind == "pairs":
+        distances = _pair_distances(problem, encode)
+        similar = problem.pairs_of(problem.held_out, touching=True)[1]
+        far = np.sort(distances[~similar])
+        return np.asarray(1 - np.searchsorted(far, distances[similar], side="right") / len(far))
+    if problem.kind in CLASSES:
+        scores = per_query_scores(*_searched(problem, encode, None), sample=_sample(problem))
+        return np.asarray((scores["recall@1"] + scores["map@r"]) / 2)
+    predicted, truth = _predicted(problem, encode), problem.labels[problem.held_out]
+    if problem.kind == "sets":
+        return np.asarray(1 - np.square(predicted - truth).mean(axis=1))
+    if problem.kind == "distributions":
+        return np.asarray(np.minimum(predicted, truth).sum(axis=1))
+    spread = float(np.abs(truth - problem.labels[problem.train].mean()).mean()) or 1.0
+    return np.asarray(1 - np.abs(predicted - truth) / spread)
 
 
 def main_score(evaluation: Evaluation) -> float:

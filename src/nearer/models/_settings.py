@@ -36,7 +36,9 @@ class FitSettings:
         default_factory=dict, metadata={"about": "settings of the loss by name, such as {alpha: 2}"}
     )
     n_components: int | None = _said(None, "dimensions of the embedding; none keeps all (a network: 64)")
-    standardize: bool = _said(True, "bring every feature to mean 0 and deviation 1 first")
+    standardize: bool | None = _said(
+        None, "bring every feature to mean 0 and deviation 1 first; left out, the labels decide"
+    )
     held_out: float = _said(0.2, "share of the labelled rows (5,000 at most) kept for the scores alone")
     split: Literal["auto", "stratified", "classes"] = _said(
         "auto", "'stratified' holds out rows of every class, 'classes' whole classes"
@@ -83,7 +85,7 @@ class FitSettings:
             value = getattr(self, name)
             if get_origin(kind) is Literal:
                 check_choice(value, name, get_args(kind))
-            elif kind is bool and not isinstance(value, bool):
+            elif kind in (bool, bool | None) and not isinstance(value, kind):
                 raise ParameterError(f"`{name}` must be true or false, got {value!r}.")
 
     @classmethod

@@ -147,7 +147,7 @@ def apply_gestures(model: Model, gestures: Any, data: Any, y: Any) -> Model:
     encoder = Chain(model.encoder, corrected).eval()
     summary = f"{model.summary}\n\n{len(said)} gestures by hand: {table['told']} {table['sentence']}".strip()
     made = replace(model, encoder=encoder, method=f"{model.method}, corrected", classes=said_of_rows.classes,
-                   summary=summary, scores={}, fitted=None)  # fmt: skip
+                   summary=summary, scores={}, fitted=None, votes=None)  # fmt: skip
     rows = model.inputs.of(given)
     asked = np.flatnonzero(items.held_out & (said_of_rows.labels >= 0))
     if len(np.unique(said_of_rows.labels[asked])) >= 2 and len(asked) >= 10 and len(rows) == items.n:
