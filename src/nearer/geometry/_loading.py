@@ -16,7 +16,7 @@ from nearer.geometry._encoders import MLP, Chain, ColorCNN, DigitsCNN
 from nearer.geometry._kernel_map import KernelMap
 from nearer.geometry._mahalanobis import Mahalanobis
 from nearer.geometry._orthogonal import OrthogonalMap
-from nearer.geometry._plain import SignedRoot, UnitLength
+from nearer.geometry._plain import Columns, SignedRoot, UnitLength
 from nearer.geometry._saving import FORMAT, VERSION
 from nearer.geometry._side_by_side import SideBySide
 from nearer.geometry._standardize import Standardize
@@ -28,6 +28,7 @@ _KINDS: tuple[type[nn.Module], ...] = (
     AsymmetricMap,
     Chain,
     ColorCNN,
+    Columns,
     DigitsCNN,
     KernelMap,
     MLP,

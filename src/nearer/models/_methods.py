@@ -127,6 +127,12 @@ def _within_class(problem: Problem, options: FitSettings, watch: Watch) -> Learn
     return learn_within_class(problem, options)
 
 
+def _fine_tuned(problem: Problem, options: FitSettings, watch: Watch) -> Learned:
+    from nearer.models._finetuning import learn_tuned
+
+    return learn_tuned(problem)
+
+
 def _of_classes(problem: Problem) -> bool:
     return not problem.images and problem.kind in ("classes", "partial")
 
@@ -296,6 +302,15 @@ METHODS: tuple[Method, ...] = (
         about="a network, pairs weighted by how wrong they are",
         supervision=_CLASSES,
         **_network("circle", "CircleLoss"),
+    ),
+    Method(
+        "fine-tuned",
+        "the whole encoder of photos or texts, trained behind its closed form (--finetune)",
+        _CLASSES,
+        "epochs · n",
+        _fine_tuned,
+        network=True,
+        scales_itself=True,
     ),
     Method(about="a network with the loss of --loss", supervision=("classes", "partial"), **_network("network")),
 )  # fmt: skip

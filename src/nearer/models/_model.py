@@ -352,11 +352,13 @@ class Model:
             "command": self.command,
             "calibration": None if self.calibration is None else self.calibration.to_dict(),
         }
+        front = self.inputs.encoder
         self.place = write_folder(
             path,
             format=FORMAT,
             version=VERSION,
             tensors={
+                **({} if front is None or front.state is None else {"front": front.state}),
                 "parameters": self.encoder.state_dict(),
                 "baseline": {} if self.baseline is None else self.baseline.state_dict(),
                 "trained_on": {"rows": torch.from_numpy(self.trained_on)},
@@ -418,11 +420,11 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
             f"`{os.fspath(path)}` must hold a model of nearer with fitting parameters: {reason}. Update nearer if "
             f"a newer one wrote it."
         ) from error
-    if encoder is not None:
-        front = model.inputs.encoder
-        if front is None:
-            raise ParameterError("`encoder` must be left out: the model takes features or images as they are.")
-        given = FrozenEncoder.from_dict(front.to_dict(), encoder)
+    front = model.inputs.encoder
+    if encoder is not None and front is None:
+        raise ParameterError("`encoder` must be left out: the model takes features or images as they are.")
+    if front is not None and (encoder is not None or front.raw_width):
+        given = FrozenEncoder.from_dict(front.to_dict(), encoder, folder.tensors.get("front"))
         model.inputs = replace(model.inputs, encoder=given)
     model.place = Path(path)
     return model

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from nearer.datasets import Dataset
-from nearer.geometry import Standardize, UnitLength, embed
+from nearer.geometry import Chain, Standardize, UnitLength, embed
+from nearer.geometry._shared import Columns
 from nearer.models._inputs import Inputs
 from nearer.models._problem import inputs_of
 
@@ -19,8 +20,10 @@ def raw_map(inputs: Inputs, rows: NDArray[np.float32], *, standardize: bool = Tr
     are, as it does pixels.
     """
     if inputs.encoder is not None:
-        # Features of an encoder are compared by cosine, as their makers do.
-        return UnitLength()
+        # Features of an encoder are compared by cosine, as their makers do; those of a fine-tuned one stand behind
+        # the ones it came from.
+        width = inputs.encoder.raw_width
+        return Chain(Columns(0, width), UnitLength()) if width else UnitLength()
     return Standardize.from_rows(rows) if standardize and inputs.kind == "features" else None
 
 
