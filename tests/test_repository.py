@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import everywhere
 import nearer
 from oldest_dependencies import oldest
 
@@ -88,6 +89,13 @@ def test_the_oldest_dependencies_are_pins() -> None:
     pins = oldest()
     assert "torch==2.6" in pins
     assert all(re.fullmatch(r"[\w-]+==[\w.]+", pin) for pin in pins)
+
+
+def test_the_legs_of_make_everywhere_have_their_tests() -> None:
+    """A folder that is renamed would make a leg end at once without a test."""
+    assert all((ROOT / "tests" / name).is_dir() for name in everywhere.NOT_NUMERIC)
+    assert {"tests/losses", "tests/models", "tests/judging", "papers/tests"} <= set(everywhere.NUMERIC)
+    assert all((ROOT / name).is_dir() for leg in everywhere.LEGS for name in leg.tests)
 
 
 @pytest.mark.parametrize("name", ["docs/guarantees.md", "SECURITY.md"])
