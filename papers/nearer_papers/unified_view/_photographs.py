@@ -38,8 +38,8 @@ from nearer.models._feature_cache import cache_folder
 from nearer.models._tuned import TunedNetwork, untuned_network
 from nearer.models._whole_network import Recipe, closed_form, start_class_vectors, train_whole
 from nearer.reports._page import Section, Table
-from nearer.training import Checkpoints, ClassSampler, UniformSampler
-from nearer.training._shared import PhotoBatches, Sampler, pages_kept
+from nearer.training import Checkpoints, ClassSampler, PhotoBatches, UniformSampler
+from nearer.training._shared import Sampler, pages_kept
 from nearer_papers._recipe import Measured, Outcome, Request
 from nearer_papers._results import trees
 from nearer_papers.data._cars196 import load_cars196
@@ -181,7 +181,10 @@ def prepare(name: str, network: str, view: str, *, allow_missing: bool = False, 
                 np.save(out, rows)
             file.with_suffix(".new").rename(file)
         features.append(np.load(file))
-    return Photographs(name, network, view, *batches, labels, unseen, *features, work, fingerprint, data.note)
+    train, test = batches
+    return Photographs(
+        name, network, view, train, test, labels, unseen, features[0], features[1], work, fingerprint, data.note
+    )
 
 
 def _kept(paths: Sequence[Path], side: int, file: Path) -> list[Photo]:

@@ -69,7 +69,7 @@ class _Block(nn.Module):
     def __init__(self, before: int, after: int, kernel: int, stride: int, expand: int) -> None:
         super().__init__()
         inside = expand * before
-        parts = OrderedDict(expand=_unit(before, inside, 1)) if expand > 1 else OrderedDict()
+        parts = OrderedDict[str, nn.Module](expand=_unit(before, inside, 1)) if expand > 1 else OrderedDict()
         parts["spread"] = _unit(inside, inside, kernel, stride=stride, groups=inside)
         parts["project"] = _unit(inside, after, 1, bounded=False)
         self.parts = nn.Sequential(parts)

@@ -160,6 +160,10 @@ class FrozenEncoder:
             raise NotFiniteError(f"The encoder {self.name!r} must give finite features, got NaN or infinite ones.")
         return rows
 
+    def without_raw(self) -> FrozenEncoder:
+        """What gives the columns that a model maps; here all of them."""
+        return self
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: what is kept with a model."""
         return {

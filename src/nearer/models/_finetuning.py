@@ -41,8 +41,16 @@ from nearer.models._whole_network import (
     start_class_vectors,
     train_whole,
 )
-from nearer.training import Checkpoints, ClassSampler, CSVLog, JSONLinesLog, ProgressBar, TensorBatches
-from nearer.training._shared import Callback, History, PhotoBatches, pages_kept
+from nearer.training import (
+    Checkpoints,
+    ClassSampler,
+    CSVLog,
+    JSONLinesLog,
+    PhotoBatches,
+    ProgressBar,
+    TensorBatches,
+)
+from nearer.training._shared import Callback, History, pages_kept
 
 __all__ = ["Tuned", "fine_tune", "learn_tuned"]
 

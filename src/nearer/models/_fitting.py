@@ -21,6 +21,7 @@ from nearer.geometry import embed
 from nearer.models._baselines import baselines_of
 from nearer.models._learning import Watch
 from nearer.models._methods import (
+    FINE_TUNED,
     METHODS,
     SHARE,
     Method,
@@ -159,7 +160,7 @@ def _fine_tuned(data: Dataset, settings: FitSettings, watch: Watch, tell: Say, b
     if tuned.data is None:
         fitted = fit_model(data, plain, say=tell)
     else:
-        fitted = fit_model(tuned.data, replace(plain, method="fine-tuned"), say=tell)
+        fitted = fit_model(tuned.data, plain, say=tell)
         problem, width = fitted.problem, data.all.x.shape[1]
         closed = evaluate_problem(problem, lambda items: embed(tuned.closed, items[:, :width]).numpy())
         baselines = {**fitted.comparison.baselines, "closed form": closed}
@@ -230,6 +231,8 @@ def summary_of(fitted: Fitted) -> str:
 
 def _method(problem: Problem, settings: FitSettings, tell: Say) -> tuple[Method, str, Sequence[Trial], Problem]:
     """The method to learn with, the rule that chose it, what was tried, and the problem with what that chose."""
+    if problem.inputs.encoder is not None and problem.inputs.encoder.raw_width and settings.method == "choose":
+        return FINE_TUNED, f"{problem.inputs.encoder.name}: its columns are the embedding.", (), problem
     # Learners from pairs differ most where pairs are few, and none costs much: they are tried, the features first.
     if settings.method == "choose" and problem.kind != "pairs":
         method, rule = choose_method(

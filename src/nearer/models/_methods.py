@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nearer.models._settings import FitSettings
     from nearer.relations import Kind
 
-__all__ = ["METHODS", "Method", "choose_method", "method_named"]
+__all__ = ["FINE_TUNED", "METHODS", "Method", "choose_method", "method_named"]
 
 # Rows at a time, where all at once would take too long, and the share of the time that is for learning.
 BATCH = 1024
@@ -303,17 +303,19 @@ METHODS: tuple[Method, ...] = (
         supervision=_CLASSES,
         **_network("circle", "CircleLoss"),
     ),
-    Method(
-        "fine-tuned",
-        "the whole encoder of photos or texts, trained behind its closed form (--finetune)",
-        _CLASSES,
-        "epochs · n",
-        _fine_tuned,
-        network=True,
-        scales_itself=True,
-    ),
     Method(about="a network with the loss of --loss", supervision=("classes", "partial"), **_network("network")),
 )  # fmt: skip
+
+
+# Asked for by `finetune`, not by its name: there is nothing to learn any more when it comes to the method.
+FINE_TUNED = Method(
+    "fine-tuned",
+    "the whole encoder of photos or texts, trained behind its closed form",
+    _CLASSES,
+    "epochs · n",
+    _fine_tuned,
+    network=True,
+)
 
 
 def method_named(name: str) -> Method:

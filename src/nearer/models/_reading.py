@@ -217,7 +217,8 @@ def _from_dataset(data: Dataset, reading: Reading) -> Dataset:
 
 def encode_dataset(data: Dataset, encoder: FrozenEncoder, *, progress: bool | None = None) -> Dataset:
     """A data set of photos, files or bytes, as a data set of their features."""
-    parts, seen = {}, []
+    parts: dict[str, Split] = {}
+    seen: list[Any] = []
     for name, part in data.parts.items():
         files = part.x.dtype.kind == "U"
         items = [(part.root or Path()) / str(name) for name in part.x] if files else _colored(part.x)

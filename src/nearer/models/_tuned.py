@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -117,6 +117,9 @@ class TunedEncoder(FrozenEncoder):
     base: FrozenEncoder = field(default_factory=lambda: FrozenEncoder("none", "photos", None))
     head: Mapping[str, Any] = field(default_factory=dict)
     folded: int = 0
+    only_tuned: bool = False
+    shared: TunedEncoder | None = field(default=None, repr=False)
+    """Whose network it uses."""
 
     def __post_init__(self) -> None:
         if self.base.encode is not None and self.state is not None:
@@ -125,6 +128,8 @@ class TunedEncoder(FrozenEncoder):
     @cached_property
     def network(self) -> TunedNetwork:
         """The trained network, made when it is first needed."""
+        if self.shared is not None:
+            return self.shared.network
         trunk, folded = untuned_network(self.base)
         try:
             network = TunedNetwork(trunk, build(dict(self.head)))
@@ -151,7 +156,17 @@ class TunedEncoder(FrozenEncoder):
 
     def features(self, items: Sequence[Any], *, progress: bool | None = None) -> NDArray[np.float32]:
         """The rows of the encoder as it was, then those of the network: (n, p + d)."""
-        return np.hstack([self.base.features(items, progress=progress), super().features(items, progress=progress)])
+        tuned = super().features(items, progress=progress)
+        if self.only_tuned:
+            raw = np.zeros((len(tuned), self.raw_width), np.float32)
+        else:
+            raw = self.base.features(items, progress=progress)
+        return np.hstack([raw, tuned])
+
+    def without_raw(self) -> TunedEncoder:
+        """The same, with zeros for the rows of the encoder as it was: half of the time, for whoever needs them "
+        "not."""
+        return replace(self, only_tuned=True, shared=self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON beside the numbers in `state`."""

@@ -89,7 +89,7 @@ class PhotoBatches:
         parts = []
         for number, draw, mirror in zip(numbers, draws.tolist(), mirrored, strict=True):
             photo = self.photos[number]
-            part = cut(photo, self._part(*photo.shape[:2], draw), self.size)
+            part = cut(photo, self._part(photo.shape[0], photo.shape[1], draw), self.size)
             parts.append(part[:, ::-1] if mirror and self.flip else part)
         return self._numbers(parts)
 
