@@ -111,11 +111,7 @@ class FrozenEncoder:
         """The features of items, from the cache where they are there: (n, p)."""
         if not len(items):
             raise ShapeError(f"There must be at least one of the {self.kind} to encode, got none.")
-        if self.encode is None:
-            raise ParameterError(
-                f"The encoder {self.name!r} must be given to use the model on {self.kind}: it is one of yours, "
-                f"which is not saved with the model. Load it with nearer.load(path, encoder=...), or pass features."
-            )
+        self.check_given()
         from nearer.models._feature_cache import FeatureCache, content_key
 
         cache = FeatureCache(self.name, self.settings) if self.cached else None
@@ -141,6 +137,14 @@ class FrozenEncoder:
                 f"{', '.join(map(str, sorted(widths)))}. Give another encoder another name."
             )
         return np.stack([found[key] for key in keys])
+
+    def check_given(self) -> None:
+        """Raise where the encoder is one of the user's that did not come with the model."""
+        if self.encode is None:
+            raise ParameterError(
+                f"The encoder {self.name!r} must be given to use the model on {self.kind}: it is one of yours, "
+                f"which is not saved with the model. Load it with nearer.load(path, encoder=...), or pass features."
+            )
 
     def _ahead(self, items: Sequence[Any]) -> Any:
         # What a module sees is cut out of a picture of this size; a function may look at every pixel.

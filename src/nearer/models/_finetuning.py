@@ -75,10 +75,7 @@ class Tuned:
 def learn_tuned(problem: Problem) -> Learned:
     """The columns of a fine-tuned encoder, which are the embedding."""
     front = problem.inputs.encoder
-    if front is None or not front.raw_width:
-        raise ParameterError(
-            "`method` must not be 'fine-tuned' by itself: ask for it with `finetune` (--finetune)."
-        )
+    assert front is not None
     return Learned(Chain(Columns(front.raw_width, problem.inputs.size[0])))
 
 

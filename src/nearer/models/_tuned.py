@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from nearer._checks import check_int
 from nearer.exceptions import CorruptFileError, ParameterError
-from nearer.geometry._shared import build, description
+from nearer.geometry._shared import build, description, to_sequential
 from nearer.models._encoders import FrozenEncoder, encode_photos, photo_rows, weights_digest
 from nearer.training._shared import fold_norms
 
@@ -167,6 +167,23 @@ class TunedEncoder(FrozenEncoder):
         """The same, with zeros for the rows of the encoder as it was: half of the time, for whoever needs them "
         "not."""
         return replace(self, only_tuned=True, shared=self)
+
+    @torch.no_grad()
+    def plain(self) -> list[nn.Module]:
+        """Copies of its layers, from photos in 0..1, red first, or from tokens, to embeddings."""
+        self.check_given()
+        layers: list[nn.Module] = [copy.deepcopy(self.network.trunk), *to_sequential(self.network.head)]
+        if self.kind == "photos":
+            colors = nn.Conv2d(3, 3, 1)
+            mean, std = (torch.tensor(self.settings[name]) for name in ("mean", "std"))
+            colors.weight.copy_(torch.diag(1 / std)[:, :, None, None])
+            assert colors.bias is not None
+            colors.bias.copy_(-mean / std)
+            if self.settings["colors"] == "bgr":
+                colors.weight.copy_(colors.weight.flip(0))
+                colors.bias.copy_(colors.bias.flip(0))
+            layers.insert(0, colors)
+        return layers
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON beside the numbers in `state`."""
