@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from nearer.datasets import Dataset, Split
 from nearer.datasets._dataset import own_source
 from nearer.exceptions import ParameterError
 from nearer.models._encoders import frozen
+from nearer.models._whole_network import Recipe
 from nearer_papers._recipe import Request
 from nearer_papers.unified_view import _photographs as photographs
 from nearer_papers.unified_view._photographs import measure, present
@@ -46,6 +48,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(photographs, "VIEWS", {"160px": (16, 14, 12)})
     monkeypatch.setattr(photographs, "DIMENSION", 6)
     monkeypatch.setattr(photographs, "EPOCHS", 1)
+    monkeypatch.setattr(photographs, "Recipe", partial(Recipe, classes=4, per_class=3))
     monkeypatch.setattr(photographs, "FACTORS", (0.5, 20.0))
     return tmp_path / "cache"
 
