@@ -104,8 +104,9 @@ def root() -> str:
 
 @contextlib.contextmanager
 def busy() -> Iterator[list[str]]:
-    """Two loops that never end, and the tests behind them."""
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    """Two loops that end with this process, however it ends, and the tests behind them."""
+    loop = f"import os\nwhile os.getppid() == {os.getpid()}: pass"
+    loops = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(2)]
     try:
         yield ["nice", "-n", "10"]
     finally:

@@ -36,7 +36,7 @@ from nearer.evaluation import evaluate, kmeans, map_at_r, nmi, recall_at_k
 from nearer.geometry import MLP, AsymmetricMap, Mahalanobis, OrthogonalMap, embed
 from nearer.losses import ContrastiveLoss, PairLoss, RAWLoss
 from nearer.mining import VTHM
-from nearer.relations import LabelDistributions, MultiLabels, Numbers, Pairs, PartialLabels, Soft, Triplets
+from nearer.relations import LabelDistributions, MultiLabels, Numbers, Pairs, PartialLabels, Soft, Tree, Triplets
 from nearer.training import (
     ClassSampler,
     EncoderStep,
@@ -247,6 +247,7 @@ RELATIONS: dict[str, Callable[[Tensor], Any]] = {
         len(y), positive=(y[:, None] == y).triu(1).nonzero(), negative=(y[:, None] == y + 1).triu(1).nonzero()
     ),
     "Triplets": lambda y: Triplets(len(y), torch.stack([y, y + 8, (y + 1) % 8], 1).unique(dim=0)),
+    "Tree": lambda y: Tree(torch.stack([y // 4, y], 1)),
     "Soft": lambda y: Soft(Numbers(y.double())),
 }
 
@@ -450,6 +451,8 @@ ON_THE_HOST: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "evaluate_distribution": lambda x, y: dict(
         nearer.evaluation.evaluate_distribution(x.softmax(1), x.square().softmax(1)).scores
     ),
+    "evaluate_tree": lambda x, y: dict(nearer.evaluation.evaluate_tree(x, torch.stack([y // 4, y], 1)).scores),
+    "evaluate_unlabeled": lambda x, y: dict(nearer.evaluation.evaluate_unlabeled(x, x[:, :3], k=3).scores),
     "map_at_r": map_at_r,
     "mrr": nearer.evaluation.mrr,
     "r_precision": nearer.evaluation.r_precision,

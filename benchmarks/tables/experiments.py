@@ -431,6 +431,17 @@ def partial_labels() -> str:
     return markdown(header, lines) + source(rows)
 
 
+@table("migrating")
+def migrating() -> str:
+    """What moving an index keeps of embedding everything again, mean ± deviation over the draws of pairs."""
+    if not measured("migrating"):
+        return ""
+    from nearer_papers.ours._migrating import HEADER, summary
+
+    rows = load("migrating")
+    return markdown(HEADER, summary(rows)) + source(rows)
+
+
 @table("encoders")
 def encoders() -> str:
     """Features of an encoder → the metric learned on them, mean ± deviation over the seeds."""

@@ -60,6 +60,12 @@ RECIPES: tuple[Recipe, ...] = (
         ("encoders",),
     ),
     Recipe(
+        "migrating",
+        "another encoder behind an index that stays: moved by a map from paired items, beside embedding again",
+        "ours._migrating",
+        ("migrating",),
+    ),
+    Recipe(
         "decisions",
         "same or not on classes never seen: whether thresholds keep their level, and what they cost",
         "ours._decisions",

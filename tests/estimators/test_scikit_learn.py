@@ -66,6 +66,7 @@ KERNELS = [
     E.KernelLearner(E.RCA(), kernel="poly", degree=2, n_landmarks=20),
 ]
 NEIGHBORS = [
+    E.Alignment(),
     E.MetricKNN(),
     E.MetricKNN(E.RCA()),
     SetsOfClasses(),

@@ -1,5 +1,6 @@
 from ._class_probabilities import ClassProbabilities as ClassProbabilities
 from ._learner import MetricLearner as MetricLearner
+from .linear._alignment import Alignment as Alignment
 from .linear._covariance import Covariance as Covariance
 from .linear._dml_eig import DMLEig as DMLEig
 from .linear._doublet_svm import DoubletSVM as DoubletSVM
@@ -57,6 +58,7 @@ __all__ = [
     "RAMLSVR",
     "RCA",
     "SERAPH",
+    "Alignment",
     "AsymmetricKNN",
     "ClassProbabilities",
     "Covariance",

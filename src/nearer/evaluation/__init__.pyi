@@ -14,6 +14,8 @@ from ._retrieval import mrr as mrr
 from ._retrieval import precision_at_k as precision_at_k
 from ._retrieval import r_precision as r_precision
 from ._retrieval import recall_at_k as recall_at_k
+from ._tree import evaluate_tree as evaluate_tree
+from ._unlabeled import evaluate_unlabeled as evaluate_unlabeled
 
 __all__ = [
     "Comparison",
@@ -23,6 +25,8 @@ __all__ = [
     "evaluate",
     "evaluate_distribution",
     "evaluate_multilabel",
+    "evaluate_tree",
+    "evaluate_unlabeled",
     "kmeans",
     "map_at_r",
     "mrr",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,7 +34,15 @@ class Part(NamedTuple):
     metadata: list[dict[str, Any]]
 
 
-def copy_index(source: str | os.PathLike[str], target: str | os.PathLike[str], *, kind: Kind | None = None) -> int:
+def copy_index(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    kind: Kind | None = None,
+    through: Callable[[Floats], Any] | None = None,
+    fingerprint: str | None = None,
+    remember: str | os.PathLike[str] | None = None,
+) -> int:
     """Copy all items of an index, in their order, and return how many; the target must be new.
 
     A Parquet file has the columns id, embedding and metadata (a JSON text). One that `nearer embed` wrote, where
@@ -55,8 +63,18 @@ def copy_index(source: str | os.PathLike[str], target: str | os.PathLike[str], *
         source: the folder of an index, a URL that `open_index` takes, or a .parquet file.
         target: the same, for what is to be made.
         kind: of the new index; None takes that of the source.
+        through: maps the embeddings on their way, (n, p) -> (n, q): the `transform` of an `Alignment`, say. Then
+            they are no longer those of the model that made them.
+        fingerprint: with `through`, of the model whose embeddings they are now.
+        remember: with `through`, the folder of that model.
     """
+    if through is None and (fingerprint is not None or remember is not None):
+        raise ParameterError("`through` must be given with `fingerprint` and `remember`: a copy keeps its model.")
     with _read(source) as (about, parts):
+        if through is not None:
+            made_by = None if remember is None else _made_by(Path(remember), source, fingerprint)
+            about |= {"dimension": None, "fingerprint": fingerprint, "made_by": made_by}
+            parts = _through(parts, through)
         if not isinstance(about["made_by"], dict):
             about["made_by"] = None
         if about["made_by"] is not None:
@@ -64,6 +82,21 @@ def copy_index(source: str | os.PathLike[str], target: str | os.PathLike[str], *
         if _is_parquet(target):
             return _write_parquet(Path(target), about, parts)
         return _write(target, about, parts, about["kind"] if kind is None else kind)
+
+
+def _made_by(model: Path, source: str | os.PathLike[str], fingerprint: str | None) -> dict[str, Any]:
+    """What the index says of its model, seen from the source."""
+    there = model.expanduser().resolve()
+    path = str(there) if "://" in str(source) else os.path.relpath(there, os.path.abspath(_folder(source)))
+    return {"name": there.name, "path": path, "fingerprint": fingerprint}
+
+
+def _through(parts: Iterator[Part], through: Callable[[Floats], Any]) -> Iterator[Part]:
+    for part in parts:
+        rows = np.asarray(through(part.rows), dtype=np.float32)
+        if rows.ndim != 2 or len(rows) != len(part.rows):
+            raise ShapeError(f"`through` must give a row for each of {len(part.rows)}, got shape {rows.shape}.")
+        yield part._replace(rows=rows)
 
 
 def _write(target: str | os.PathLike[str], about: dict[str, Any], parts: Iterator[Part], kind: Kind | None) -> int:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from nearer.judging import Audit, SamePair
     from nearer.judging._rules import Guarantee
     from nearer.models._explain import Explanation
+    from nearer.models._migrating import Migration
 
 __all__ = ["Model", "fingerprints", "load"]
 
@@ -216,6 +217,20 @@ class Model:
 
         names = self.inputs.names if self.inputs.kind == "features" else ()
         return explain_pair(self.encoder, self.features(query), self.features(item), names)
+
+    def align(self, where: str | os.PathLike[str], items: Any, y: Any = None, *, ids: Any = None) -> Migration:
+        """How an index of another encoder can be kept behind this model: `.verdict` says what moving its embeddings
+        keeps, `.apply()` moves them, in one step and with a way back.
+
+        Args:
+            where: the folder or address of the index.
+            items: some hundred to thousand of its items, for this model to embed.
+            y: their labels, if there are any: then recall@1 says what embedding everything again would gain.
+            ids: their names in the index; by default the ids of the items, or all items in the order of the index.
+        """
+        from nearer.models._migrating import align
+
+        return align(self, where, items, y, ids=ids)
 
     def calibrate(
         self,

@@ -10,6 +10,7 @@ from ._pairs import Pairs as Pairs
 from ._pairs import Triplets as Triplets
 from ._relation import Relation as Relation
 from ._soft import Soft as Soft
+from ._tree import Tree as Tree
 
 __all__ = [
     "ClassLabels",
@@ -21,6 +22,7 @@ __all__ = [
     "PartialLabels",
     "Relation",
     "Soft",
+    "Tree",
     "Triplets",
     "kind_of",
     "relation_of",

@@ -14,6 +14,7 @@ from nearer.relations._labels import ClassLabels, PartialLabels
 from nearer.relations._pairs import Pairs, Triplets
 from nearer.relations._relation import Relation, TableRelation
 from nearer.relations._soft import Soft
+from nearer.relations._tree import Tree
 
 __all__ = ["kind_of_relation", "relate"]
 
@@ -64,6 +65,7 @@ _OF_RELATIONS: dict[type[Relation], Kind] = {
     MultiLabels: "sets",
     LabelDistributions: "distributions",
     Numbers: "numbers",
+    Tree: "sets",  # of the ancestors
     Pairs: "pairs",
     Triplets: "pairs",
 }

@@ -34,8 +34,8 @@ class Soft(TableRelation):
     def __init__(self, relation: Relation, *, levels: int = 4) -> None:
         if not isinstance(relation, GradedRelation):
             raise LabelError(
-                f"`relation` must have degrees between 0 and 1 (MultiLabels, LabelDistributions, Numbers), got "
-                f"{type(relation).__name__}, which knows only yes and no."
+                f"`relation` must have degrees between 0 and 1 (MultiLabels, LabelDistributions, Numbers, Tree), "
+                f"got {type(relation).__name__}, which knows only yes and no."
             )
         self.relation = relation
         self.levels = check_int(levels, "levels")

@@ -138,6 +138,33 @@ def search(
     """
 
 
+@command("_migrate.run_migrate")
+def migrate(
+    index: Annotated[str, typer.Argument(help="An index folder, or a URL such as postgresql://...")],
+    data: Annotated[
+        Path | None, typer.Argument(help="Some hundred to thousand items of the index: a table or a folder.")
+    ] = None,
+    model: Annotated[Path | None, typer.Option("--model", "-m", help="The folder of the model to move to.")] = None,
+    label: Label = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Move the index; without it nothing is changed.")] = False,
+    aside: Annotated[str | None, typer.Option(help="Where the old index is kept. [INDEX.moved beside it]")] = None,
+    back: Annotated[bool, typer.Option("--back", help="Go back to the index that is kept aside.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Change the encoder and keep the index: move its embeddings into the space of another model.
+
+    The map is learned from items of DATA that are in the index, found by their ids, and embedded by the new model;
+    no label is needed. It says how many neighbors are kept, and with --label what embedding everything again would
+    gain. --apply moves all embeddings in one step; the old index stays beside the new one.
+
+    \b
+    Examples:
+      nearer migrate index sample.csv --model new-model --label topic
+      nearer migrate index sample.csv --model new-model --apply
+      nearer migrate index --back
+    """
+
+
 @command("_judge.run_calibrate")
 def calibrate(
     data: Data,
@@ -258,4 +285,4 @@ def same(
     """
 
 
-COMMANDS = (embed, evaluate, neighbors, index, search, calibrate, serve, dedupe, same)
+COMMANDS = (embed, evaluate, neighbors, index, search, migrate, calibrate, serve, dedupe, same)

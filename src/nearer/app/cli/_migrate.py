@@ -1,0 +1,59 @@
+"""`nearer migrate`: another encoder behind an index that stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nearer.app.cli._loading import load_for
+from nearer.app.cli._output import answer
+from nearer.exceptions import ParameterError
+from nearer.index import switch_index
+from nearer.models._migrating import beside
+from nearer.models._model import load
+
+__all__ = ["run_migrate"]
+
+
+def run_migrate(
+    index: str,
+    *,
+    data: Path | None,
+    model: Path | None,
+    label: Sequence[str] | None,
+    apply: bool,
+    aside: str | None,
+    back: bool,
+    as_json: bool,
+) -> None:
+    """Say what moving an index to another model keeps, move it, or go back."""
+    kept = beside(index) if aside is None else aside
+    if back:
+        if data is not None or model is not None or apply:
+            raise ParameterError("`--back` must come alone: it gives the index that is kept aside its name again.")
+        switch_index(index, kept)
+        answer(as_json, {"index": index, "aside": kept}, f"{index} is the old index again, {kept} the moved one.")
+        return
+    if data is None or model is None:
+        raise ParameterError("DATA and `--model` must be given: items of the index, and the model to move to.")
+    machine = load(model)
+    migration = machine.align(index, load_for(machine, data, label=label))
+    document = {
+        "pairs": migration.pairs,
+        "kept": migration.alignment.kept_,
+        "before": migration.alignment.before_,
+        "recall@1": {name: value for name, (value, _) in migration.recall.items()},
+        "verdict": migration.verdict,
+        "aside": None,
+    }
+    lines = [migration.verdict]
+    if apply:
+        document["aside"] = migration.apply(aside=aside)
+        lines.append(
+            f"{index} was moved; the old index is {document['aside']}. Back: nearer migrate {index} --back"
+            if not index.startswith("milvus")
+            else f"The moved index is {document['aside']}; {index} is as it was."
+        )
+    else:
+        lines.append("Nothing was changed. --apply moves the index.")
+    answer(as_json, document, "\n".join(lines))

@@ -1,0 +1,150 @@
+"""Another encoder behind an index that stays: its embeddings are moved into the space of the new one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import KFold
+
+from nearer.estimators import Alignment
+from nearer.exceptions import MissingDataError, ParameterError
+from nearer.index import copy_index, open_index, switch_index
+from nearer.models._model import Model
+from nearer.neighbors import search
+
+__all__ = ["Migration", "align"]
+
+# Fewer say too little of how many neighbors are kept.
+FEWEST = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Migration:
+    """What moving an index to another encoder keeps, and the map that does it; `apply` changes the index."""
+
+    where: str
+    model: Model
+    alignment: Alignment
+    pairs: int
+    """How many items were there in both spaces."""
+    recall: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Where the items have classes: recall@1 of the old embeddings, of the moved ones asked with new queries, and
+    of all items embedded again, each with its standard error; moved rows did not teach the map that moved them.
+    """
+    gain: tuple[float, float] = (float("nan"), float("nan"))
+    """What embedding everything again gains in recall@1, and the standard error of that difference."""
+
+    @property
+    def share(self) -> float:
+        """The share of that gain that moving keeps; nan without classes or without a gain."""
+        if not self.recall or not self.gain[0] > 2 * self.gain[1]:
+            return float("nan")
+        return (self.recall["moved"][0] - self.recall["old"][0]) / self.gain[0]
+
+    @property
+    def verdict(self) -> str:
+        """Whether to move, to embed again or to stay, in one sentence."""
+        kept, error = self.alignment.kept_, self.alignment.kept_error_
+        told = (
+            f"Of the 10 nearest neighbors that the new encoder finds, the moved index keeps {kept:.1%} "
+            f"(± {error:.1%}) and the old embeddings by themselves have {self.alignment.before_:.1%}, on "
+            f"{self.pairs:,} items."
+        )
+        if not self.recall:
+            return f"{told} Without labels nothing says whether the new encoder is better."
+        old, moved, again = (self.recall[name][0] for name in ("old", "moved", "embedded again"))
+        scores = f"recall@1 {old:.4f} old, {moved:.4f} moved, {again:.4f} embedded again"
+        if np.isnan(self.share):
+            return f"{told} Keep the old encoder: no gain that these items could show ({scores})."
+        advice = "Move the index" if self.share >= 0.7 else "Embed again"
+        return f"{told} {advice}: moving has {self.share:.0%} of what embedding again gains ({scores})."
+
+    def apply(self, *, aside: str | os.PathLike[str] | None = None) -> str:
+        """Move the index in one step, and return where the old one is kept; `switch_index` goes back.
+
+        Args:
+            aside: where the moved index is built and the old one is left; by default beside it. In Milvus, where
+                two collections cannot change their names in one step, it is where the moved one is.
+        """
+        place = beside(self.where) if aside is None else str(aside)
+        # A folder that a killed run left could be half an index.
+        if "://" not in place and Path(place).exists():
+            raise ParameterError(f"`aside` must be free, `{place}` is not. Delete it, or name another place.")
+        copy_index(
+            self.where,
+            place,
+            through=self.alignment.transform,
+            fingerprint=self.model.fingerprint,
+            remember=self.model.place,
+        )
+        if not self.where.startswith("milvus"):
+            switch_index(self.where, place)
+        return place
+
+
+def beside(where: str) -> str:
+    """The address of an index next to another one.
+
+    >>> beside("items/"), beside("postgresql://me@host/base?table=items")
+    ('items.moved', 'postgresql://me@host/base?table=items_moved')
+    """
+    return f"{where}_moved" if "://" in where else f"{where.rstrip('/')}.moved"
+
+
+def align(model: Model, where: str | os.PathLike[str], items: Any, y: Any = None, *, ids: Any = None) -> Migration:
+    """Learn how the embeddings of an index become those of `model`, from items that are in the index."""
+    given = model.inputs.read(items, y)
+    names = given.all.extra.get("id") if ids is None else np.asarray(ids)
+    named = list(range(len(given.all))) if names is None else names.tolist()
+    if len(named) != len(given.all):
+        raise ParameterError(f"`ids` must name the {len(given.all)} items, got {len(named)}.", argument="ids")
+    with open_index(where, read_only="://" not in str(where)) as index:
+        if names is None and len(named) != len(index):
+            raise ParameterError(
+                f"`ids` must say which of the {len(index):,} items of `{os.fspath(where)}` these {len(named):,} "
+                f"are. Without it they must be all, in their order.",
+                argument="ids",
+            )
+        there = np.array([one in index for one in named], dtype=bool)
+        if there.sum() < FEWEST:
+            raise MissingDataError(
+                f"At least {FEWEST} of the items must be in `{os.fspath(where)}`, found {int(there.sum())} of "
+                f"{len(named)}. Its ids are such as {', '.join(map(repr, index.ids[:3])) or 'none'}."
+            )
+        old = index.embeddings([one for one, known in zip(named, there, strict=True) if known]).numpy()
+        if index.fingerprint is not None and index.fingerprint == model.fingerprint:
+            raise ParameterError(f"`{os.fspath(where)}` has the embeddings of this model already.")
+    new = model.embed(given, side="database")[there]
+    alignment = Alignment(random_state=0).fit(old, new)
+    labels = given.all.y[there] if given.kind in ("classes", "partial") else np.full(len(old), -1)
+    recall, gain = _recall(alignment, old, new, labels)
+    return Migration(os.fspath(where), model, alignment, len(old), recall, gain)
+
+
+def _recall(
+    alignment: Alignment, old: NDArray[Any], new: NDArray[Any], labels: NDArray[Any]
+) -> tuple[dict[str, tuple[float, float]], tuple[float, float]]:
+    """Recall@1 among the labelled items: old, moved and embedded again; and the gain of the last over the first."""
+    known = labels >= 0
+    if len(np.unique(labels[known])) < 2:
+        return {}, (float("nan"), float("nan"))
+    moved = np.empty_like(new)
+    for rest, fold in KFold(5, shuffle=True, random_state=0).split(old):
+        same = Alignment(alignment.strength_, width=alignment.width_, random_state=0)
+        moved[fold] = same.fit(old[rest], new[rest]).transform(old[fold])
+    rows = {"old": (old, old), "moved": (new, moved), "embedded again": (new, new)}
+    own = np.arange(int(known.sum()))
+    right = {}
+    for name, (queries, database) in rows.items():
+        nearest = search(queries[known], database[known], 1, own=own).indices.numpy()[:, 0]
+        right[name] = (labels[known][nearest] == labels[known]).astype(np.float64)
+    return {name: _mean(values) for name, values in right.items()}, _mean(right["embedded again"] - right["old"])
+
+
+def _mean(values: NDArray[np.float64]) -> tuple[float, float]:
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
