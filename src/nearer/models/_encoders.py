@@ -205,7 +205,7 @@ class FrozenEncoder:
         if record["packaged"]:
             known = PACKAGED[name]
             return cls(name, known.kind, functools.partial(_encode_packaged, name, settings), settings, True)
-        return cls(name, kind, None, settings)
+        return cls(name, kind, None, settings, bool(record.get("cached")))
 
 
 def installed(name: str) -> bool:
