@@ -123,6 +123,12 @@ RECIPES: tuple[Recipe, ...] = (
         tunes=True,
     ),
     Recipe(
+        "photographs",
+        "CUB-200-2011 and Cars-196: the whole network behind its closed form, losses of both papers",
+        "unified_view._photographs",
+        ("photographs_*",),
+    ),
+    Recipe(
         "jrd",
         "classes never seen: AMSoftmax, joint representation similarity, its variants and rivals",
         "joint_representations._jrd",

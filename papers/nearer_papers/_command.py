@@ -41,6 +41,9 @@ def reproduce(
     ] = None,
     mean: Annotated[str | None, typer.Option(help="Three numbers in 0..1 that are taken off the colours.")] = None,
     spread: Annotated[str | None, typer.Option(help="Three numbers that the colours are divided by.")] = None,
+    allow_missing: Annotated[
+        bool, typer.Option("--allow-missing", help="Go on where some photos of a set are not there, and say so.")
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The folder to write. [reproduce-NAME]")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -55,6 +58,7 @@ def reproduce(
       nearer reproduce unified-view --only omniglot --record --missing
       nearer reproduce unified-view --only omniglot --only RAW+VTHM --tune
       nearer reproduce jrd --only cub200 --protocol paper --backbone mynets:bn_inception --weights bn_inception.pth
+      nearer reproduce photographs --only cub200 --record --missing
     """
     with failures_reported(as_json):
         from nearer_papers._reproduce import run_reproduce
@@ -74,6 +78,7 @@ def reproduce(
             colors=colors,
             mean=mean,
             spread=spread,
+            allow_missing=allow_missing,
             out=out,
             quiet=quiet,
             as_json=as_json,

@@ -38,6 +38,8 @@ class Request:
     """"paper" for the published protocol of sets of photos; "ours" otherwise."""
     backbone: Any = None
     """A `Backbone` for recipes on photos."""
+    allow_missing: bool = False
+    """Whether sets of photos may lack some files; the rows say how many."""
     progress: Callable[[str, float], None] = field(default=_silent)
     """Called as progress(what runs now, the share 0..1 that is done)."""
 

@@ -42,6 +42,7 @@ def run_reproduce(
     colors: str | None,
     mean: str | None,
     spread: str | None,
+    allow_missing: bool,
     out: Path | None,
     quiet: bool,
     as_json: bool,
@@ -83,6 +84,7 @@ def run_reproduce(
             tune=tune,
             protocol=protocol,
             backbone=network,
+            allow_missing=allow_missing,
             progress=lambda text, done: bar.update(task, description=text, completed=done),
         )
         outcome = run_recipe(recipe, request, folder=RESULTS if record else None, missing=missing)

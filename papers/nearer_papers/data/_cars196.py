@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nearer.datasets._dataset import Array, DataFile, Dataset, Source, Split
-from nearer.exceptions import CorruptFileError
+from nearer.exceptions import CorruptFileError, MissingDataError
 from nearer_papers.data import _trees as trees
 from nearer_papers.data._matlab import read_mat
 from nearer_papers.data._obtain import open_npz
@@ -48,27 +48,47 @@ def load_cars196_features(*, folder: str | os.PathLike[str] | None = None, verif
     return Dataset(CARS196_FEATURES, _halves(x, stored["y"], 98), tuple(map(str, stored["class_names"])))
 
 
-def load_cars196(*, folder: str | os.PathLike[str] | None = None, check_counts: bool = True) -> Dataset:
+COUNTS = {"train": 8054, "test": 8131}
+PLACES = ("cars196", "Cars196", "CARS196", "stanford_cars", "cars")
+
+
+def load_cars196(
+    *, folder: str | os.PathLike[str] | None = None, check_counts: bool = True, allow_missing: bool = False
+) -> Dataset:
     """`train` 8,054 images of the first 98 models, `test` 8,131 of the other 98; `x` are paths of files.
 
     Two published layouts are read, from `cars196` in the data folder (or `folder=`): `cars_annos.mat` with
     `car_ims/`, or `devkit/` (`cars_meta.mat`, `cars_train_annos.mat`, `cars_test_annos_withlabels.mat`, which
     may also lie beside it) with `cars_train/` and `cars_test/`. With `check_counts=False` any tree of these
     layouts is read, the first half of its classes as `train`.
+
+    Where there are no lists, 196 numbered class folders (`001.AM General Hummer SUV 2000`, also in `cars`) will do.
+    With `allow_missing` some images may not be there; the note of the data set says how many.
     """
-    names = ["cars196", "Cars196", "CARS196", "stanford_cars"]
-    root, found = trees.find_tree(CARS196, folder, names, ["cars_annos.mat", "devkit/cars_meta.mat"])
+    try:
+        root, found = trees.find_tree(CARS196, folder, PLACES[:4], ["cars_annos.mat", "devkit/cars_meta.mat"])
+    except MissingDataError:
+        plain = trees.find_class_folders(folder, PLACES, 196)
+        if plain is None:
+            raise
+        parts, named = trees.read_class_folders(plain)
+        return Dataset(CARS196, parts, named, note=_counted(parts, check_counts, allow_missing))
     paths, y, classes = _one_list(root) if found == "cars_annos.mat" else _devkit(root)
     if len(y) == 0 or y.min() < 0 or y.max() >= len(classes):
         raise CorruptFileError(
             f"{CARS196.title} in {root} must have classes 1..{len(classes)}, and has others or none."
         )
     parts = _halves(np.array(paths), y, len(classes) // 2, root)
-    if check_counts:
-        came = {name: len(part) for name, part in parts.items()}
-        trees.check_counts(came, {"train": 8054, "test": 8131}, CARS196.title)
-    trees.check_present(root, paths, CARS196.title)
-    return Dataset(CARS196, parts, tuple(classes))
+    if allow_missing:
+        parts = {name: trees.present(part) for name, part in parts.items()}
+    note = _counted(parts, check_counts, allow_missing)
+    trees.check_present(root, np.concatenate([part.x for part in parts.values()]).tolist(), CARS196.title)
+    return Dataset(CARS196, parts, tuple(classes), note=note)
+
+
+def _counted(parts: dict[str, Split], check: bool, allow_missing: bool) -> str:
+    came = {name: len(part) for name, part in parts.items()}
+    return trees.check_counts(came, COUNTS, CARS196.title, allow_missing=allow_missing) if check else ""
 
 
 def _halves(x: Array, y: Array, boundary: int, root: Path | None = None) -> dict[str, Split]:

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nearer.datasets._dataset import Source
+import numpy as np
+
+from nearer.datasets._dataset import Source, Split
+from nearer.datasets._image_files import list_images
 from nearer.exceptions import CorruptFileError, MissingDataError
 from nearer_papers.data._obtain import data_folder
 
-__all__ = ["check_counts", "check_present", "find_tree", "read_rows"]
+__all__ = [
+    "check_counts",
+    "check_present",
+    "find_class_folders",
+    "find_tree",
+    "present",
+    "read_class_folders",
+    "read_rows",
+]
+
+_NUMBERED = re.compile(r"(\d+)\.(.+)")
 
 
 def find_tree(
@@ -71,18 +85,67 @@ def check_present(root: Path, names: Sequence[str], title: str) -> None:
         )
 
 
-def check_counts(came: Mapping[str, int], published: Mapping[str, int], title: str) -> None:
-    """Raise when a collection does not have the published number of images in each part.
+def find_class_folders(folder: str | os.PathLike[str] | None, names: Sequence[str], classes: int) -> Path | None:
+    """A folder with a numbered sub-folder for each class ("001.Laysan_Albatross"), where there is no published "
+    "list."""
+    around = data_folder(folder)
+    for place in (
+        [around / name for name in names] if folder is None else [around, *(around / one for one in names)]
+    ):
+        if place.is_dir() and sum(_is_class(one) for one in place.iterdir()) == classes:
+            return place
+    return None
+
+
+def _is_class(place: Path) -> bool:
+    return place.is_dir() and _NUMBERED.fullmatch(place.name) is not None
+
+
+def read_class_folders(root: Path) -> tuple[dict[str, Split], tuple[str, ...]]:
+    """The images of numbered class folders, the first half of the classes as `train`, and the names of the classes.
+
+    The numbers are the official order, and so the split, whatever the names would be sorted by.
+    """
+    folders = sorted((one for one in root.iterdir() if _is_class(one)), key=lambda one: int(one.name.split(".")[0]))
+    x, y = [], []
+    for number, folder in enumerate(folders):
+        files = [f"{folder.name}/{name}" for name in list_images(folder)]
+        x += files
+        y += [number] * len(files)
+    paths, codes = np.array(x), np.array(y, dtype=np.int64)
+    seen = codes < len(folders) // 2
+    parts = {name: Split(paths[rows], codes[rows], root=root) for name, rows in (("train", seen), ("test", ~seen))}
+    return parts, tuple(folder.name.split(".", 1)[1].replace("_", " ") for folder in folders)
+
+
+def present(part: Split) -> Split:
+    """The items of a part whose files are there."""
+    assert part.root is not None
+    return part.take(np.array([(part.root / str(name)).is_file() for name in part.x], dtype=bool))
+
+
+def check_counts(
+    came: Mapping[str, int], published: Mapping[str, int], title: str, *, allow_missing: bool = False
+) -> str:
+    """Raise when a collection does not have the published number of images in each part. With `allow_missing` it
+    may have fewer, and what is missing is what comes back, to be said.
 
     >>> check_counts({"train": 2}, {"train": 3}, "Toy")
     Traceback (most recent call last):
     ...
     nearer.exceptions.CorruptFileError: Toy must have 3 train images, got 2 train. ...
+    >>> check_counts({"train": 2}, {"train": 3}, "Toy", allow_missing=True)
+    '1 of 3 train images missing'
     """
+    lacking = {part: count - came.get(part, 0) for part, count in published.items()}
+    if allow_missing and min(lacking.values()) >= 0:
+        short = [f"{count:,} of {published[part]:,} {part} images" for part, count in lacking.items() if count]
+        return f"{' and '.join(short)} missing" if short else ""
     if dict(came) != dict(published):
         want = ", ".join(f"{count:,} {part}" for part, count in published.items())
         got = ", ".join(f"{count:,} {part}" for part, count in came.items())
         raise CorruptFileError(
             f"{title} must have {want} images, got {got}. The copy is incomplete or another release; pass "
-            f"check_counts=False for a part of it."
+            f"check_counts=False for a part of it, or allow_missing=True (`--allow-missing`) where files lack."
         )
+    return ""

@@ -119,7 +119,7 @@ def joint_protocol(name: str) -> Protocol:
     )
 
 
-LOADERS: dict[str, Callable[[], Dataset]] = {
+LOADERS: dict[str, Callable[..., Dataset]] = {
     "omniglot": load_omniglot,
     "cars196_features": load_cars196_features,
     "coil20": load_coil20,
@@ -195,11 +195,12 @@ def load_unseen_classes(
     protocol: Protocol | None = None,
     backbone: Backbone | None = None,
     limit: int | None = None,
+    allow_missing: bool = False,
 ) -> UnseenClasses:
     """One data set, its validation classes drawn by the seed.
 
     `backbone` is needed for photos in folders, and not used otherwise. `limit` keeps that many test items, the
-    first of every class, for a quick look.
+    first of every class, for a quick look. `allow_missing` goes on where some photos are not there.
     """
     check_choice(name, "name", list(LOADERS))
     if name in FOLDERS:
@@ -208,7 +209,8 @@ def load_unseen_classes(
                 f"`backbone` must be given for the photos of {name}: a Backbone with a function that makes the "
                 f"network and a local file with its weights. Nothing is downloaded."
             )
-        data = LOADERS[name]()
+        lacking = {"allow_missing": True} if allow_missing and name in ("cub200", "cars196") else {}
+        data = LOADERS[name](**lacking)
         made = _from_folder(name, data, seed, protocol or FOLDER_PROTOCOL, backbone, limit)
         return replace(made, fingerprint=data.fingerprint())
     plan = protocol or PROTOCOLS[name]

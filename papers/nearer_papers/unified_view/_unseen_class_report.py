@@ -86,7 +86,14 @@ def measure_tables(tables: Tables, request: Request, *, paper: Callable[[str], P
             if request.quick:
                 protocol = dataclasses.replace(protocol, **QUICK)
             limit = QUICK_TEST if request.quick else None
-            data = load_unseen_classes(name, seed, protocol=protocol, backbone=request.backbone, limit=limit)
+            data = load_unseen_classes(
+                name,
+                seed,
+                protocol=protocol,
+                backbone=request.backbone,
+                limit=limit,
+                allow_missing=request.allow_missing,
+            )
             held = (name, seed)
         if rate is not None and row is not None:
             found = {

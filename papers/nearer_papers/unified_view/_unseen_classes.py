@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from nearer._checks import check_choice
 from nearer.evaluation import evaluate
-from nearer.losses.proxies._proxy_loss import ProxyLoss
+from nearer.losses._shared import ProxyLoss
+from nearer.models._whole_network import start_class_vectors
 from nearer.training import ClassSampler, EncoderStep, UniformSampler, cosine, parameter_groups, train
 from nearer.training._loop import Callback, History
 from nearer.training._samplers import Sampler
@@ -35,6 +36,7 @@ __all__ = [
     "Row",
     "Run",
     "Setting",
+    "Steps",
     "plain_learner",
     "run_row",
     "summarize",
@@ -114,7 +116,7 @@ class Run:
     seconds: float
 
 
-class _Steps:
+class Steps:
     """Epochs of equal length from a sampler whose own epochs have another."""
 
     def __init__(self, sampler: Sampler, steps: int) -> None:
@@ -141,7 +143,7 @@ def make_sampler(kind: str, data: UnseenClasses, seed: int) -> Sampler:
     size = classes * plan.per_class
     if kind == "uniform":
         rows = len(data.labels)
-        return _Steps(UniformSampler(rows, batch_size=min(rows, size), drop_last=True, seed=seed), plan.steps)
+        return Steps(UniformSampler(rows, batch_size=min(rows, size), drop_last=True, seed=seed), plan.steps)
     if kind == "pairs":
         return NPairSampler(data.labels, pairs=min(size // 2, data.classes), batches=plan.steps, seed=seed)
     return ClassSampler(data.labels, n_classes=classes, per_class=plan.per_class, batches=plan.steps, seed=seed)
@@ -198,8 +200,8 @@ def _fit(
     torch.manual_seed(seed)
     network = data.network(seed)
     learner = row.build(data, network, seed) if row.build else plain_learner(row, data, network, seed)
-    if plan.proxies_from_means:
-        _start_proxies(learner.loss, network, data)
+    if plan.proxies_from_means and any(isinstance(module, ProxyLoss) for module in learner.loss.modules()):
+        start_class_vectors(learner.loss, data.seen.embed(network), data.labels)
     rates = {"encoder": factor * plan.rate, "loss": row.proxy_rate * plan.proxy_rate}
     groups = parameter_groups({"encoder": learner.encoder, "loss": learner.loss}, rates)
     step = EncoderStep(
@@ -229,22 +231,6 @@ def _schedule(plan: Protocol) -> Schedule | None:
 
 def _recall(network: nn.Module, part: Part) -> float:
     return 100 * evaluate(part.embed(network), part.labels, scores=("recall@1",), similarity="cosine")["recall@1"]
-
-
-def _start_proxies(loss: nn.Module, network: Network, data: UnseenClasses) -> None:
-    """Class vectors at the means of their classes, with a little noise where a class has several."""
-    found = [module for module in loss.modules() if isinstance(module, ProxyLoss)]
-    if not found:
-        return
-    embeddings = data.seen.embed(network)
-    means = embeddings.new_zeros(data.classes, embeddings.shape[1]).index_add_(0, data.labels, embeddings)
-    unit = nn.functional.normalize(means, dim=1)
-    for module in found:
-        if module.embedding_dim == unit.shape[1]:
-            start = unit.repeat_interleave(module.width, dim=0)
-            if module.width > 1:
-                start = start + 0.02 * torch.randn(start.shape)
-            module.proxies.data.copy_(start)
 
 
 def score(network: nn.Module, data: UnseenClasses) -> dict[str, float]:

@@ -299,3 +299,45 @@ def test_the_test_list_without_classes_is_explained(tmp_path: Path) -> None:
     savemat(root / "devkit" / "cars_test_annos_withlabels.mat", {"annotations": records})
     with pytest.raises(CorruptFileError, match=r"take cars_test_annos_withlabels\.mat"):
         load_cars196(folder=root, check_counts=False)
+
+
+@pytest.mark.parametrize(
+    ("load_it", "place", "classes", "published"),
+    [(load_cub200, "cub", 200, "5,864 train, 5,924 test"), (load_cars196, "cars", 196, "8,054 train, 8,131 test")],
+)
+def test_plain_class_folders_in_their_official_order(
+    load_it: Callable[..., Dataset], place: str, classes: int, published: str, tmp_path: Path
+) -> None:
+    for number in range(1, classes + 1):
+        folder = tmp_path / place / f"{number:03d}.Kind_{classes - number}"
+        folder.mkdir(parents=True)
+        (folder / "1.jpg").touch()
+    (tmp_path / place / "notes").mkdir()
+    with pytest.raises(CorruptFileError, match=rf"must have {published} images, .* \(`--allow-missing`\)"):
+        load_it(folder=tmp_path)
+    for folder in (tmp_path, tmp_path / place):
+        data = load_it(folder=folder, allow_missing=True)
+        assert (len(data.train), len(data.test)) == (classes // 2, classes // 2)
+        assert data.class_names[0] == f"Kind {classes - 1}", "the numbers are the order, not the names"
+        assert data.train.x[0] == f"001.Kind_{classes - 1}/1.jpg"
+        assert "train images and" in data.note
+        assert data.note.endswith("missing")
+    (tmp_path / place / f"{classes:03d}.Kind_0" / "1.jpg").unlink()
+    (tmp_path / place / f"{classes:03d}.Kind_0").rmdir()
+    with pytest.raises(MissingDataError, match="needs its unpacked folder"):
+        load_it(folder=tmp_path, allow_missing=True)
+
+
+@pytest.mark.parametrize(("load_it", "make"), [(load_cub200, cub), (load_cars196, cars)])
+def test_files_that_lack_are_counted_where_that_is_allowed(
+    load_it: Callable[..., Dataset], make: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    root = make(tmp_path / ("CUB_200_2011" if load_it is load_cub200 else "cars196"))
+    whole = load_it(folder=root, allow_missing=True)
+    lost = next(path for path in sorted(root.rglob("*.jpg")))
+    lost.unlink()
+    some = load_it(folder=root, allow_missing=True)
+    assert len(some.all) == len(whole.all) - 1
+    assert some.note.startswith(f"{int(whole.note.split()[0].replace(',', '')) + 1:,} of ")
+    with pytest.raises(MissingDataError):
+        load_it(folder=root, check_counts=False)

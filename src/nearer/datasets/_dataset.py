@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -160,6 +160,8 @@ class Dataset:
     """Which `Columns` of the table are labels, ids and kept."""
     encoder: Any = None
     """The frozen encoder that made the features of photos or texts, for new ones."""
+    items: Sequence[Any] = ()
+    """What the encoder saw (paths, bytes or texts), in the order of `all`."""
     pairs: Any = None
     """The `Pairs` of rows that are near or not, where pairs and not labels are known."""
     extra: Mapping[str, Array] = field(default_factory=dict)

@@ -55,12 +55,14 @@ def load_image(
     *,
     mode: Literal["RGB", "L"] = "RGB",
     enough: int | tuple[int, int] | None = None,
+    rough: bool = False,
 ) -> np.ndarray[Any, Any]:
     """One image as bytes, as a viewer shows it: (h, w, 3) in colour, (h, w) with `mode="L"` in grey.
 
     `size` is height and width, or one number for both; the image is stretched to it (bilinear, with smoothing
     when it shrinks). Without `size` it keeps its own. `enough` says what it will be made smaller to: a JPEG of
-    more than 16 megapixels is then read at a half, a quarter or an eighth, but at least twice as large.
+    more than 16 megapixels is then read at a half, a quarter or an eighth, but at least twice as large. With
+    `rough` any JPEG is, and only as large as that: for training, which cuts and scales at random anyway.
     """
     check_choice(mode, "mode", ["RGB", "L"])
     shape = None
@@ -72,7 +74,7 @@ def load_image(
     try:
         with _opened(image_module, path) as image:
             if shape is not None or least is not None:
-                shrink_while_read(image, shape or least, mode)  # type: ignore[arg-type]
+                shrink_while_read(image, shape or least, mode, rough=rough)  # type: ignore[arg-type]
             plain = as_seen(image, mode)
             if shape is not None and plain.size != shape:
                 plain = plain.resize(shape, image_module.Resampling.BILINEAR)
@@ -191,10 +193,10 @@ UPRIGHT = {
 }
 
 
-def shrink_while_read(image: Any, wanted: tuple[int, int], mode: str) -> None:
-    """Let the decoder of a large JPEG leave pixels out, down to twice the wanted width and height."""
-    side = 2 * max(wanted)
-    if image.width * image.height > LARGE and min(image.size) > side:
+def shrink_while_read(image: Any, wanted: tuple[int, int], mode: str, *, rough: bool = False) -> None:
+    """Let the decoder of a large JPEG leave pixels out, down to twice the wanted width and height, or to once."""
+    side = max(wanted) if rough else 2 * max(wanted)
+    if (rough or image.width * image.height > LARGE) and min(image.size) > side:
         image.draft(mode if image.mode in ("RGB", "L", "YCbCr") else image.mode, (side, side))
 
 

@@ -16,7 +16,7 @@ from nearer.geometry._encoders import MLP, Chain, ColorCNN, DigitsCNN, SideBySid
 from nearer.geometry._kernel_map import KernelMap
 from nearer.geometry._mahalanobis import Mahalanobis
 from nearer.geometry._orthogonal import OrthogonalMap
-from nearer.geometry._plain import SignedRoot, UnitLength
+from nearer.geometry._plain import Columns, SignedRoot, UnitLength
 from nearer.geometry._saving import FORMAT, VERSION
 from nearer.geometry._standardize import Standardize
 from nearer.geometry._trees import ProbabilityMap, Trees
@@ -25,6 +25,7 @@ _KINDS: tuple[type[nn.Module], ...] = (
     AsymmetricMap,
     Chain,
     ColorCNN,
+    Columns,
     DigitsCNN,
     KernelMap,
     MLP,

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nearer._checks import check_int
 from nearer._validation import as_tensor
 from nearer.exceptions import ParameterError
 from nearer.geometry._encoders import MLP, Chain, ColorCNN, DigitsCNN
@@ -44,7 +45,30 @@ class SignedRoot(SavedModule):
 
     def forward(self, rows: Any) -> Tensor:
         x = torch.as_tensor(rows)
-        return x.sign() * x.abs().sqrt()
+        root = x.sign() * x.abs().sqrt()
+        if not x.requires_grad:
+            return root
+        # The slope of the root at 0 is infinite, and features of networks have zeros: that of x / √(|x| + c) is
+        # not.
+        near = x / (x.abs() + 1e-3).sqrt()
+        return near + (root - near).detach()
+
+
+class Columns(SavedModule):
+    """Some of the columns of rows, from `start` up to and without `stop`.
+
+    >>> Columns(1, 3)(torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
+    tensor([[2., 3.]])
+    """
+
+    def __init__(self, start: int, stop: int) -> None:
+        super().__init__()
+        self.start = check_int(start, "start", minimum=0)
+        self.stop = check_int(stop, "stop", minimum=start + 1)
+        self.settings: dict[str, Any] = {"start": self.start, "stop": self.stop}
+
+    def forward(self, rows: Any) -> Tensor:
+        return torch.as_tensor(rows)[:, self.start : self.stop]
 
 
 @torch.no_grad()
@@ -76,6 +100,8 @@ def _layers(module: nn.Module) -> list[nn.Module]:
         return [layer for part in module.parts for layer in _layers(part)]
     if isinstance(module, UnitLength | SignedRoot):
         return [type(module)()]
+    if isinstance(module, Columns):
+        return [Columns(module.start, module.stop)]
     if isinstance(module, Standardize):
         scale = 1 / module.scale.double()
         return [_linear(scale.diag(), -module.mean.double() * scale, module.scale.dtype)]

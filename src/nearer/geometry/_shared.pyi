@@ -9,6 +9,7 @@ from ._orthogonal import orthonormalize as orthonormalize
 from ._orthogonal import polar_retraction as polar_retraction
 from ._orthogonal import qr_retraction as qr_retraction
 from ._orthogonal import tangent_projection as tangent_projection
+from ._plain import Columns as Columns
 from ._plain import SignedRoot as SignedRoot
 from ._plain import to_sequential as to_sequential
 from ._saving import description as description

@@ -11,3 +11,4 @@ from .pairs._neighborhood_inference import NeighborSets as NeighborSets
 from .pairs._neighborhood_inference import choose_sets as choose_sets
 from .pairs._neighborhood_inference import choose_sets_greedily as choose_sets_greedily
 from .pairs._neighborhood_inference import nearest_by_class as nearest_by_class
+from .proxies._proxy_loss import ProxyLoss as ProxyLoss

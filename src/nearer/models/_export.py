@@ -15,6 +15,7 @@ from nearer._storage import write_file
 from nearer.exceptions import ParameterError
 from nearer.geometry._shared import to_sequential
 from nearer.models._model import Model
+from nearer.models._tuned import TunedEncoder
 
 EXPORTED = (".onnx", ".safetensors")
 
@@ -23,6 +24,9 @@ __all__ = ["EXPORTED", "export", "export_onnx", "export_state", "plain"]
 
 def plain(model: Model) -> nn.Sequential:
     """The model as plain torch layers, from raw items to embeddings.
+
+    Behind a frozen encoder they begin at its features; behind a fine-tuned one they are the whole network, from
+    photos (n, 3, size, size) in 0..1, red first, or from numbers of tokens (n, length).
 
     >>> from nearer.geometry import Mahalanobis
     >>> from nearer.models._inputs import Inputs
@@ -34,7 +38,11 @@ def plain(model: Model) -> nn.Sequential:
     Args:
         model: the model.
     """
-    return to_sequential(model.encoder)
+    layers, front = to_sequential(model.encoder), model.inputs.encoder
+    if not isinstance(front, TunedEncoder):
+        return layers
+    # The first layer picks the columns of the network out of those that the encoder makes.
+    return nn.Sequential(*front.plain(), *list(layers)[1:]).eval()
 
 
 def export(model: Model, path: str | os.PathLike[str]) -> Path:
@@ -87,7 +95,11 @@ def export_onnx(model: Model, path: str | os.PathLike[str]) -> Path:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise ParameterError("ONNX needs two more packages: pip install 'nearer[onnx]'.") from error
-    example = torch.zeros(2, *model.inputs.size)
+    example, front = torch.zeros(2, *model.inputs.size), model.inputs.encoder
+    if isinstance(front, TunedEncoder):
+        if front.kind != "photos":
+            raise ParameterError("`path` must end in .safetensors for texts: their tokens have no fixed length.")
+        example = torch.zeros(2, 3, front.settings["size"], front.settings["size"])
     batch = torch.export.Dim("n", min=1)
     chatter = logging.getLogger("torch.onnx")
     level = chatter.level

@@ -16,6 +16,7 @@ from nearer.datasets import Dataset
 from nearer.estimators._shared import Follow, follow_iterations
 from nearer.evaluation import Comparison
 from nearer.exceptions import StoppedEarlyWarning
+from nearer.geometry import embed
 from nearer.models._baselines import baselines_of
 from nearer.models._choosing import Say, Trial, choose
 from nearer.models._learning import Watch
@@ -24,7 +25,7 @@ from nearer.models._model import Model, fingerprints
 from nearer.models._predicting import votes_of
 from nearer.models._problem import Problem
 from nearer.models._raw import needs_scale, raw_map
-from nearer.models._scoring import Encode, compare_problem
+from nearer.models._scoring import Encode, compare_problem, evaluate_problem
 from nearer.models._settings import FitSettings
 from nearer.training._shared import Callback, History
 
@@ -79,6 +80,8 @@ def fit_model(
     begin = time.perf_counter()
     settings = settings or FitSettings()
     tell = say or (lambda text: None)
+    if settings.finetune:
+        return _fine_tuned(data, settings, Watch(folder, callbacks), tell, begin)
     if settings.method not in ("auto", "choose") and method_named(settings.method).supervision == ("numbers",):
         data = as_numbers(data)
     problem = Problem.from_data(data, held_out=settings.held_out, split=settings.split, seed=settings.seed)
@@ -147,6 +150,34 @@ def _fit(
     fitted = Fitted(
         model, comparison, choice.rule, seconds, problem, raw, scored, learned.history, choice.trials, notes
     )
+    model.summary, model.fitted = summary_of(fitted), fitted
+    return fitted
+
+
+def _fine_tuned(data: Dataset, settings: FitSettings, watch: Watch, tell: Say, begin: float) -> Fitted:
+    """The encoder is trained first; then its columns, or those of the frozen one, are fitted like any others."""
+    from nearer.models._finetuning import fine_tune
+
+    tuned = fine_tune(data, settings, watch, tell)
+    for note in tuned.notes:
+        tell(f"Note: {note}")
+    plain = replace(settings, method="choose", loss=None, loss_settings={}, finetune=False, given=frozenset())
+    if tuned.data is None:
+        fitted = fit_model(data, plain, say=tell)
+    else:
+        fitted = fit_model(tuned.data, plain, say=tell)
+        problem, width = fitted.problem, data.all.x.shape[1]
+        closed = evaluate_problem(problem, lambda items: embed(tuned.closed, items[:, :width]).numpy())
+        baselines = {**fitted.comparison.baselines, "closed form": closed}
+        fitted = replace(fitted, comparison=replace(fitted.comparison, baselines=baselines))
+    model = fitted.model
+    fitted = replace(
+        fitted,
+        history=tuned.history,
+        notes=[*tuned.notes, *fitted.notes],
+        seconds=time.perf_counter() - begin,
+    )
+    model.parameters, model.scores = settings.to_dict(), fitted.comparison.to_dict()
     model.summary, model.fitted = summary_of(fitted), fitted
     return fitted
 

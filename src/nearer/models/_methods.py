@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nearer.models._settings import FitSettings
     from nearer.relations._shared import Kind
 
-__all__ = ["METHODS", "MOST_TRIED", "Method", "choose_methods", "method_named"]
+__all__ = ["FINE_TUNED", "METHODS", "MOST_TRIED", "Method", "choose_methods", "method_named"]
 
 # Rows at a time, where all at once would take too long, and the share of the time that is for learning.
 BATCH = 1024
@@ -136,6 +136,12 @@ def _within_class(problem: Problem, options: FitSettings, watch: Watch) -> Learn
     from nearer.models._learning import learn_within_class
 
     return learn_within_class(problem, options)
+
+
+def _fine_tuned(problem: Problem, options: FitSettings, watch: Watch) -> Learned:
+    from nearer.models._finetuning import learn_tuned
+
+    return learn_tuned(problem)
 
 
 def _of_classes(problem: Problem) -> bool:
@@ -317,6 +323,17 @@ METHODS: tuple[Method, ...] = (
     ),
     Method(about="a network with the loss of --loss", supervision=("classes", "partial"), **_network("network")),
 )  # fmt: skip
+
+
+# Asked for by `finetune`, not by its name: there is nothing to learn any more when it comes to the method.
+FINE_TUNED = Method(
+    "fine-tuned",
+    "the whole encoder of photos or texts, trained behind its closed form",
+    _CLASSES,
+    "epochs · n",
+    _fine_tuned,
+    network=True,
+)
 
 
 def method_named(name: str) -> Method:

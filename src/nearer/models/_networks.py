@@ -36,7 +36,7 @@ from nearer.training import (
 )
 from nearer.training._shared import Callback, Sampler
 
-__all__ = ["encoder_for", "train_network"]
+__all__ = ["encoder_for", "named_loss", "train_network"]
 
 VALIDATION = 0.15
 PER_CLASS = 4
@@ -129,16 +129,24 @@ def encoder_for(problem: Problem, settings: FitSettings) -> nn.Module:
 
 
 def _loss(target: str, settings: FitSettings, problem: Problem, width: int) -> nn.Module:
-    if target:
-        made: nn.Module = RAWLoss(miner=VTHM()) if target == "RAWLoss" else getattr(losses, target)()
+    if target and target != "RAWLoss":
+        made: nn.Module = getattr(losses, target)()
         return made
+    return named_loss(FitSettings() if target else settings, problem.n_classes, width)
+
+
+def named_loss(settings: FitSettings, n_classes: int, width: int) -> nn.Module:
+    """The loss of the settings for embeddings of this width; RAW weights with valid-triplet hard mining by "
+    "default."""
+    if settings.loss is None:
+        return RAWLoss(miner=VTHM())
     names = [name for name in losses.__all__ if name.endswith("Loss")]
     name = check_choice(settings.loss, "loss", names)
     kind = getattr(losses, name)
     known = inspect.signature(kind).parameters
     wanted = dict(settings.loss_settings)
     # A loss with class vectors is told how many classes and dimensions there are.
-    for setting, value in (("n_classes", problem.n_classes), ("embedding_dim", width)):
+    for setting, value in (("n_classes", n_classes), ("embedding_dim", width)):
         if setting in known and known[setting].default is inspect.Parameter.empty:
             wanted.setdefault(setting, value)
     for setting in wanted:
@@ -154,8 +162,8 @@ def _loss(target: str, settings: FitSettings, problem: Problem, width: int) -> n
         raise ParameterError(
             f"`loss` must be one that works on embeddings and labels alone, {name} needs {needs[0]}."
         )
-    made = kind(**wanted)
-    return made
+    found: nn.Module = kind(**wanted)
+    return found
 
 
 def _sampler(labels: np.ndarray[Any, Any], settings: FitSettings) -> Sampler:

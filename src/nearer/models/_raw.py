@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from nearer.datasets import Dataset
-from nearer.geometry import Standardize, UnitLength, embed
+from nearer.geometry import Chain, Standardize, UnitLength, embed
+from nearer.geometry._shared import Columns
 from nearer.models._inputs import Inputs
 from nearer.models._problem import CLASSES, Problem, inputs_of
 from nearer.neighbors import search
@@ -20,8 +21,12 @@ JUDGED = 2_000
 
 def raw_map(inputs: Inputs) -> nn.Module | None:
     """What makes items the raw features: nothing, they are as given; those of an encoder get length one."""
-    # Features of an encoder are compared by cosine, as their makers do.
-    return UnitLength() if inputs.encoder is not None else None
+    if inputs.encoder is None:
+        return None
+    # Features of an encoder are compared by cosine, as their makers do; those of a fine-tuned one stand behind the
+    # ones that it came from.
+    width = inputs.encoder.raw_width
+    return Chain(Columns(0, width), UnitLength()) if width else UnitLength()
 
 
 def needs_scale(problem: Problem) -> bool:

@@ -217,13 +217,15 @@ def _from_dataset(data: Dataset, reading: Reading) -> Dataset:
 
 def encode_dataset(data: Dataset, encoder: FrozenEncoder, *, progress: bool | None = None) -> Dataset:
     """A data set of photos, files or bytes, as a data set of their features."""
-    parts = {}
+    parts: dict[str, Split] = {}
+    seen: list[Any] = []
     for name, part in data.parts.items():
         files = part.x.dtype.kind == "U"
         items = [(part.root or Path()) / str(name) for name in part.x] if files else _colored(part.x)
         extra = {**part.extra, **({"file": part.x} if files else {})}
         parts[name] = Split(encoder.features(items, progress=progress), part.y, extra, kind=part.kind)
-    return replace(data, parts=parts, feature_names=(), encoder=encoder)
+        seen += items
+    return replace(data, parts=parts, feature_names=(), encoder=encoder, items=seen)
 
 
 def check_texts(texts: Sequence[Any], *, column: str | None = None) -> list[str]:
@@ -261,7 +263,7 @@ def _texts_dataset(
     codes, names, kind = labels
     rows = encoder.features(texts, progress=reading.progress)
     part = Split(rows, codes, {**extra, "text": np.array(texts, dtype=object)}, kind=kind)
-    return Dataset(own_source(name), {"all": part}, names, columns=columns, encoder=encoder)
+    return Dataset(own_source(name), {"all": part}, names, columns=columns, encoder=encoder, items=texts)
 
 
 def _from_photos(data: Any, y: Any, reading: Reading) -> Dataset:
@@ -287,10 +289,12 @@ def _from_photos(data: Any, y: Any, reading: Reading) -> Dataset:
             "with one sub-folder for each class."
         )
     codes, names, kind = _labels(y, len(paths), reading)
-    rows = encoder.features([paths[number] for number in kept], progress=reading.progress)
+    seen = [paths[number] for number in kept]
+    rows = encoder.features(seen, progress=reading.progress)
     extra = {"file": np.array([str(paths[number]) for number in kept])}
     part = Split(rows, codes[kept], extra, kind=kind)
-    return Dataset(own_source("photos"), {"all": part}, names, skipped=tuple(damaged), encoder=encoder)
+    skipped = tuple(damaged)
+    return Dataset(own_source("photos"), {"all": part}, names, skipped=skipped, encoder=encoder, items=seen)
 
 
 def _labels(y: Any, n: int, reading: Reading) -> tuple[Any, tuple[str, ...], Any]:

@@ -55,6 +55,7 @@ class FitSettings:
         "float32", "float32, bfloat16 or float16 (networks)"
     )
     chunk: int | None = _said(None, "encode so many items at a time; the loss stays that of the batch (networks)")
+    finetune: bool = _said(False, "train the encoder of photos or texts too, from its closed form on")
     pictures: bool = _said(True, "draw a map of the held-out items for the model card")
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """The settings that were asked for by name: one that the method does not use is refused, not ignored."""

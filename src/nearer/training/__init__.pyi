@@ -10,6 +10,7 @@ from ._logs import WandbLog as WandbLog
 from ._loop import train as train
 from ._neighborhood_angular import NeighborhoodAngular as NeighborhoodAngular
 from ._neighborhood_angular import PseudoLabelAngular as PseudoLabelAngular
+from ._photo_batches import PhotoBatches as PhotoBatches
 from ._processes import joint_loss as joint_loss
 from ._processes import process_group as process_group
 from ._riemannian import RiemannianAdam as RiemannianAdam

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from nearer._checks import check_int
-from nearer.exceptions import CorruptFileError, LostWorkerError, NearerError, ParameterError
+from nearer.exceptions import CorruptFileError, LostWorkerError, NearerError, NotFiniteError, ParameterError
 from nearer.training._checkpoints import Checkpoints
 from nearer.training._processes import agree, average_buffers, gather_states, lost_worker, rank
 from nearer.training._samplers import Sampler
@@ -67,13 +67,17 @@ class History:
     """What happened, epoch by epoch.
 
     `epochs` holds one dictionary per epoch with its mean loss, learning rate, seconds and scores; `best` is the
-    number of the epoch (from 1) whose model was kept, None without validation.
+    number of the epoch (from 1) whose model was kept, None without validation, 0 where it is the start.
     """
 
     epochs: list[dict[str, float]] = field(default_factory=list)
     best: int | None = None
     best_score: float = -math.inf
     stopped_early: bool = False
+    start: dict[str, float] = field(default_factory=dict)
+    """The scores before the first step, where the start is a candidate."""
+    stopped: str = ""
+    """What ended a run that keeps the best so far before its time; empty where nothing did."""
 
     def series(self, name: str) -> list[float | None]:
         """One value per epoch, None where there was none.
@@ -92,6 +96,7 @@ def train(
     validate: Callable[[], Mapping[str, float]] | None = None,
     watch: str | None = None,
     patience: int | None = None,
+    keep_best: bool = False,
     callbacks: Sequence[Callback] = (),
     checkpoints: Checkpoints | None = None,
 ) -> History:
@@ -101,6 +106,9 @@ def train(
     (default: the first score) is kept, the earlier one among equals. After `patience` epochs without a better one
     the run stops. With `checkpoints` the run begins where the newest one ended. Ctrl-C lets the step finish,
     writes a checkpoint and raises `TrainingInterrupted`; a second Ctrl-C stops at once.
+
+    With `keep_best` the model that comes in is a candidate too, scored before the first step, and neither Ctrl-C
+    nor a loss that is not finite is an error: the best model so far is in `step.module`, and `stopped` says why.
 
     >>> import torch
     >>> from nearer.geometry import MLP
@@ -121,12 +129,13 @@ def train(
         validate: called after an epoch, gives scores by name.
         watch: the score that chooses the best epoch; None takes the first.
         patience: epochs without a better score before it stops.
+        keep_best: the start is a candidate, and whatever ends the run, the best so far is what is left.
         callbacks: called as callback(moment) at steps and epochs.
         checkpoints: where to keep what is needed to go on.
     """
     check_int(epochs, "epochs", minimum=0)
-    if (watch is not None or patience is not None) and validate is None:
-        raise ParameterError("`watch` and `patience` need `validate`, a function that returns scores.")
+    if (watch is not None or patience is not None or keep_best) and validate is None:
+        raise ParameterError("`watch`, `patience` and `keep_best` need `validate`, a function that returns scores.")
     if patience is not None:
         check_int(patience, "patience")
     run = _Run(step, sampler, epochs, validate, watch, patience, callbacks, checkpoints)
@@ -134,7 +143,15 @@ def train(
     with _stop_requested() as stopping:
         try:
             run.tell("start")
-            run.epochs(stopping)
+            if keep_best:
+                run.score_start()
+            try:
+                run.epochs(stopping)
+            except (TrainingInterrupted, NotFiniteError) as error:
+                # Who ends the program by a signal means the program, who presses Ctrl-C the training.
+                if not keep_best or stopping.by_signal():
+                    raise
+                run.history.stopped = str(error)
             run.take_best()
         except RuntimeError as error:
             if lost_worker(error):
@@ -169,6 +186,12 @@ class _Run:
         self.best: dict[str, Tensor] | None = None
         self.epoch, self.place, self.done = 0, 0, 0
         self.losses, self.seconds = 0.0, 0.0
+
+    def score_start(self) -> None:
+        """The model that came in as epoch 0, unless a run that is resumed knows it."""
+        if self.validate is not None and not self.history.start:
+            self.history.start = dict(self.validate())
+            self._judge(self.history.start)
 
     def epochs(self, stopping: Callable[[], bool]) -> None:
         while self.epoch < self.total and not self.history.stopped_early:
@@ -276,20 +299,31 @@ class _Run:
         return f"The last checkpoint is {kept[-1]}." if kept else "There is no checkpoint."
 
 
+class _Stop:
+    """Whether Ctrl-C or a termination signal has come, and which."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def __call__(self) -> bool:
+        return bool(self.asked)
+
+    def by_signal(self) -> bool:
+        """Whether something else than Ctrl-C asked."""
+        return bool(self.asked) and self.asked[0] != signal.SIGINT
+
+
 @contextmanager
-def _stop_requested() -> Iterator[Callable[[], bool]]:
-    """A function that says whether Ctrl-C or a termination signal has come; the second Ctrl-C is not caught."""
-    came = threading.Event()
+def _stop_requested() -> Iterator[_Stop]:
+    """Whether a stop was asked for; the second Ctrl-C is not caught."""
+    came = _Stop()
     if threading.current_thread() is not threading.main_thread():
-        yield came.is_set
+        yield came
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    asked = []
-
     def note(number: int, frame: Any) -> None:
-        asked.append(number)
-        came.set()
+        came.asked.append(number)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     for number, handler in before.items():
@@ -297,9 +331,9 @@ def _stop_requested() -> Iterator[Callable[[], bool]]:
         if handler is not signal.SIG_IGN:
             signal.signal(number, note)
     try:
-        yield came.is_set
+        yield came
     except TrainingInterrupted as stop:
-        stop.signal = asked[0] if asked else stop.signal
+        stop.signal = came.asked[0] if came.asked else stop.signal
         raise
     finally:
         for number, handler in before.items():

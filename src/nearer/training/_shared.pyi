@@ -1,6 +1,9 @@
+from ._folding import fold_norms as fold_norms
 from ._loop import Callback as Callback
 from ._loop import History as History
 from ._loop import Moment as Moment
+from ._memory import activation_bytes as activation_bytes
+from ._memory import pages_kept as pages_kept
 from ._processes import agree as agree
 from ._processes import rank as rank
 from ._riemannian import riemannian_conjugate_gradient as riemannian_conjugate_gradient

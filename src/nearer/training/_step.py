@@ -124,7 +124,7 @@ class EncoderStep:
         self._device = next((one.device for one in encoder.parameters()), torch.device("cpu"))
         # Gradients in float16 underflow; bfloat16 has the range of float32 and needs no scaling.
         self._scaler = torch.amp.GradScaler(self._device.type, init_scale=2.0**10, enabled=precision == "float16")
-        if chunk is not None and any(isinstance(one, nn.modules.batchnorm._BatchNorm) for one in encoder.modules()):
+        if chunk is not None and any(_learns_statistics(one) for one in encoder.modules()):
             warnings.warn(
                 f"batch normalisation sees chunks of {chunk} items, not the batch: the step is not the plain one",
                 NearerWarning,
@@ -214,8 +214,12 @@ def _train_mode(encoder: nn.Module) -> None:
     encoder.train()
     for layer in encoder.modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-            own = list(layer.parameters())
-            layer.train(not own or any(one.requires_grad for one in own))
+            layer.train(_learns_statistics(layer))
+
+
+def _learns_statistics(layer: nn.Module) -> bool:
+    own = list(layer.parameters(recurse=False))
+    return isinstance(layer, nn.modules.batchnorm._BatchNorm) and (not own or any(one.requires_grad for one in own))
 
 
 def parameter_groups(

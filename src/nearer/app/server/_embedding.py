@@ -30,12 +30,12 @@ def features_of(model: Model, items: Sequence[Any] | Floats) -> Floats:
         rows = matrix(items, "items")  # type: ignore[arg-type]
         if rows.shape[1] == math.prod(size):
             return rows.reshape(len(rows), *size)
-        return model.features(rows)
+        return model.features(rows, raw=False)
     if kinds == {str}:
         front = model.inputs.encoder
         if front is None or front.kind != "texts":
             raise ParameterError("`items` must be rows of numbers or table rows: the model takes no texts.")
-        return model.features(list(items))
+        return model.features(list(items), raw=False)
     if kinds == {dict}:
         if model.inputs.encoder is not None:
             raise ParameterError(f"`items` must be {model.inputs.encoder.kind}: the model takes no table rows.")
@@ -72,7 +72,7 @@ def features_of_image(model: Model, body: bytes) -> Floats:
     if inputs.kind == "images":
         height, width = inputs.size[1:]
         return inputs.images(Split(crop_image(photo, (height, width))[None], np.array([-1])))
-    return model.features(photo[None])
+    return model.features(photo[None], raw=False)
 
 
 def through(model: Model, features: Floats, *, side: Literal["queries", "database"] = "queries") -> Floats:
