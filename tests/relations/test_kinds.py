@@ -14,7 +14,6 @@ from nearer.estimators import RAMLKRR
 from nearer.exceptions import NearerError
 from nearer.relations import (
     ClassLabels,
-    Kind,
     LabelDistributions,
     MultiLabels,
     Numbers,
@@ -26,6 +25,7 @@ from nearer.relations import (
     kind_of,
     relation_of,
 )
+from nearer.relations._shared import Kind
 
 
 @pytest.mark.parametrize(
