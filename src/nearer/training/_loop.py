@@ -108,7 +108,7 @@ def train(
     writes a checkpoint and raises `TrainingInterrupted`; a second Ctrl-C stops at once.
 
     With `keep_best` the model that comes in is a candidate too, scored before the first step, and neither Ctrl-C
-    nor a loss that is not finite is an error: the best model so far is in `step.module`, and `stopped` says why.
+    nor a loss that is not finite is an error: the best model so far is in `step.module`, and the history says why.
 
     >>> import torch
     >>> from nearer.geometry import MLP
