@@ -11,6 +11,7 @@ import sys
 
 import choose  # noqa: F401
 import experiments  # noqa: F401
+import fit_tables  # noqa: F401
 import guarantees  # noqa: F401
 import lines  # noqa: F401
 import search  # noqa: F401

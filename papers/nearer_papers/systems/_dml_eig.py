@@ -166,7 +166,7 @@ class DMLEig(PairSupervision, MatrixLearner):
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
         scatters = label_scatters(X, codes)
         check_both_kinds(scatters)
-        m = default_pairs(int(codes.max()) + 1) if self.n_pairs is None else check_int(self.n_pairs, "n_pairs")
+        m = default_pairs(codes) if self.n_pairs is None else check_int(self.n_pairs, "n_pairs")
         pairs, similar = random_pairs(codes, m, rng)
         scales = np.diag(scatters.similar) + np.diag(scatters.dissimilar) * (
             scatters.n_similar / scatters.n_dissimilar

@@ -9,13 +9,17 @@ from nearer.estimators.neighbors._near import nearest_hits, nearest_misses
 from nearer.exceptions import LabelError
 
 
-def default_pairs(n_classes: int) -> int:
-    """How many random pairs the papers draw: `40 c (c − 1)`, half of them similar.
+def default_pairs(codes: Array) -> int:
+    """How many random pairs the papers draw of c classes, `40 c (c − 1)`, half of them similar.
 
-    >>> default_pairs(3)
-    240
+    Many classes of few rows have fewer similar pairs than that: no more than these are drawn, and as many others.
+
+    >>> default_pairs(np.repeat([0, 1, 2], 50)), default_pairs(np.repeat(np.arange(100), 5))
+    (240, 2000)
     """
-    return 40 * n_classes * max(n_classes - 1, 1)
+    counts = np.bincount(codes)
+    n_classes = len(counts)
+    return min(40 * n_classes * max(n_classes - 1, 1), max(int((counts * (counts - 1)).sum()), 2))
 
 
 def _partners(codes: Array, anchors: Array, rng: np.random.RandomState, *, same: bool) -> Array:

@@ -110,8 +110,9 @@ def _best(
     found: dict[Method, Mapping[str, Any]] = {}
     for method in methods:
         begin = time.perf_counter()
-        # The raw features are always scored: they are what there is to beat.
-        left = np.inf if method is methods[0] else settings.time - (begin - start)
+        # The raw features are always scored: they are what there is to beat. So are the candidates of a rule, which
+        # took their time into account: what is chosen must not depend on how busy the machine is.
+        left = np.inf if rule or method is methods[0] else settings.time - (begin - start)
         try:
             values, found[method] = _tried(method, problem, settings, folds, begin + left)
             scores[method] = values

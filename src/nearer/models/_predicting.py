@@ -50,7 +50,7 @@ class Votes:
             made = next(part for part in model.encoder.modules() if isinstance(part, ProbabilityMap))
             with torch.no_grad():
                 found = made.probabilities(model.features(items)).double().numpy()
-            result = np.zeros((len(found), len(model.classes)))
+            result = np.zeros((len(found), len(names_of(model, self))))
             result[:, self.known] = found / found.sum(axis=1, keepdims=True)
             return result
         asked = model.transform(items)
@@ -59,7 +59,7 @@ class Votes:
         near = self.labels[np.asarray(search(asked, self.rows, k=self.k).indices)]
         if self.kind not in CLASSES:
             return np.asarray(near.mean(axis=1))
-        shares = (near[:, :, None] == np.arange(len(model.classes))).mean(axis=1)
+        shares = (near[:, :, None] == np.arange(len(names_of(model, self)))).mean(axis=1)
         # Equal votes go to the class of the nearest.
         shares[np.arange(len(near)), near[:, 0]] += 1e-9
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
@@ -73,7 +73,7 @@ class Votes:
         return {"kind": self.kind, "k": self.k, "own": self.own}
 
     @classmethod
-    def from_saved(cls, about: Mapping[str, Any], tensors: Mapping[str, Tensor], classes: int) -> Votes:
+    def from_saved(cls, about: Mapping[str, Any], tensors: Mapping[str, Tensor], classes: int | None) -> Votes:
         """What was saved; arrays that do not fit together are refused."""
         rows, labels, known = (tensors[name].numpy() for name in ARRAYS)
         made = cls(
@@ -85,6 +85,7 @@ class Votes:
             bool(about["own"]),
         )
         codes = [known, *([labels] if made.kind in CLASSES else [])]
+        classes = classes or int(known.max(initial=-1)) + 1  # classes without names
         if (
             rows.ndim != 2
             or len(rows) != len(labels)
@@ -142,13 +143,18 @@ def named(classes: tuple[str, ...]) -> NDArray[Any]:
     return np.array(numbers) if [str(number) for number in numbers] == list(classes) else np.array(classes)
 
 
+def names_of(model: Model, votes: Votes) -> tuple[str, ...]:
+    """The names of the classes, their codes where they have none."""
+    return model.classes or tuple(str(code) for code in range(int(votes.known.max(initial=-1)) + 1))
+
+
 def predict(model: Model, items: Any) -> NDArray[Any]:
     """The answer for every item, in the form of the labels of the fit."""
     votes = _votes(model)
     answer = votes.answer(model, items)
     if votes.kind == "sets":
         return (answer >= 0.5).astype(np.int64)
-    return named(model.classes)[answer.argmax(axis=1)] if votes.kind in CLASSES else answer
+    return named(names_of(model, votes))[answer.argmax(axis=1)] if votes.kind in CLASSES else answer
 
 
 def predict_proba(model: Model, items: Any) -> NDArray[Any]:
@@ -184,8 +190,9 @@ def score(model: Model, data: Any, y: Any) -> float:
     asked = np.flatnonzero(truth >= 0)
     if not len(asked):
         raise LabelError("`y` must name the class of some rows, got none. Name the label column.")
-    said = np.array(model.classes)[answer[asked].argmax(axis=1)]
-    return float((said == np.array(given.class_names)[truth[asked]]).mean())
+    said = np.array(names_of(model, votes))[answer[asked].argmax(axis=1)]
+    meant = np.array(given.class_names)[truth[asked]] if given.class_names else truth[asked].astype(str)
+    return float((said == meant).mean())
 
 
 def _votes(model: Model) -> Votes:

@@ -145,8 +145,9 @@ class Problem:
         learned from these rows would ask too few.
         """
         rows = self.train[self.labels[self.train] >= 0] if self.kind in CLASSES else self.train
-        scaled, labels = Standardize.from_rows(self.items[rows])(self.items[rows]).numpy(), self.labels[rows]
-        return choose_k(scaled, labels)
+        items = self.items[rows].reshape(len(rows), -1)
+        scaled = items if self.images else Standardize.from_rows(items)(items).numpy()
+        return choose_k(scaled, self.labels[rows])
 
     def searched(self, most: int) -> Rows | None:
         """The labelled training rows that held-out rows of known classes are searched in, at most so many; None

@@ -90,7 +90,7 @@ class LSML(QuadrupletSupervision, MatrixLearner):
     verbose: int = 0
 
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
-        default = max(default_pairs(int(codes.max()) + 1) // 2, 1000)
+        default = max(default_pairs(codes) // 2, 1000)
         m = default if self.n_quadruplets is None else check_int(self.n_quadruplets, "n_quadruplets")
         dense = X.toarray() if hasattr(X, "toarray") else X
         triplets = near_triplets(dense, codes, 1, rng, most=m)

@@ -96,7 +96,7 @@ class MMC(PairSupervision, MatrixLearner):
     verbose: int = 0
 
     def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
-        m = default_pairs(int(codes.max()) + 1) if self.n_pairs is None else check_int(self.n_pairs, "n_pairs")
+        m = default_pairs(codes) if self.n_pairs is None else check_int(self.n_pairs, "n_pairs")
         return self._learn_pairs(X, *random_pairs(codes, m, rng), rng)
 
     def _learn_pairs(self, X: Any, pairs: Array, similar: Array, rng: np.random.RandomState) -> Array:
