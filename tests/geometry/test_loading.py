@@ -26,7 +26,7 @@ from nearer.geometry._encoders import ColorCNN, DigitsCNN, SideBySide
 from nearer.geometry._kernel_map import KernelMap
 from nearer.geometry._loading import KNOWN, load
 from nearer.geometry._orthogonal import orthonormalize
-from nearer.geometry._plain import SignedRoot
+from nearer.geometry._plain import Columns, SignedRoot
 from nearer.geometry._trees import ProbabilityMap, Trees
 
 
@@ -52,6 +52,7 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
     "Chain": lambda: Chain(MLP(5, 4), Chain(OrthogonalMap(4, 3), Mahalanobis(3))),
     "Standardize": lambda: Standardize.from_rows(torch.randn(9, 5)),
     "SignedRoot": SignedRoot,
+    "Columns": lambda: Columns(1, 4),
     "KernelMap": lambda: KernelMap.from_parts(torch.randn(6, 5), torch.randn(6, 3), kernel="poly", degree=2),
     "SideBySide": lambda: SideBySide(MLP(5, 3, bounded=True), Chain(MLP(5, 4), Mahalanobis(4, 3))),
     "UnitLength": UnitLength,
@@ -89,7 +90,14 @@ def test_what_was_saved_comes_back(tmp_path: Path, name: str, dtype: torch.dtype
     # Not to the last bit: the kernel of a product may depend on where its operands lie in memory.
     torch.testing.assert_close(again(*arguments), module.eval()(*arguments))
     assert all(p.requires_grad and p.device.type == "cpu" for p in again.parameters())
-    if name not in ("Standardize", "SignedRoot", "UnitLength", "Trees", "ProbabilityMap"):  # nothing to learn
+    if name not in (
+        "Columns",
+        "Standardize",
+        "SignedRoot",
+        "UnitLength",
+        "Trees",
+        "ProbabilityMap",
+    ):  # nothing to learn
         again(*arguments).sum().backward()
 
 

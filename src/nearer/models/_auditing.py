@@ -13,7 +13,7 @@ from nearer.datasets import Dataset
 from nearer.exceptions import LabelError
 from nearer.judging import Audit, find_issues
 from nearer.models._problem import CLASSES
-from nearer.models._raw import raw_rows
+from nearer.models._raw import raw_rows, rows_to_look_at
 from nearer.reports._page import Section, Table, html_report
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def audit_dataset(data: Dataset, *, seed: int = 0) -> Audit:
 
 
 def audit_model(model: Model, data: Any, y: Any, *, seed: int) -> Audit:
-    """The audit of the data of a fit, or of other data, in the raw features of the model."""
+    """The audit of the data of a fit, or of other data, in its raw features, scaled where its fit did."""
     given = model._database(None) if data is None else model.inputs.read(data, y)
-    classes = given.class_names or model.classes
-    return find_issues(model.raw(model.inputs.of(given)), class_codes(given), classes=classes, seed=seed)
+    classes, rows = given.class_names or model.classes, rows_to_look_at(model, model.inputs.of(given))
+    return find_issues(rows, class_codes(given), classes=classes, seed=seed)
 
 
 def class_codes(data: Dataset) -> NDArray[np.int64]:

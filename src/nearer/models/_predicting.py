@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearer._checks import check_choice, check_int
-from nearer.estimators import MLKNN
 from nearer.exceptions import LabelError, ParameterError
 from nearer.geometry._shared import ProbabilityMap
-from nearer.graph import class_shares, nearest_neighbors
 from nearer.models._problem import CLASSES, Problem
 from nearer.neighbors import search
 
@@ -55,6 +53,8 @@ class Votes:
             return result
         asked = model.transform(items)
         if self.kind == "sets":
+            from nearer.estimators import MLKNN
+
             return np.asarray(MLKNN(n_neighbors=self.k).fit(self.rows, self.labels).predict_scores(asked))
         near = self.labels[np.asarray(search(asked, self.rows, k=self.k).indices)]
         if self.kind not in CLASSES:
@@ -120,6 +120,8 @@ def votes_of(model: Model, problem: Problem) -> Votes | None:
     if problem.kind == "sets":
         k = min(10, len(kept) - 1)
     if problem.few:
+        from nearer.graph import class_shares, nearest_neighbors
+
         k = min(SPREAD_K, len(kept) - 1)
         graph = nearest_neighbors(torch.from_numpy(z), k=k, normalized=False)
         y = class_shares(graph, y, gamma=SPREAD_GAMMA).pseudo_labels.numpy()

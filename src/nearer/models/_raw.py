@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
@@ -13,7 +15,10 @@ from nearer.models._inputs import Inputs
 from nearer.models._problem import CLASSES, Problem, inputs_of
 from nearer.neighbors import search
 
-__all__ = ["needs_scale", "raw_map", "raw_rows"]
+if TYPE_CHECKING:
+    from nearer.models._model import Model
+
+__all__ = ["needs_scale", "raw_map", "raw_rows", "rows_to_look_at"]
 
 # Rows that judge whether to scale.
 JUDGED = 2_000
@@ -60,6 +65,18 @@ def _right(problem: Problem, rows: NDArray[np.int64], x: NDArray[np.float32]) ->
     if problem.kind in CLASSES:
         return float((near[:, 0] == labels).mean())
     return -float(np.abs(near.mean(axis=1) - labels).mean())
+
+
+def rows_to_look_at(model: Model, items: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The raw features of items for audits and maps: at one scale where the fit found that this says more."""
+    rows = model.raw(items)
+    if (
+        model.inputs.encoder is not None
+        or model.inputs.kind != "features"
+        or not model.parameters.get("standardize", True)
+    ):
+        return rows
+    return np.asarray(embed(Standardize.from_rows(rows), rows).numpy(), dtype=np.float32)
 
 
 def raw_rows(data: Dataset) -> NDArray[np.float32]:

@@ -70,8 +70,8 @@ def classes_and_items(labels: Any, recipe: Recipe, *, batch: int | None = None) 
     """How many classes, and how many items of each, a batch has: fewer classes where there are fewer, with more
     items, as far as half of the classes have them.
 
-    >>> classes_and_items([0] * 40 + [1] * 40 + [2] * 40, Recipe()), classes_and_items(list(range(20)) * 2,
-    Recipe())
+    >>> three, twenty = [0] * 40 + [1] * 40 + [2] * 40, list(range(20)) * 2
+    >>> classes_and_items(three, Recipe()), classes_and_items(twenty, Recipe())
     ((3, 26), (16, 2))
     """
     _, counts = np.unique(np.asarray(labels), return_counts=True)

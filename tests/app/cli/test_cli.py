@@ -33,6 +33,7 @@ COMMANDS = [
     "neighbors",
     "index",
     "search",
+    "migrate",
     "calibrate",
     "serve",
     "dedupe",

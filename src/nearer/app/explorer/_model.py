@@ -21,7 +21,7 @@ from nearer.datasets import Dataset
 from nearer.datasets._image_files import load_image
 from nearer.geometry import Chain
 from nearer.models._problem import CLASSES, Problem
-from nearer.models._raw import raw_rows
+from nearer.models._raw import raw_rows, rows_to_look_at
 from nearer.models._scoring import compare_problem
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def items_of(data: Dataset, model: Model | None = None, *, root: Path | None = N
     if data.skipped:
         notes.append(f"{len(data.skipped):,} files could not be read and were left out.")
     rows = None if model is None else model.inputs.of(data)
-    raw = raw_rows(data) if model is None or rows is None else model.raw(rows)
+    raw = raw_rows(data) if model is None or rows is None else rows_to_look_at(model, rows)
     names = data.feature_names if len(data.feature_names) == raw.shape[1] else ()
     held_out, trained = None, ""
     if model is not None and rows is not None and len(model.trained_on):
