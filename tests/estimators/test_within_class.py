@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from nearer.estimators import WithinClass
-from nearer.estimators.linear._within_class import Form
+from nearer.estimators.linear._within_class import Form, _Block, _Pairs, _pairs
+from nearer.evaluation import evaluate
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.models._maps import as_module
 
@@ -81,6 +82,33 @@ def test_it_steps_back_to_the_features() -> None:
     np.testing.assert_allclose(as_module(euclidean)(torch.from_numpy(even).float()).detach(), even, rtol=1e-6)
     # Too little to choose on: two classes of one row each.
     assert WithinClass(new_classes=True).fit(even[::12][:2], y[::12][:2]).form_.is_raw
+
+
+@pytest.mark.parametrize("form", [Form(), Form(unit=False), Form(0.7, 0.5, 0.7), Form(0.5, 0.2, None, unit=False)])
+def test_maps_are_compared_by_the_scores_of_the_evaluation(form: Form) -> None:
+    x, y = planted()
+    y[-1] = 99  # alone in its class: it is searched in, and not asked
+    taught, asked = y % 2 == 0, y % 2 == 1
+    none = _Pairs(x, *(_pairs(None, len(x), name) for name in ("together", "apart")))
+    score = _Block(x[taught], y[taught], x[asked], y[asked], none).scores([form])[form]
+    settings = {"power": form.power, "shrink": form.shrink, "floor": form.floor, "unit": form.unit}
+    mapped = WithinClass(**settings).fit(x[taught], y[taught]).transform(x[asked])
+    expected = evaluate(mapped, y[asked], scores=["recall@1", "map@r"])
+    assert score == pytest.approx((expected["recall@1"] + expected["map@r"]) / 2, abs=1e-6)
+
+
+def test_a_map_is_learned_where_the_nearest_is_right_already() -> None:
+    # Near pairs inside wide classes: Recall@1 is 1 under every map, and MAP@R is not.
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(12), 12)
+    pairs = np.repeat(rng.normal(size=(72, 1)) * 30, 2, axis=0)
+    x = np.concatenate([rng.normal(size=(12, 5))[y] + 0.1 * rng.normal(size=(144, 5)), pairs], axis=1)
+    learner = WithinClass(new_classes=True, unit=None, random_state=0).fit(x[:72], y[:72])
+    before, after = (
+        evaluate(rows, y[72:], scores=["recall@1", "map@r"]) for rows in (x[72:], learner.transform(x[72:]))
+    )
+    assert before["recall@1"] == after["recall@1"] == 1
+    assert after["map@r"] > before["map@r"] + 0.3
 
 
 def test_fewer_rows_than_features() -> None:

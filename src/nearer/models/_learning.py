@@ -72,8 +72,9 @@ def learn_within_class(problem: Problem, settings: FitSettings) -> Learned:
         what = "classes" if problem.new_classes else "rows"
         raw = max(score for form, score in learner.scores_.items() if form.is_raw)
         notes.append(
-            f"within-class took {learner.form_} among {len(learner.scores_)} maps, by Recall@1 on blocks of the "
-            f"training {what}: {learner.scores_[learner.form_]:.4f}, the features as they are {raw:.4f}."
+            f"within-class took {learner.form_} among {len(learner.scores_)} maps, by Recall@1 and MAP@R on blocks "
+            f"of the training {what}: their mean is {learner.scores_[learner.form_]:.4f}, that of the features as "
+            f"they are {raw:.4f}."
         )
     return Learned(Chain(*scale, as_module(learner)).eval(), notes=notes, chosen=asdict(learner.form_))
 

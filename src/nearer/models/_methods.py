@@ -401,15 +401,16 @@ class-probabilities, about 4 s')
         return [method_named("raw-vthm")], "images in folders by class: a network with raw-vthm"
     if encoded and kind in ("classes", "partial"):
         return [method_named("within-class")], f"features of a trained encoder, {n:,} labelled rows: within-class"
+    if new_classes and kind == "classes":
+        # What is learned for k-NN among some classes can hurt among others; this one is chosen on other classes,
+        # the features as they are and the discriminant analysis among its maps.
+        return [method_named("within-class")], f"classes to come are new, {n:,} rows: within-class"
     allowed = SHARE * seconds
     simple = [
         one
         for one in map(method_named, ("euclidean", "lda", "nca"))
         if one.name == "euclidean" or one.seconds(min(n, MOST_TRIED), p) <= allowed / 2
     ]
-    if new_classes and kind == "classes":
-        # What is learned for k-NN among some classes can hurt among others; this one is chosen on other classes.
-        return [*simple[:2], method_named("within-class")], f"classes to come are new, {n:,} rows: within-class"
     rules: Sequence[tuple[bool, Sequence[str], str]] = [
         (kind == "sets", ("euclidean", "raml-krr"), "several 0/1 label columns: raml-krr"),
         (kind == "distributions", ("euclidean", "raml-krr"), "label distributions: raml-krr"),

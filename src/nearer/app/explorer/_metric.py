@@ -76,9 +76,10 @@ def fit_metric(
     progress("choosing", 0.4)
     learner = _learned(rows, labels, together, apart, rng)
     chosen, scores_of = learner.form_, learner.scores_
-    about = f"{str(chosen).capitalize()}{spread}: the best of {len(scores_of)} maps by Recall@1 on labelled items"
+    about = f"{str(chosen).capitalize()}{spread}: the best of {len(scores_of)} maps by Recall@1 and MAP@R on"
     raw = max(score for form, score in scores_of.items() if form.is_raw)
-    return _metric(learner, f"{about}, {scores_of[chosen]:.3f}; the features as they are {raw:.3f}.")
+    tried = f"labelled items, {scores_of[chosen]:.3f}; the features as they are {raw:.3f}."
+    return _metric(learner, f"{about} {tried}")
 
 
 def _learned(

@@ -13,7 +13,7 @@ blocks mislead, because near relatives stand on both sides), on rows otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -34,8 +34,8 @@ SHRINKS = (0.2, 0.5, 0.8)
 # How much of the other directions stays beside those of the class means; None raises nothing.
 FLOORS = (None, 2.8, 1.4, 0.7, 0.35, 0.1, 0.0)
 BLOCKS = 4
-# Rows of a block that are searched among each other; more would only cost time.
-MOST_ASKED = 1_500
+# Rows of a block that are searched among each other, and those whose order is looked at; more would only cost time.
+MOST_ASKED, MOST_RANKED = 1_500, 400
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class WithinClass(MapLearner):
 
     X (n, p) -> (n, d), rows of length one unless `unit` says otherwise. The default for features of trained
     encoders and for classes that are not known yet. With `power=None` the four settings of the map are chosen by
-    Recall@1 on blocks of the training rows, the features as they are among the candidates; ties go to them.
+    the mean of Recall@1 and MAP@R on blocks of the training rows, the features as they are among the candidates;
+    ties go to them.
 
     >>> X = np.array([[0.0, 1], [4, 1.1], [0, 9], [4, 9.1]])
     >>> near = WithinClass(power=0.7, floor=0.0).fit(X, [0, 0, 1, 1])
@@ -86,8 +87,8 @@ class WithinClass(MapLearner):
         shrink: share of the identity in the covariance inside classes.
         floor: how much of the other directions stays beside those of the class means; None raises nothing.
         root: take the signed root of every feature first.
-        unit: bring rows to length one, so that near is cosine; None, when the map is chosen, tries the features
-            without it too.
+        unit: bring rows to length one, so that near is cosine; None, when the map is chosen, tries every map with
+            and without it.
         new_classes: whether the classes to come are new: the map is chosen on classes that did not teach it.
         max_rows: rows that the choice looks at.
         random_state: draws those rows and the blocks.
@@ -96,7 +97,7 @@ class WithinClass(MapLearner):
         components_: the linear map (d, p).
         mean_: what is subtracted before it, (p,).
         form_: the map of the family that was taken.
-        scores_: the Recall@1 of every map that was tried, by map; empty if none was chosen.
+        scores_: the mean of Recall@1 and MAP@R of every map that was tried, by map; empty if none was chosen.
         classes_: the classes.
         n_features_in_: columns of the X it was fitted on.
     """
@@ -309,7 +310,8 @@ def _candidates(rows: Array, unit: bool | None) -> list[Form]:
     """
     roots = (False, True) if (rows >= 0).all() else (False,)
     raw = [Form(unit=False), Form()] if unit is None else [Form(unit=unit)]
-    maps = [Form(power, 0.5, floor, root, unit is not False)
+    maps = [Form(power, 0.5, floor, root, length)
+            for length in ((True, False) if unit is None else (unit,))
             for root in roots for power in POWERS for floor in FLOORS]  # fmt: skip
     return [*raw, *maps]
 
@@ -333,23 +335,25 @@ class _Block:
 
     def __init__(self, x: Array, codes: Array, asked: Array, answers: Array, pairs: _Pairs) -> None:
         self.x, self.codes, self.asked, self.pairs = x, codes, asked, pairs
-        self.answers = answers
+        _, self.answers, counts = np.unique(answers, return_inverse=True, return_counts=True)
+        # How many others each row has to find; a row alone in its class is not asked.
+        self.others = counts[self.answers] - 1
         self._bases: dict[bool, tuple[_Basis, Array]] = {}
 
     def scores(self, forms: Sequence[Form]) -> dict[Form, float]:
-        """The Recall@1 of every map."""
-        recalls: dict[Form, float] = {}
+        """The mean of Recall@1 and MAP@R of every map."""
+        scores: dict[Form, float] = {}
         for form in forms:
             if form.is_raw:
-                recalls[form] = _recall(self.asked @ self.asked.T, self.answers, unit=form.unit)
+                scores[form] = self._score(self.asked @ self.asked.T, unit=form.unit)
         rest = [form for form in forms if not form.is_raw]
-        for root, power, shrink in dict.fromkeys((form.root, form.power, form.shrink) for form in rest):
-            basis, turned = self._basis(root)
-            alike = [form for form in rest if (form.root, form.power, form.shrink) == (root, power, shrink)]
-            scale = basis.scale(alike[0])
+        for group in dict.fromkeys(replace(form, floor=None) for form in rest):
+            alike = [form for form in rest if replace(form, floor=None) == group]
+            basis, turned = self._basis(group.root)
+            scale = basis.scale(group)
             directions, q = basis.raised(scale)
             mapped = turned * scale
-            mapped = _unit(mapped) if alike[0].unit else mapped
+            mapped = _unit(mapped) if group.unit else mapped
             gram, along = mapped @ mapped.T, mapped @ directions
             for form in alike:
                 # All floors from one product: z'z'' = a² zz + 2a pQp + pQ²p with p = Vᵀz.
@@ -357,25 +361,37 @@ class _Block:
                 if form.floor is not None and len(q):
                     a = form.floor * float(q[0])
                     products = a * a * gram + (along * (2 * a * q + q * q)) @ along.T
-                recalls[form] = _recall(products, self.answers, unit=form.unit)
-        return recalls
+                scores[form] = self._score(products, unit=form.unit)
+        return scores
+
+    def _score(self, products: Array, *, unit: bool) -> float:
+        """The mean of Recall@1 and MAP@R, the latter of some rows, from inner products (n, n).
+
+        Recall@1 alone is blind where every map finds the nearest, and jumps with single rows where few are asked.
+        """
+        asked = np.flatnonzero(self.others)
+        if not len(asked):
+            return 0.0
+        squares = np.maximum(products.diagonal(), 1e-30)
+        # The nearest row has the largest cosine, or the smallest ‖b‖² − 2ab.
+        near = products / np.sqrt(squares) if unit else products - squares / 2
+        np.fill_diagonal(near, -np.inf)
+        first = self.answers[near.argmax(axis=1)] == self.answers
+        ranked = asked[:: -(-len(asked) // MOST_RANKED)]
+        near, others = near[ranked], self.others[ranked, None]
+        places = np.arange(others.max())
+        nearest = np.argpartition(-near, places[-1], axis=1)[:, : len(places)]
+        order = np.argsort(-np.take_along_axis(near, nearest, axis=1), axis=1, kind="stable")
+        same = self.answers[np.take_along_axis(nearest, order, axis=1)] == self.answers[ranked, None]
+        same &= places < others
+        precision = (same * np.cumsum(same, axis=1) / (1 + places) / others).sum(axis=1)
+        return float(first[asked].mean() + precision.mean()) / 2
 
     def _basis(self, root: bool) -> tuple[_Basis, Array]:
         if root not in self._bases:
             basis = _Basis.of(self.x, self.codes, self.pairs, root=root)
             self._bases[root] = basis, basis.turn(self.asked)
         return self._bases[root]
-
-
-def _recall(products: Array, labels: Array, *, unit: bool) -> float:
-    """The share of the rows with another of their class whose nearest is one; `products` (n, n) are inner ones."""
-    squares = np.maximum(products.diagonal(), 1e-30)
-    # The nearest row has the largest cosine, or the smallest ‖b‖² − 2ab.
-    near = products / np.sqrt(squares) if unit else products - squares / 2
-    np.fill_diagonal(near, -np.inf)
-    _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    right = (labels[near.argmax(axis=1)] == labels)[counts[codes] > 1]
-    return float(right.mean()) if len(right) else 0.0
 
 
 def _blocks(codes: Array, rng: np.random.Generator, *, new_classes: bool) -> Iterator[tuple[Array, Array]]:
