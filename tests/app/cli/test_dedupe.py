@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from nearer.app.cli import app
+from nearer.app.cli import _dedupe, app
+from nearer.datasets import Dataset, Split
+from nearer.datasets._dataset import own_source
 from nearer.geometry import Mahalanobis
 from nearer.models import Model
 from nearer.models._inputs import Inputs
@@ -89,6 +92,14 @@ def test_photos() -> None:
     assert done.exit_code == 0, done.output
     assert [row["item"] for row in table() if row["keep"] == "0"] == ["a/copy.png"]
     assert "data:image/png" in Path("pairs.html").read_text()
+    # The same photos where an encoder has made features of them, of files and of bytes.
+    encoder = SimpleNamespace(kind="photos")
+    rows = Split(np.zeros((7, 4), dtype=np.float32), np.zeros(7, dtype=np.int64))
+    for items in (sorted(Path("photos/a").iterdir()), [*pictures, pictures[1]]):
+        data = Dataset(own_source("photos"), {"all": rows}, encoder=encoder, items=items)
+        shown = _dedupe._pictures(data)
+        assert shown is not None
+        assert shown.images().shape == (7, 3, 40, 40)
 
 
 @pytest.mark.parametrize(

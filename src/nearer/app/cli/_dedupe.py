@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nearer._storage import write_file
 from nearer.app.cli._loading import load_data, load_for
 from nearer.app.cli._output import check_new, print_json, say
-from nearer.datasets import Dataset
+from nearer.datasets import Dataset, Split
 from nearer.exceptions import ParameterError
 from nearer.index import find_duplicates
 from nearer.index._duplicates import Duplicates
@@ -165,14 +165,23 @@ def _pairs(heading: str, duplicates: Duplicates, given: Dataset, chosen: NDArray
         texts = ["" if about is None else ", ".join(map(str, about[item].values())) for item in (first, second)]
         rows.append((names[first], names[second], float(duplicates.pair_distances[number]), *texts))
     parts: list[Any] = [Table(["item", "near-duplicate", "distance", "about", "about the other"], rows, digits=5)]
-    part = given.all
-    if len(chosen) and (part.x.dtype.kind == "U" or part.x.ndim > 2):
-        few = duplicates.pairs[chosen[:PICTURED]]
-        taken = part.take(few.reshape(-1))
-        pictures = taken.images(size=(64, 64)) if part.x.dtype.kind == "U" else taken.images()
+    pictured = _pictures(given)
+    if len(chosen) and pictured is not None:
+        few = pictured.take(duplicates.pairs[chosen[:PICTURED]].reshape(-1))
+        pictures = few.images(size=(64, 64)) if few.x.dtype.kind == "U" else few.images()
         left = np.arange(0, len(pictures), 2)
         figure = retrieval_grid(
             pictures, left, left[:, None] + 1, np.ones((len(left), 1), dtype=bool), title="Pairs, side by side"
         )
         parts.append(Picture(figure, "Pairs of items that count as duplicates, side by side."))
     return Section(heading, parts)
+
+
+def _pictures(given: Dataset) -> Split | None:
+    """The photos or images themselves, also where an encoder made features of them; None where there are none."""
+    part = given.all
+    if given.encoder is not None and given.encoder.kind == "photos":
+        files = isinstance(given.items[0], Path)
+        seen = np.array([str(item) for item in given.items]) if files else np.stack(given.items)
+        return Split(seen, part.y, kind=part.kind)
+    return part if part.x.dtype.kind == "U" or part.x.ndim > 2 else None
