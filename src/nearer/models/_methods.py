@@ -29,6 +29,8 @@ BATCH = 1024
 SHARE = 1 / 3
 # The seconds of the trees are those of all fits, of trying too, and leave less to come.
 TREES_SHARE = 2 / 3
+# Principal directions in which the spread inside classes can be found from few labels.
+LEADING = 50
 # Of more training rows some are drawn to try methods on.
 MOST_TRIED = 10_000
 
@@ -138,6 +140,12 @@ def _within_class(problem: Problem, options: FitSettings, watch: Watch) -> Learn
     return learn_within_class(problem, options)
 
 
+def _in_leading_directions(problem: Problem, options: FitSettings, watch: Watch) -> Learned:
+    from nearer.models._learning import learn_within_class
+
+    return learn_within_class(problem, options, leading=LEADING)
+
+
 def _fine_tuned(problem: Problem, options: FitSettings, watch: Watch) -> Learned:
     from nearer.models._finetuning import learn_tuned
 
@@ -205,6 +213,16 @@ METHODS: tuple[Method, ...] = (
         _within_class,
         "WithinClass",
         tried=_of_classes,
+        scales_encoded=True,
+    ),
+    Method(
+        "leading-directions",
+        f"the same in the {LEADING} leading principal directions of all rows, labelled or not",
+        _PARTLY,
+        "n p² + p³",
+        _in_leading_directions,
+        "WithinClass",
+        tried=lambda problem: _of_few_labels(problem) and math.prod(problem.inputs.size) > LEADING,
         scales_encoded=True,
     ),
     _linear(
@@ -430,9 +448,9 @@ class-probabilities, about 4 s')
     trees = by_trees(n, p, classes)
     able = trees <= TREES_SHARE * seconds
     if kind == "partial" and few:
-        # Trees of so few rows raise MAP@R and cost nearest neighbors: on digits with ten labels each Recall@1 of
-        # new rows fell from .98 to .93. They are for those who ask for them.
-        names = [*(one.name for one in simple), "apllr"]
+        # Trees of so few rows raise MAP@R and cost nearest neighbors, and NCA and LDA fit the labelled rows alone:
+        # they are for those who ask for them.
+        names = ["euclidean", *(["leading-directions"] if p > LEADING else []), "within-class"]
         return [method_named(name) for name in names], "labels for less than half of the rows: what they prove"
     head = f"class labels, {n:,} rows of {p:,} features"
     if able:

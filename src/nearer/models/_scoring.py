@@ -209,9 +209,11 @@ def evaluate_numbers(predicted: NDArray[Any], truth: NDArray[Any]) -> Evaluation
 def row_scores(problem: Problem, encode: Encode) -> NDArray[np.float64]:
     """One score for every held-out row, or every near pair that touches one; higher is better, and it is smooth.
 
-    Classes: the mean of 1-NN and MAP@R. Label sets: one minus the mean squared error of the scores of ML-kNN.
-    Distributions: what prediction and truth share. Numbers: one minus the error over the mean error of the mean.
-    Pairs: the share of far pairs that are farther.
+    Classes: the mean of 1-NN, by the rows that taught, and MAP@R among the rows that are asked: those that taught
+    lie where the learner wants them, and would find each other under any map that is flexible enough. With few
+    labels Recall@1 among the rows that are asked counts as much as each of them. Label sets: one minus the mean
+    squared error of the scores of ML-kNN. Distributions: what prediction and truth share. Numbers: one minus the
+    error over the mean error of the mean. Pairs: the share of far pairs that are farther.
     """
     if problem.kind == "pairs":
         distances = _pair_distances(problem, encode)
@@ -219,8 +221,7 @@ def row_scores(problem: Problem, encode: Encode) -> NDArray[np.float64]:
         far = np.sort(distances[~similar])
         return np.asarray(1 - np.searchsorted(far, distances[similar], side="right") / len(far))
     if problem.kind in CLASSES:
-        scores = per_query_scores(*_searched(problem, encode, None), sample=_sample(problem))
-        return np.asarray((scores["recall@1"] + scores["map@r"]) / 2)
+        return _row_scores_of_classes(problem, *_searched(problem, encode, None))
     predicted, truth = _predicted(problem, encode), problem.labels[problem.held_out]
     if problem.kind == "sets":
         return np.asarray(1 - np.square(predicted - truth).mean(axis=1))
@@ -228,6 +229,21 @@ def row_scores(problem: Problem, encode: Encode) -> NDArray[np.float64]:
         return np.asarray(np.minimum(predicted, truth).sum(axis=1))
     spread = float(np.abs(truth - problem.labels[problem.train].mean()).mean()) or 1.0
     return np.asarray(1 - np.abs(predicted - truth) / spread)
+
+
+def _row_scores_of_classes(problem: Problem, *searched: Any) -> NDArray[np.float64]:
+    rows, labels, *taught = searched
+    among = per_query_scores(rows, labels)
+    if not taught:
+        return np.asarray((among["recall@1"] + among["map@r"]) / 2)
+    scores = per_query_scores(*searched)["recall@1"]
+    _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    # A row that is alone in its class has none to find among those asked.
+    found = counts[codes] > 1
+    if found.any():
+        parts = [scores[found], among["map@r"], *([among["recall@1"]] if problem.few else [])]
+        scores[found] = np.mean(parts, axis=0)
+    return np.asarray(scores)
 
 
 def main_score(evaluation: Evaluation) -> float:
