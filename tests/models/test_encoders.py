@@ -92,7 +92,7 @@ def test_a_folder_behind_a_module(folder: Path, tmp_path: Path) -> None:
     model = nearer.fit(folder, encoder=tiny(), encoder_settings={"size": 16})
     assert "30 rows, 6 features of photos by Sequential; 3 classes" in str(model)
     assert model.method == "within-class"
-    assert "by Recall@1 on blocks of the training rows" in str(model)
+    assert "by Recall@1 and MAP@R on blocks of the training rows" in str(model)
     rows = model.transform(folder)
     assert rows.shape[0] == 30
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
