@@ -13,6 +13,7 @@ from sklearn.decomposition import PCA
 from torch import nn
 
 from nearer import estimators
+from nearer.estimators._shared import OF_FEW
 from nearer.exceptions import ParameterError
 from nearer.geometry import Chain, Mahalanobis, Standardize, TwoEncoders, UnitLength, embed
 from nearer.models._maps import as_module
@@ -27,8 +28,6 @@ __all__ = ["Learned", "Watch", "learn_estimator", "learn_within_class"]
 
 # Rows that trees learn from, at most (`ClassProbabilities`).
 MOST_BOOSTED = 20_000
-# The map of few labels: of 72 that were tried with 5 and 10 labels a class on ten sets the one that harmed nowhere.
-MAP_OF_FEW = {"power": 0.7, "shrink": 0.8, "floor": 1.4}
 # Rows that are enough to find the directions of largest variance.
 MOST_LOOKED_AT = 10_000
 # Rows that carry the map of a kernel: its cost grows with their cube.
@@ -81,8 +80,8 @@ def learn_within_class(problem: Problem, settings: FitSettings, *, leading: int 
         x = x @ spread.components_.T
     wanted = {"unit": True if encoded else None, "new_classes": problem.new_classes, **problem.chosen}
     if problem.few and not encoded:
-        # What the labelled rows would choose among more maps harms Recall@1 of new rows.
-        wanted |= {**MAP_OF_FEW, "unit": False}
+        # What the labelled rows would choose among more maps harms Recall@1 of new rows: of 72, this one did not.
+        wanted |= {"power": OF_FEW.power, "shrink": OF_FEW.shrink, "floor": OF_FEW.floor, "unit": False}
     learner = estimators.WithinClass(settings.n_components, random_state=settings.seed, **wanted)
     learner.fit(x, problem.labels[rows])
     notes = []

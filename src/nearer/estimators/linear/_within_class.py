@@ -171,13 +171,13 @@ class WithinClass(MapLearner):
             _Block(x[train], y[train], x[asked], y[asked], singly)
             for train, asked in _blocks(y, rng, new_classes=self.new_classes)
         ]
-        few_rows = not self.new_classes and np.median(np.unique(y, return_counts=True)[1]) < FEW
+        few_rows = not self.new_classes and bool(np.median(np.unique(y, return_counts=True)[1]) < FEW)
         first = _candidates(x, self.unit, few_rows)
         if not blocks:
             return first[0]
-        for tried in (lambda best: first, lambda best: [] if few_rows else _around(best)):
+        for forms_after in (lambda best: first, _around)[: 1 if few_rows else 2]:
             best = max(self.scores_, key=lambda form: self.scores_[form], default=first[0])
-            forms = tried(best)
+            forms = forms_after(best)
             each = [block.scores(forms) for block in blocks]
             self.scores_ |= {form: float(np.mean([scores[form] for scores in each])) for form in forms}
         return max(self.scores_, key=lambda form: self.scores_[form])
