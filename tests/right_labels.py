@@ -1,8 +1,8 @@
-"""ML-kNN and AA-kNN for scikit-learn's checks, whose y are class numbers and real numbers.
+"""ML-kNN, AA-kNN and the map of queries for scikit-learn's checks, whose y are class numbers and real numbers.
 
-The two estimators refuse such a y on purpose, so the checks could not reach anything else. Here the y of a check is
-first put into the kind that the estimator takes, without loss, and its predictions are put back. Everything between
-is the estimator's own: validation, attributes, neighbours, probabilities, pickling.
+The three estimators refuse such a y on purpose, so the checks could not reach anything else. Here the y of a check
+is first put into the kind that the estimator takes, without loss, and its predictions are put back. Everything
+between is the estimator's own: validation, attributes, neighbours, probabilities, pickling.
 """
 
 from __future__ import annotations
@@ -70,3 +70,20 @@ class SharesOfNumbers(E.AAKNN):
         shares = super().predict(X)
         numbers = self.low_ + shares[:, : len(self.low_)] * self.width_ * len(self.low_)
         return numbers[:, 0] if self.flat_ else numbers
+
+
+class DocumentsOfNumbers(E.QueryMap):
+    """The map of queries on numbers: the document of a query is the query moved by its number."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> DocumentsOfNumbers:
+        if y is None:
+            return super().fit(X, y)
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True)
+        numbers = check_array(y, ensure_2d=False, dtype=np.float64).reshape(len(X), -1)[:, :1]
+        super().fit(X, X + numbers / (1 + np.abs(numbers).max()) * np.arange(1, X.shape[1] + 1))
+        return self

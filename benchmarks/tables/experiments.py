@@ -442,6 +442,17 @@ def migrating() -> str:
     return markdown(HEADER, summary(rows)) + source(rows)
 
 
+@table("adapting")
+def adapting() -> str:
+    """What a map of the queries gains in front of a database that stays, means over the draws."""
+    if not measured("adapting"):
+        return ""
+    from nearer_papers.ours._adapting import HEADER, summary
+
+    rows = load("adapting")
+    return markdown(HEADER, summary(rows)) + source(rows)
+
+
 @table("encoders")
 def encoders() -> str:
     """Features of an encoder → the metric learned on them, mean ± deviation over the seeds."""

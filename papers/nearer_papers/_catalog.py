@@ -66,6 +66,12 @@ RECIPES: tuple[Recipe, ...] = (
         ("migrating",),
     ),
     Recipe(
+        "adapting",
+        "queries adapted by clicks, the database untouched: BANKING77 and Cars-196 by frozen encoders",
+        "ours._adapting",
+        ("adapting",),
+    ),
+    Recipe(
         "decisions",
         "same or not on classes never seen: whether thresholds keep their level, and what they cost",
         "ours._decisions",

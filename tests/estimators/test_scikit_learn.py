@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from nearer import estimators as E
 from nearer.estimators import KernelAsymmetricKNN
 from nearer_papers.systems import DMLEig, DoubletSVM, GerrymanderingMetric
-from right_labels import SetsOfClasses, SharesOfNumbers
+from right_labels import DocumentsOfNumbers, SetsOfClasses, SharesOfNumbers
 
 pytestmark = pytest.mark.filterwarnings("ignore::nearer.exceptions.NearerWarning")
 
@@ -71,6 +71,7 @@ NEIGHBORS = [
     E.MetricKNN(E.RCA()),
     SetsOfClasses(),
     SharesOfNumbers(),
+    DocumentsOfNumbers(),
     E.AsymmetricKNN(max_iter=5),
     KernelAsymmetricKNN(E.AsymmetricKNN(max_iter=3, random_state=0), n_landmarks=20),
 ]
@@ -84,7 +85,11 @@ def test_every_exported_estimator_is_checked() -> None:
     """A new export comes under the checks or this fails; ML-kNN and AA-kNN are checked with labels of their
     kind.
     """
-    checked = {type(one).__name__ for one in [*LEARNERS, *KERNELS, *NETWORKS, *NEIGHBORS]} | {"MLKNN", "AAKNN"}
+    checked = {type(one).__name__ for one in [*LEARNERS, *KERNELS, *NETWORKS, *NEIGHBORS]} | {
+        "MLKNN",
+        "AAKNN",
+        "QueryMap",
+    }
     exported = {name for name in E.__all__ if hasattr(getattr(E, name), "fit")}
     assert exported - checked == set()
     without = {name for name in E.__all__ if not hasattr(getattr(E, name), "fit")}

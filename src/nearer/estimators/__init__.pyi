@@ -15,6 +15,7 @@ from .linear._lsml import LSML as LSML
 from .linear._mlkr import MLKR as MLKR
 from .linear._mmc import MMC as MMC
 from .linear._nca import NCA as NCA
+from .linear._query_map import QueryMap as QueryMap
 from .linear._rca import RCA as RCA
 from .linear._triplet_svm import TripletSVM as TripletSVM
 from .linear._within_class import WithinClass as WithinClass

@@ -18,7 +18,7 @@ import hashlib
 import html
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import entry_points
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from nearer.index._kinds import SearchKind
     from nearer.judging import Audit, SamePair
     from nearer.judging._rules import Guarantee
+    from nearer.models._adapting import Adaptation
     from nearer.models._explain import Explanation
     from nearer.models._migrating import Migration
 
@@ -121,16 +122,17 @@ class Model:
 
     @property
     def fingerprint(self) -> str:
-        """What the embeddings depend on, as 16 letters: the encoder, its numbers and what it takes.
+        """What the embeddings of items depend on, as 16 letters: the encoder, its numbers and what it takes.
 
         An index keeps it and refuses the embeddings of another model. Labels, scores and how the model was made do
-        not count: two models with one fingerprint give the same embeddings.
+        not count, nor does a map of queries alone: two models with one fingerprint can search one index.
         """
         inputs = self.inputs.to_dict()
         about = {name: inputs[name] for name in ("kind", "names", "size", "cleaning", "text")}
-        about |= {"front": inputs["encoder"], "encoder": description(self.encoder)}  # type: ignore[arg-type]
+        encoder = self.encoder.database_encoder if isinstance(self.encoder, TwoEncoders) else self.encoder
+        about |= {"front": inputs["encoder"], "encoder": description(encoder)}  # type: ignore[arg-type]
         digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
-        for name, tensor in sorted(self.encoder.state_dict().items()):
+        for name, tensor in sorted(encoder.state_dict().items()):
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
             # A counter of batch normalisation has no dimension, and its bytes could not be seen.
             digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
@@ -250,6 +252,19 @@ class Model:
         from nearer.models._migrating import align
 
         return align(self, where, items, y, ids=ids)
+
+    def adapt(self, where: str | os.PathLike[str], queries: Any, documents: Sequence[Any]) -> Adaptation:
+        """Learn how queries should be mapped before they search an index of this model, which stays as it is:
+        `.verdict` says what that gains on pairs that did not teach it, `.model` is the model that does it.
+
+        Args:
+            where: the folder or address of the index.
+            queries: some hundred or thousand queries, as `transform` takes them.
+            documents: for each of them the id of the item that belongs to it: what was clicked, say.
+        """
+        from nearer.models._adapting import adapt
+
+        return adapt(self, where, queries, documents)
 
     def calibrate(
         self,

@@ -34,6 +34,7 @@ COMMANDS = [
     "index",
     "search",
     "migrate",
+    "adapt",
     "calibrate",
     "serve",
     "dedupe",

@@ -163,6 +163,32 @@ def migrate(
     """
 
 
+@command("_adapt.run_adapt")
+def adapt(
+    index: Annotated[str, typer.Argument(help="An index folder, or a URL such as postgresql://...")],
+    clicks: Annotated[
+        Path, typer.Argument(help="Queries, and for each the id of the item that belongs to it: a table.")
+    ],
+    document: Annotated[str, typer.Option(help="The column of CLICKS with the ids of the items.")],
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="The model of the index. [the one it remembers]")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the model with the map is saved.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Adapt the queries and leave the database: learn from clicks how queries should be mapped before they search.
+
+    Pairs of a query and the item that belongs to it say in which directions the two differ; these count less
+    afterwards. Nothing is embedded again and the index is not changed. The map is tried on pairs that did not teach
+    it, and where it is not at least as good there as the queries by themselves, the model stays as it is.
+
+    \b
+    Examples:
+      nearer adapt index clicks.csv --document clicked --out adapted
+      nearer search index queries.csv --model adapted
+    """
+
+
 @command("_judge.run_calibrate")
 def calibrate(
     data: Data,
@@ -283,4 +309,4 @@ def same(
     """
 
 
-COMMANDS = (embed, evaluate, neighbors, index, search, migrate, calibrate, serve, dedupe, same)
+COMMANDS = (embed, evaluate, neighbors, index, search, migrate, adapt, calibrate, serve, dedupe, same)
