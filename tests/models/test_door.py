@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.datasets import load_diabetes, load_iris, load_wine
 
 import nearer
+from nearer.evaluation import evaluate_unlabeled
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.relations import Pairs
 
@@ -72,6 +73,28 @@ def test_evaluate_leaves_out_what_was_trained_on(model) -> None:
     assert result.to_dict()["learned"]["scores"] == model.scores["learned"]["scores"]
     with pytest.raises(LabelError, match="trained on all 5"):
         nearer.evaluate(model, iris()[model.seen(iris())].iloc[:5])
+
+
+def test_evaluate_without_labels_says_what_may_be_broken(model) -> None:
+    """The scores are those of `evaluate_unlabeled`, and none of them is called better."""
+    rows = iris().drop(columns=["species"])
+    result = nearer.evaluate(model, rows)
+    assert set(result.second) == {
+        "effective-rank",
+        "rank-share",
+        "mean-cosine",
+        "hubness",
+        "never-found",
+        "twins",
+    }
+    expected = evaluate_unlabeled(model.transform(rows), model.raw(rows), similarity="euclidean")
+    assert result.second["effective-rank"] == expected["effective-rank"]
+    assert result.verdict.startswith("No row has a label (name the column, if there is one)")
+    assert f"{expected['agreement']:.1%} are the same before and after" in result.verdict
+    assert "better in" not in str(result)
+    assert result.to_dict()["verdict"] == result.verdict
+    with pytest.raises(LabelError, match="has not learned from"):
+        nearer.evaluate(model, rows.iloc[:5])
 
 
 def test_the_report(model, tmp_path: Path) -> None:

@@ -119,6 +119,8 @@ class Comparison:
     """Where the gain of a score lies with 95 % confidence, for the scores that can be asked query by query."""
     baselines: Mapping[str, Evaluation] = field(default_factory=dict)
     """What takes no learning of a metric, on the same items: PCA, the mean of the training rows."""
+    instead: str = ""
+    """What the verdict says where none of the scores tells which of the two is better."""
 
     @property
     def gains(self) -> dict[str, float]:
@@ -134,7 +136,7 @@ class Comparison:
 
         With intervals only differences that hold up count: those whose interval does not reach zero.
         """
-        return self._of_the_two() + self._of_baselines()
+        return self.instead or self._of_the_two() + self._of_baselines()
 
     def _of_baselines(self) -> str:
         """A sentence about the baseline that beats the second in most scores; silence where none does in half of

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearer._checks import check_choice, check_int
 from nearer.datasets import Dataset
 from nearer.datasets._anything import Columns, check_ids
-from nearer.evaluation import Comparison
+from nearer.evaluation import Comparison, compare, evaluate_unlabeled
 from nearer.exceptions import LabelError, ParameterError
 from nearer.models._fitting import fit_model
 from nearer.models._model import Model
@@ -23,6 +24,9 @@ from nearer.models._scoring import compare_problem
 from nearer.models._settings import FitSettings
 
 __all__ = ["evaluate", "fit"]
+
+# Neighbors that are compared where there are no labels.
+NEAR = 10
 
 
 def fit(
@@ -116,6 +120,8 @@ def fit(
 def evaluate(model: Model | str | os.PathLike[str], data: Any, y: Any = None) -> Comparison:
     """Score a model beside its raw features on labelled data: classes, label sets, distributions or numbers.
 
+    Without labels the scores are those of `evaluate_unlabeled`: what may be broken, and not which is better.
+
     The raw features are those that were given to the fit. Rows that the model was trained on are searched in and
     not asked, and the counts say how many; with nothing else left that is an error. Where there are none, rows with
     classes are searched among each other.
@@ -128,7 +134,7 @@ def evaluate(model: Model | str | os.PathLike[str], data: Any, y: Any = None) ->
     Args:
         model: a model, or the folder of one.
         data: rows as `fit` takes them.
-        y: their labels, or the column that holds them.
+        y: their labels, or the column that holds them; None where there are none.
     """
     if not isinstance(model, Model):
         from nearer.models._model import load
@@ -142,6 +148,8 @@ def evaluate_dataset(model: Model, given: Dataset) -> Comparison:
     """The comparison of raw and learned on every row of a data set that the model was not trained on."""
     labels = given.all.y
     items = model.inputs.of(given)
+    if given.pairs is None and given.kind in CLASSES and len(items) > NEAR and not (labels >= 0).any():
+        return _without_labels(model, items)
     fresh = ~model.seen(items)
     if not fresh.any():
         raise LabelError(
@@ -193,6 +201,19 @@ def evaluate_dataset(model: Model, given: Dataset) -> Comparison:
         )
         result = dataclasses.replace(result, first=first, second=second)
     return result
+
+
+def _without_labels(model: Model, items: NDArray[np.float32]) -> Comparison:
+    """What raw features and embeddings look like where nothing says which items belong together."""
+    raw = model.raw(items)
+    first = evaluate_unlabeled(raw, k=NEAR, similarity="euclidean")
+    second = evaluate_unlabeled(model.transform(items), raw, k=NEAR, similarity="euclidean")
+    scores = {name: value for name, value in second.items() if name in first}
+    told = (
+        f"No row has a label (name the column, if there is one), so these scores say what is broken, not which is "
+        f"better. Of the {NEAR} nearest rows {second['agreement']:.1%} are the same before and after."
+    )
+    return dataclasses.replace(compare(first, dataclasses.replace(second, scores=scores)), instead=told)
 
 
 def _problem(model: Model, items: Any, labels: Any, given: Dataset, held_out: Any, *, train: Any = None) -> Problem:
