@@ -453,6 +453,17 @@ def adapting() -> str:
     return markdown(HEADER, summary(rows)) + source(rows)
 
 
+@table("thresholds")
+def without_labels() -> str:
+    """The share of random pairs within thresholds that were found without labels, beside what was asked for."""
+    if not measured("thresholds"):
+        return ""
+    from nearer_papers.ours._thresholds import HEADER, summary
+
+    rows = load("thresholds")
+    return markdown(HEADER, summary(rows)) + source(rows)
+
+
 @table("encoders")
 def encoders() -> str:
     """Features of an encoder → the metric learned on them, mean ± deviation over the seeds."""

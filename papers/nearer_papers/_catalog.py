@@ -72,6 +72,12 @@ RECIPES: tuple[Recipe, ...] = (
         ("adapting",),
     ),
     Recipe(
+        "thresholds",
+        "thresholds without labels: the share of random pairs within them, texts, photos and pixels",
+        "ours._thresholds",
+        ("thresholds",),
+    ),
+    Recipe(
         "decisions",
         "same or not on classes never seen: whether thresholds keep their level, and what they cost",
         "ours._decisions",

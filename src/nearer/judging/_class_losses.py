@@ -82,11 +82,13 @@ def thresholds(data: Calibration, *, database: Rows | None = None, seed: int = 0
         false = apart[data.codes[pick][:, None] != data.codes[pick][None, :]]
     else:
         false = apart.reshape(-1)
-    true = np.concatenate([distances(*(2 * [data.rows[data.codes == c][:30]]))[np.triu_indices(min(30, n), 1)]
-                           for c, n in enumerate(data.counts)])  # fmt: skip
     tail = np.geomspace(1 / max(10, false.size), 1, POINTS)
-    points = np.concatenate([[0.0], np.quantile(false, tail), np.quantile(true, 1 - np.geomspace(1e-4, 1, POINTS))])
-    return np.unique(points)
+    points = [[0.0], np.quantile(false, tail)]
+    if len(data.rows) > data.m:
+        true = [distances(*(2 * [data.rows[data.codes == c][:30]]))[np.triu_indices(min(30, n), 1)]
+                for c, n in enumerate(data.counts)]  # fmt: skip
+        points.append(np.quantile(np.concatenate(true), 1 - np.geomspace(1e-4, 1, POINTS)))
+    return np.unique(np.concatenate(points))
 
 
 def _cumulated(apart: Floats, grid: Floats, weights: Floats) -> Floats:

@@ -28,6 +28,8 @@ from nearer.neighbors import search
 from nearer.neighbors._shared import unit_rows
 
 MATCHINGS = 8
+# Without labels: items that are compared pair by pair, and false matches to be expected among them.
+MOST_UNLABELED, PAIRS = 3_000, 10
 # Enough to draw a curve.
 DRAWN = 200
 
@@ -45,6 +47,10 @@ class SamePair:
     - "high-probability": with a probability of .9 the error is at most `error`, proven; about 100 classes for .05.
 
     A guarantee that so few classes cannot give is refused, and the message says how many are missing.
+
+    Without labels every item is a class of its own: two items drawn at random are different, and `error` bounds how
+    many of such pairs are called same. Near-copies of the items, where they are given, say how many copies are
+    missed. Nothing is known then of items that differ and mean the same.
 
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat(np.arange(40), 6)
@@ -84,24 +90,30 @@ class SamePair:
         self.similarity = check_choice(similarity, "similarity", ["euclidean", "cosine"])
         self.seed = check_int(seed, "seed", minimum=0)
 
-    def calibrate(self, X: Any, y: Any, *, database: Any = None) -> Self:
+    def calibrate(self, X: Any, y: Any = None, *, database: Any = None, copies: Any = None) -> Self:
         """Find the thresholds from rows X (n, p) of labelled classes y (n,); −1 and None are left out.
+
+        Without y, `copies` (n, p) are near-copies of the rows, one of each: the same photo smaller, a text with a
+        word less.
 
         `database` (k, p) holds the items that new ones will be compared with, of other classes than X; without it
         the calibration classes are compared with each other. `per="search"` needs one.
         """
         rows = self._embedded(X, "X")
-        labels = as_array(y)
-        if labels.shape != (len(rows),):
-            raise ShapeError(f"`y` must have one class for each of the {len(rows)} rows, got shape {labels.shape}.")
-        known = np.array([label is not None and label != -1 for label in labels.tolist()], dtype=bool)
-        data = Calibration.of(rows[known], labels[known], seed=self.seed)
+        self.labeled_ = y is not None
+        if y is None:
+            data = self._every_item_a_class(rows, copies)
+        else:
+            data = self._of_classes(rows, y, copies)
         if self.per == "search" and database is None:
             raise ParameterError("`database` must be given for per='search': the items that queries search in.")
         known_items = None if database is None else self._embedded(database, "database")
-        self._check_classes(data.m, pairs=known_items is None)
+        if self.labeled_:
+            self._check_classes(data.m, pairs=known_items is None)
         grid = thresholds(data, database=known_items, seed=self.seed)
-        far = missed(data, grid)
+        # Items by themselves have no true pair: nothing is known of what is missed.
+        paired = len(data.rows) > data.m
+        far = missed(data, grid) if paired else np.full((data.m, len(grid)), np.nan)
         if known_items is None:
             sums = within(data, grid)
             false = sums / (data.m - 1)
@@ -111,7 +123,7 @@ class SamePair:
             holds = self._holds(false, self.error)
         strict = np.flatnonzero(~holds)
         last = int(strict[0]) - 1 if len(strict) else len(grid) - 1
-        loose = np.flatnonzero(~self._holds(far, self.miss))
+        loose = np.flatnonzero(~self._holds(far, self.miss)) if paired else np.array([len(grid) - 1])
         first = int(loose[-1]) + 1 if len(loose) else 0
         # No threshold at all still leaves an answer: nothing is the same, nothing is different.
         self.same_within_ = float(grid[last]) if last >= 0 else -np.inf
@@ -124,6 +136,36 @@ class SamePair:
         self.curve_ = np.column_stack([grid, false.mean(axis=0), far.mean(axis=0)])[drawn]
         self.likeness_ = Likeness.of(data, seed=self.seed)
         return self
+
+    def _of_classes(self, rows: Rows, y: Any, copies: Any) -> Calibration:
+        labels = as_array(y)
+        if labels.shape != (len(rows),):
+            raise ShapeError(f"`y` must have one class for each of the {len(rows)} rows, got shape {labels.shape}.")
+        if copies is not None:
+            raise ParameterError("`copies` must be left out where there are classes, which say what is the same.")
+        known = np.array([label is not None and label != -1 for label in labels.tolist()], dtype=bool)
+        return Calibration.of(rows[known], labels[known], seed=self.seed)
+
+    def _every_item_a_class(self, rows: Rows, copies: Any) -> Calibration:
+        """Different rows, some of many, each with its copy."""
+        kept = np.sort(np.unique(rows, axis=0, return_index=True)[1])
+        drawn = np.sort(np.random.default_rng(self.seed).permutation(kept)[:MOST_UNLABELED])
+        needed = int(np.ceil(np.sqrt(2 * PAIRS / self.error))) + 1
+        if len(drawn) < needed:
+            raise LabelError(
+                f"`X` must hold at least {needed:,} different rows for error={self.error:g} without labels, got "
+                f"{len(drawn):,}. Add rows, or allow a larger error."
+            )
+        parts = [rows[drawn]]
+        if copies is not None:
+            beside = self._embedded(copies, "copies")
+            if beside.shape != rows.shape:
+                raise ShapeError(
+                    f"`copies` must have one row for each of the {len(rows)} of `X`, got {beside.shape}."
+                )
+            parts.append(beside[drawn])
+        codes = np.tile(np.arange(len(drawn)), len(parts))
+        return Calibration(np.concatenate(parts), codes, len(drawn))
 
     def _check_classes(self, m: int, *, pairs: bool) -> None:
         if m < 5:
@@ -222,14 +264,26 @@ class SamePair:
             "average": "in the mean over calibrations and new classes, proven",
             "high-probability": "with a probability of 90 %, proven",
         }
-        what = "queries with a false match" if self.per == "search" else "pairs of different classes called same"
+        different = (
+            "pairs of different classes called same" if self.labeled_ else "pairs drawn at random called same"
+        )
+        what = "queries with a false match" if self.per == "search" else different
+        counted = (
+            f"{self.n_classes_} classes, {self.n_items_:,} items" if self.labeled_ else f"{self.n_classes_:,} items"
+        )
         lines = [
             f"same within {self.same_within_:.4g}, different beyond {self.different_beyond_:.4g}, between them it "
             f"cannot say",
-            f"{what}: at most {self.error:g} ({words[self.guarantee]}; {self.n_classes_} classes, "
-            f"{self.n_items_:,} items)",
-            f"pairs of one class called same: {self.true_matches_:.3f} of the calibration pairs",
+            f"{what}: at most {self.error:g} ({words[self.guarantee]}; {counted})",
         ]
+        if self.labeled_:
+            lines.append(f"pairs of one class called same: {self.true_matches_:.3f} of the calibration pairs")
+        else:
+            told = "not known, none were given" if np.isnan(self.true_matches_) else f"{self.true_matches_:.3f}"
+            lines += [
+                f"near-copies called same: {told}",
+                "no labels: items that differ and mean the same were counted as different",
+            ]
         if self.same_within_ < 0:
             lines.append("no distance keeps the level: nothing is called the same. Add classes or allow more.")
         return "\n".join(lines)
@@ -245,8 +299,9 @@ class SamePair:
         rates = ("false_matches_", "true_matches_")
         return {
             **{name: getattr(self, name) for name in settings},
+            "labeled_": self.labeled_,
             **{name: _plain(getattr(self, name)) for name in (*fitted, *rates)},
-            "curve_": self.curve_.tolist(),
+            "curve_": [[_plain(value) for value in row] for row in self.curve_.tolist()],
             "likeness_": {
                 "rows": np.round(self.likeness_.rows.astype(np.float64), 6).tolist(),
                 "nearest": self.likeness_.nearest.tolist(),
@@ -271,6 +326,8 @@ class SamePair:
                 setattr(made, name, float(value) if value is not None else (-np.inf if "same" in name else np.inf))
             for name in ("n_classes_", "n_items_", "n_database_", "false_matches_", "true_matches_"):
                 setattr(made, name, record[name])
+            made.labeled_ = bool(record.get("labeled_", True))
+            made.true_matches_ = float("nan") if made.true_matches_ is None else made.true_matches_
             made.curve_ = np.asarray(record["curve_"], dtype=np.float64).reshape(-1, 3)
             kept = record["likeness_"]
             made.likeness_ = Likeness(
@@ -296,5 +353,5 @@ class SamePair:
 
 
 def _plain(value: Any) -> Any:
-    """Infinity has no JSON."""
+    """Infinity and what is not known have no JSON."""
     return None if isinstance(value, float) and not np.isfinite(value) else value

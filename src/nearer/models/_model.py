@@ -274,11 +274,13 @@ class Model:
         error: float = 0.05,
         miss: float | None = None,
         guarantee: Guarantee = "estimated",
+        copies: Any = None,
     ) -> SamePair:
         """Find the distances that mean "same" and "different" from labelled items of classes it did not learn from.
 
-        The promise is about classes never seen, so rows that the model was trained on are refused. The result is
-        kept with the model and saved with it; see `decisions.SamePair`.
+        The promise is about classes never seen, so rows that the model was trained on are refused. Without labels
+        it is about items drawn at random, and `copies`, a near-copy of every item, say how many copies are missed.
+        The result is kept with the model and saved with it; see `judging.SamePair`.
         """
         if self.asymmetric:
             raise ParameterError("`calibrate` needs a model with one map: same is symmetric, and this one is not.")
@@ -295,7 +297,9 @@ class Model:
         from nearer.judging import SamePair
 
         decision = SamePair(error, miss=miss, guarantee=guarantee)
-        self.calibration = decision.calibrate(self.transform(items), given.all.y)
+        labels = given.all.y if (given.all.y >= 0).any() else None
+        beside = None if copies is None else self.transform(copies)
+        self.calibration = decision.calibrate(self.transform(items), labels, copies=beside)
         return self.calibration
 
     def same(self, a: Any, b: Any) -> NDArray[Any]:

@@ -204,17 +204,22 @@ def calibrate(
     guarantee: Annotated[
         Literal["estimated", "average", "high-probability"], typer.Option(help="What holds on new classes.")
     ] = "estimated",
+    copies: Annotated[
+        Path | None, typer.Option(help="Without labels: a near-copy of every item of DATA, in its order.")
+    ] = None,
     report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Find which distance means the same, with a bounded error on classes never seen, and keep it in the model.
 
     DATA holds labelled items of classes that the model did not learn from. The class is the unit of the promise:
-    an estimate needs about 20 of them for an error of 0.05, a proof 39 and more.
+    an estimate needs about 20 of them for an error of 0.05, a proof 39 and more. Without labels --error bounds the
+    share of pairs drawn at random that are called same: what finds copies, and not what is of one kind.
 
     \b
     Examples:
       nearer calibrate others.csv --model model --label person
+      nearer calibrate photos/ --model model --error 0.0001 --copies smaller-photos/
       nearer calibrate others.csv -m model -l person --error 0.01 --guarantee average --report same.html
     """
 

@@ -62,17 +62,25 @@ def run_calibrate(
     error: float,
     miss: float | None,
     guarantee: str,
+    copies: Path | None,
     report: Path | None,
     as_json: bool,
 ) -> None:
-    """Calibrate on other classes and write the result into the model folder."""
+    """Calibrate on other classes, or on items without labels, and write the result into the model folder."""
     check_new(report=report)
     check_drawable(report)
     machine = load(model)
     given = load_for(machine, data, label=label)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", NearerWarning)
-        calibration = machine.calibrate(given, error=error, miss=miss, guarantee=guarantee)  # type: ignore[arg-type]
+        beside = None if copies is None else load_for(machine, copies, option="copies")
+        calibration = machine.calibrate(
+            given,
+            error=error,
+            miss=miss,
+            guarantee=guarantee,  # type: ignore[arg-type]
+            copies=beside,
+        )
     notes = [str(warning.message) for warning in raised]
     # The pages stay as they are; the card gets, or changes, its part about same or not.
     pages = {file.name: file.read_bytes() for file in model.iterdir() if _is_page(file)}
