@@ -2,7 +2,9 @@
 
 FOLDER holds tables (*.csv.gz) and labels.txt, in each line the name of a table, its label column and columns to
 leave out. Of at most 3,000 rows 70 % are learned from. `--new-classes` gives half of the classes to learning and
-scores the rows of the others among each other, on tables of twenty classes or more.
+scores the rows of the others among each other, on tables of twenty classes or more. `--withheld` asks on tables of
+two classes what is left inside a class: a number is kept from learning, and predicted by the mean of the five
+nearest rows of the class, for the numbers that raw explains best on the rows that are learned from.
 
 raw: median, one scale, one-hot. lda, nca: scikit-learn's on raw (NCA: 1,200 rows, 50 steps). proba: class
 probabilities of boosted trees on raw, squared, to unit length. boosting: their accuracy. For every rival the row of
@@ -37,6 +39,8 @@ from record import save
 
 ROWS, SHARE, MANY_CLASSES = 3_000, 0.3, 20
 NEAR = 5
+# Numbers that are withheld at most, of those that raw explains by more than this share.
+WITHHELD, LEAST_SHARE = 5, 0.1
 
 
 def read(file: Path, label: str, left_out: list[str], seed: int) -> pd.DataFrame:
@@ -125,6 +129,58 @@ def one(table: pd.DataFrame, label: str, seed: int, *, new: bool) -> list[dict[s
     return [{**row, **sizes} for row in [*rows, told]]
 
 
+def explained(known: Any, asked: Any, number: list[np.ndarray], codes: list[np.ndarray]) -> np.ndarray:
+    """Of a number, by class, the squared error of the mean of the nearest and its squares around its mean."""
+    found = []
+    for c in np.unique(codes[0]):
+        inside, own = codes[0] == c, codes[1] == c
+        itself = np.arange(inside.sum()) if asked is known else None
+        x, queries = (np.asarray(part, dtype=float) for part in (known[inside], asked[own]))
+        near = np.asarray(search(queries, x, k=min(NEAR, len(x) - 1), own=itself).indices)
+        error = number[0][inside][near].mean(axis=1) - number[1][own]
+        found.append([np.square(error).sum(), np.square(number[1][own] - number[1][own].mean()).sum()])
+    return np.array(found)
+
+
+def withheld(table: pd.DataFrame, label: str, seed: int) -> list[dict[str, Any]]:
+    """For each number that raw explains by more than a tenth what is explained by raw and by nearer."""
+    train, test = parts(table, label, seed, new=False)
+    best: list[tuple[float, str]] = []
+    numbers = [name for name in train if name != label and pd.api.types.is_numeric_dtype(train[name])]
+    for name in numbers:
+        if train[name].nunique() > 2:
+            rows = train[train[name].notna()]
+            x = as_numbers(rows.drop(columns=[label, name]), rows.drop(columns=[label, name]))[0]
+            y, value = rows[label].astype(str).to_numpy(), rows[name].to_numpy(float)
+            error, whole = explained(x, x, [value, value], [y, y]).sum(axis=0)
+            best.append((1 - error / max(whole, 1e-30), name))
+    shares: dict[str, list[np.ndarray]] = {"raw": [], "nearer": []}
+    used = [name for share, name in sorted(best, reverse=True)[:WITHHELD] if share > LEAST_SHARE]
+    for name in used:
+        known, asked = (part[part[name].notna()].reset_index(drop=True) for part in (train, test))
+        value, y = ([one[column].to_numpy() for one in (known, asked)] for column in (name, label))
+        model = nearer.fit(known.drop(columns=name), label, seed=seed, split="stratified")
+        maps = {
+            "raw": as_numbers(*(one.drop(columns=[name, label]) for one in (known, asked))),
+            "nearer": tuple(np.asarray(model.transform(one.drop(columns=name))) for one in (known, asked)),
+        }
+        for method, (a, b) in maps.items():
+            shares[method].append(explained(a, b, value, y))
+    return [
+        {"method": method, "numbers": used, **told(np.array(found))} for method, found in shares.items() if found
+    ]
+
+
+def told(found: np.ndarray) -> dict[str, float]:
+    """The mean share that is explained, of all rows and of those of the rarer class, from (number, class, 2)."""
+    error, whole = found.sum(axis=1).T
+    rare = found[:, found[:, :, 1].sum(axis=0).argmin()]
+    return {
+        "explained": float((1 - error / whole).mean()),
+        "explained in the rarer class": float(np.mean(1 - rare[:, 0].sum() / rare[:, 1].sum())),
+    }
+
+
 def means(each: dict[str, np.ndarray]) -> dict[str, float]:
     """The mean over the rows that were asked."""
     return {name: float(np.mean(values)) for name, values in each.items()}
@@ -136,6 +192,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--new-classes", action="store_true")
+    parser.add_argument("--withheld", action="store_true")
     parser.add_argument("--try", dest="trial", action="store_true", help="print, and keep no rows")
     chosen = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -147,11 +204,16 @@ def main() -> None:
             table = read(chosen.folder / f"{name}.csv.gz", label, left_out, seed)
             if chosen.new_classes and table[label].nunique() < MANY_CLASSES:
                 continue
-            split = "new classes" if chosen.new_classes else "known classes"
+            if chosen.withheld and table[label].nunique() != 2:
+                continue
+            split = "new classes" if chosen.new_classes else "withheld" if chosen.withheld else "known classes"
             head = {"table": name, "split": split, "seed": seed}
-            rows = [{**head, **row} for row in one(table, label, seed, new=chosen.new_classes)]
+            made = (
+                withheld(table, label, seed) if chosen.withheld else one(table, label, seed, new=chosen.new_classes)
+            )
+            rows = [{**head, **row} for row in made]
             for row in rows:
-                shown = "  ".join(f"{k} {row[k]:.3f}" for k in ("1-NN", "5-NN", "MAP@R", "accuracy") if k in row)
+                shown = "  ".join(f"{k} {v:.3f}" for k, v in row.items() if isinstance(v, float))
                 print(f"{name}/{seed} {row['method']:9} {shown}", flush=True)
             if not chosen.trial:
                 save("fit_tables", rows, key=["table", "split", "seed", "method"])

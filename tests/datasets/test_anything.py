@@ -64,10 +64,45 @@ def test_the_cleaning_is_that_of_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60), "w": rng.choice(list("xyz"), 60)})
     frame.loc[rng.random(60) < 0.2, "a"] = np.nan
+    imputer = SimpleImputer(strategy="median", add_indicator=True)
     expected = make_column_transformer(
-        (SimpleImputer(strategy="median"), ["a", "b"]), (OneHotEncoder(sparse_output=False), ["w"])
+        (imputer, ["a"]), (SimpleImputer(strategy="median"), ["b"]), (OneHotEncoder(sparse_output=False), ["w"])
     ).fit_transform(frame)
-    np.testing.assert_allclose(read_items(frame).all.x, expected, rtol=1e-6)
+    read = read_items(frame)
+    assert read.feature_names == ("a", "a=missing", "b", "w=x", "w=y", "w=z")
+    np.testing.assert_allclose(read.all.x, expected, rtol=1e-6)
+
+
+def test_a_few_holes_or_hardly_a_value_get_no_column() -> None:
+    frame = pd.DataFrame({"a": [np.nan] * 4 + [1.0, 2.0] * 20, "b": [np.nan] * 40 + [1.0, 2.0, 3.0, 4.0]})
+    assert Cleaning.learn(frame_from(frame)).outputs == ("a", "b")
+
+
+def test_words_inside_the_cells_of_names_become_columns() -> None:
+    names = [f"N{100 + row}{'UW' if row % 4 else 'AA'}" for row in range(60)]
+    keys = [f"{row * 2654435761 % 2**32:08x}{row:08x}" for row in range(60)]
+    plan = Cleaning.learn(frame_from(pd.DataFrame({"tail": names, "hash": keys, "x": range(60)})))
+    assert plan.outputs == ("tail~uw", "tail~aa", "x"), "n is in every cell, numbers are in one"
+    assert "uw, aa in 60 different words in 60 rows" in str(plan)
+    new = frame_from(pd.DataFrame({"tail": ["Uw-7", None, "ZZ"], "x": [0.0, 1.0, 2.0]}))
+    assert plan.apply(new)[:, :2].tolist() == [[1, 0], [0, 0], [0, 0]]
+    assert Cleaning.from_dict(plan.to_dict()) == plan
+
+
+def test_dates_over_years_say_the_time_of_the_year() -> None:
+    days = pd.date_range("2020-01-01", periods=60, freq="30D")
+    plan = Cleaning.learn(frame_from(pd.DataFrame({"day": days})))
+    assert plan.outputs == ("day", "day (year, cos)", "day (year, sin)")
+    found = plan.apply(frame_from(pd.DataFrame({"day": pd.to_datetime(["2021-01-01", "2021-07-02"])})))
+    np.testing.assert_allclose(found[:, 1:], [[1, 0], [-1, 0]], atol=0.02)
+    short = Cleaning.learn(frame_from(pd.DataFrame({"day": days[:12].repeat(5)})))
+    assert short.outputs == ("day",)
+
+
+def test_a_plan_of_an_older_model_is_read() -> None:
+    plan = Cleaning.learn(frame_from(PEOPLE[["age", "since", "town"]]))
+    older = [{key: value for key, value in one.items() if key not in ("holes", "cycle")} for one in plan.to_dict()]
+    assert Cleaning.from_dict(older) == plan
 
 
 def test_rare_words_share_a_column_and_new_ones_go_there() -> None:

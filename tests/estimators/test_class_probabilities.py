@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.datasets import load_breast_cancer, load_wine
@@ -20,8 +21,11 @@ from nearer.estimators import ClassProbabilities
 from nearer.estimators import _class_probabilities as room
 from nearer.exceptions import CorruptFileError, LabelError, NearerError, NotFiniteError, ParameterError
 from nearer.models._explain import explain_pair
+from nearer.models._fitting import fit_model
 from nearer.models._inputs import Inputs
 from nearer.models._model import Model
+from nearer.models._reading import read_items
+from nearer.models._settings import FitSettings
 
 
 def data(name: str) -> tuple[Any, Any]:
@@ -58,6 +62,23 @@ def test_it_is_the_printed_formula(name: str, monkeypatch: pytest.MonkeyPatch) -
         expected = np.hstack([z, 0.2 * scaled / np.sqrt(2 * X.shape[1]), spread])
         np.testing.assert_allclose(learner.transform(rows), expected, atol=2e-5)
         np.testing.assert_allclose(learner.predict_proba(rows), P, atol=2e-5)
+
+
+def test_words_of_a_table_are_as_wide_as_they_are() -> None:
+    """A rare word, or an empty cell, would weigh as much as many numbers at deviation one."""
+    X, y = data("two")
+    X = np.column_stack([X[:, :2], np.arange(len(X)) % 20 == 0]).astype(np.float32)
+    learner = ClassProbabilities(n_trees=5, rounds=2, standardize=(True, True, False), random_state=0).fit(X, y)
+    np.testing.assert_allclose(learner.map_.widths.numpy(), [1, 1, X[:, 2].std()], rtol=1e-6)
+    table = pd.DataFrame(
+        {"a": X[:, 0], "b": np.where(X[:, 1] > 18, np.nan, X[:, 1]), "w": np.where(X[:, 2], "rare", "x")}
+    )
+    settings = FitSettings(method="class-probabilities", standardize=True, refit=False)
+    model = fit_model(read_items(table.assign(kind=y), "kind"), settings).model
+    widths = next(part.widths for part in model.encoder.modules() if hasattr(part, "widths")).numpy()
+    assert (widths == 1).tolist() == [True, True, False, False, False], "a, b; b=missing, w=rare, w=x"
+    with pytest.raises(ParameterError, match="must be true or false, or 3 of them, got 2"):
+        ClassProbabilities(standardize=(True, False)).fit(X, y)
 
 
 def test_rows_it_learned_from_lie_at_the_corner_of_their_class() -> None:

@@ -7,6 +7,8 @@ name. Rebuilding fitted transformers would need their pickles; the two rules are
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
@@ -18,10 +20,14 @@ from nearer.datasets._dataset import Array
 from nearer.datasets._frame import Column, Frame
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 
-ColumnRule = Literal["number", "flag", "date", "categories", "left out"]
+ColumnRule = Literal["number", "flag", "date", "categories", "text", "left out"]
 # More different words than this share the column "other".
 MOST_CATEGORIES = 20
-DAY = 86_400.0
+# Holes and words inside cells that are rarer say nothing that neighbors could use.
+LEAST_ROWS, LEAST_SHARE = 5, 0.01
+DAY, YEAR = 86_400.0, 365.2425
+# Letters or digits without a break: "A320-214" is a, 320 and 214.
+_PIECES, _HEX = re.compile(r"[^\W\d_]+|\d+"), re.compile(r"[0-9a-fA-F-]{16,}")
 SAID = {"%m/%d/%Y": ", the month first", "%d/%m/%Y": ", the day first"}
 _ID_NAMES = ("id", "uuid", "guid", "index", "key", "row number", "row_number", "rownum", "rownames", "row names",
              "row_names", "unnamed: 0")  # fmt: skip
@@ -37,8 +43,12 @@ class Cleaned:
     fill: float = 0.0
     """What stands in an empty cell of a number, a flag or a date."""
     categories: tuple[str, ...] = ()
-    """The words that have a column of their own; any other word goes to "other"."""
+    """The words that have a column of their own, of text those inside the cells; any other goes to "other"."""
     other: bool = False
+    holes: bool = False
+    """Whether a column of its own says which cells are empty."""
+    cycle: bool = False
+    """Whether two columns beside a date say the time of the year."""
     form: str | None = None
     """How the cells were written, where they could mean something else: 01/02/2024, or 1,200."""
 
@@ -47,23 +57,32 @@ class Cleaned:
         """The names of the columns that come out."""
         if self.rule == "left out":
             return ()
-        if self.rule != "categories":
-            return (self.name,)
+        sign = "~" if self.rule == "text" else "="
         return (
-            *(f"{self.name}={word}" for word in self.categories),
+            *((self.name,) if self.rule not in ("categories", "text") else ()),
+            *(f"{self.name}{sign}{word}" for word in self.categories),
             *((f"{self.name}=other",) if self.other else ()),
+            *((f"{self.name} (year, cos)", f"{self.name} (year, sin)") if self.cycle else ()),
+            *((f"{self.name}=missing",) if self.holes else ()),
         )
+
+    @property
+    def measured(self) -> tuple[bool, ...]:
+        """Which columns that come out have a unit: not words, empty cells, the time of the year."""
+        return tuple(self.rule not in ("categories", "text") and name == self.name for name in self.outputs)
 
     def apply(self, column: Column) -> Array:
         """The cleaned values, (n, number of outputs) float32."""
-        if self.rule == "categories":
+        if self.rule in ("categories", "text"):
             # Codes such as 1, 2, 3 that one file quotes and another does not come as numbers.
             words = column.values if column.kind == "word" else column.words()
             table = np.zeros((len(words), len(self.outputs)), dtype=np.float32)
             number_of = {word: number for number, word in enumerate(self.categories)}
             for row, word in enumerate(words):
                 # An empty cell belongs to no category: all of its columns are 0.
-                if word is not None and (word in number_of or self.other):
+                if word is not None and self.rule == "text":
+                    table[row, [number_of[piece] for piece in _pieces(word) if piece in number_of]] = 1
+                elif word is not None and (word in number_of or self.other):
                     table[row, number_of.get(word, len(self.categories))] = 1
             return table
         if column.kind == "word" and not column.missing.all():
@@ -76,14 +95,19 @@ class Cleaned:
         if self.rule == "date":
             values = values / DAY
         with np.errstate(over="ignore", invalid="ignore"):
-            filled: Array = np.where(np.isnan(values), self.fill, values).astype(np.float32)[:, None]
+            empty = np.isnan(values)
+            filled: Array = np.where(empty, self.fill, values).astype(np.float32)[:, None]
         if not np.isfinite(filled).all():
             row = int(np.flatnonzero(~np.isfinite(filled))[0])
             raise ParameterError(
                 f"The column {self.name!r} must hold finite numbers within float32, got {values[row]} in row "
                 f"{row + 1}."
             )
-        return filled
+        angle = filled.astype(np.float64) * (2 * np.pi / YEAR)
+        beside = [np.cos(angle), np.sin(angle)] if self.cycle else []
+        return np.concatenate(
+            [filled, *beside, *([empty[:, None]] if self.holes else [])], axis=1, dtype=np.float32
+        )
 
 
 @dataclass(frozen=True)
@@ -131,6 +155,11 @@ class Cleaning:
         return tuple(name for column in self.columns for name in column.outputs)
 
     @property
+    def measured(self) -> tuple[bool, ...]:
+        """Which of the features have a unit."""
+        return tuple(one for column in self.columns for one in column.measured)
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         """The columns that a new table must have."""
         return tuple(column.name for column in self.columns if column.rule != "left out")
@@ -138,7 +167,7 @@ class Cleaning:
     @property
     def plain(self) -> bool:
         """Whether every column is a number that is taken as it is, so that a bare matrix will do as well."""
-        return all(column.rule == "number" for column in self.columns)
+        return all(column.rule == "number" and not column.holes for column in self.columns)
 
     def apply(self, frame: Frame, *, known: Iterable[str] = ()) -> Array:
         """The features (n, p) of a table, its columns found by name in any order.
@@ -181,7 +210,8 @@ class Cleaning:
             words = tuple(str(word) for word in column["categories"])
             form = None if column.get("form") is None else str(column["form"])
             name, why, fill = str(column["name"]), str(column["why"]), float(column["fill"])
-            columns.append(Cleaned(name, column["rule"], why, fill, words, bool(column["other"]), form))
+            marks = {mark: bool(column.get(mark, False)) for mark in ("other", "holes", "cycle")}
+            columns.append(Cleaned(name, column["rule"], why, fill, words, form=form, **marks))
         return cls(tuple(columns))
 
     def __str__(self) -> str:
@@ -232,15 +262,36 @@ def _look(name: str, column: Column, fill: float | None) -> Cleaned:
         return Cleaned(name, "left out", "looks like an id: another value in every row")
     if column.kind == "word":
         if different > MOST_CATEGORIES and 2 * different > n:
-            return Cleaned(name, "left out", f"{different} different words in {n} rows: an id or free text")
+            return _text(name, present, f"{different} different words in {n} rows: an id or free text")
         return _categories(name, present, holes)
     assert fill is not None  # a column with values that are no words has one
     if column.kind == "date":
         note = f"days since 1970{', ' + holes.rstrip(', ') if missing else ''}{SAID.get(column.form or '', '')}"
-        return Cleaned(name, "date", note, fill / DAY, form=column.form)
+        cycle = len(present) >= 10 * LEAST_ROWS and bool(np.ptp(present) > YEAR * DAY)
+        return Cleaned(name, "date", note, fill / DAY, holes=_matters(missing, n), cycle=cycle, form=column.form)
     word = "most frequent" if column.kind == "flag" else "median"
     note = f"{holes}{word} {fill:.4g}" if missing else ""
-    return Cleaned(name, column.kind, note, fill, form=column.form)
+    return Cleaned(name, column.kind, note, fill, holes=_matters(missing, n), form=column.form)
+
+
+def _matters(count: int, n: int) -> bool:
+    """Whether something is there in enough rows, and missing in enough."""
+    return min(count, n - count) >= max(LEAST_ROWS, LEAST_SHARE * n)
+
+
+def _pieces(text: str) -> set[str]:
+    """The words and numbers inside a cell."""
+    return set(_PIECES.findall(text.lower()))
+
+
+def _text(name: str, present: Array, why: str) -> Cleaned:
+    """The words that stand in many cells, each with a column; left out where there are none."""
+    counts = Counter(piece for cell in present for piece in _pieces(cell))
+    often = [piece for piece, count in counts.items() if _matters(count, len(present))]
+    words = tuple(sorted(often, key=lambda piece: (-counts[piece], piece))[:MOST_CATEGORIES])
+    if not words or all(map(_HEX.fullmatch, present)):
+        return Cleaned(name, "left out", why)
+    return Cleaned(name, "text", f"{', '.join(words[:4])}{', ...' if len(words) > 4 else ''} in {why}", 0.0, words)
 
 
 def _categories(name: str, present: Array, holes: str) -> Cleaned:

@@ -10,7 +10,6 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from nearer.estimators import LDA
 from nearer.evaluation import Evaluation, evaluate_distribution, evaluate_multilabel
 from nearer.exceptions import NearerError
-from nearer.geometry import Standardize
 from nearer.models._problem import CLASSES, Problem
 from nearer.models._scoring import Encode, evaluate_numbers, evaluate_problem
 
@@ -36,7 +35,7 @@ def baselines_of(
     maps: dict[str, Encode] = {}
     encode = raw
     if problem.inputs.kind == "features" and problem.inputs.encoder is None:
-        scale = Standardize.from_rows(problem.items[problem.train])
+        scale = problem.inputs.scale(problem.items[problem.train])
         maps["scaled"] = lambda items: np.asarray(scale(items).numpy())
         encode = maps["scaled"] if standardize else raw
     if not problem.images:

@@ -18,6 +18,7 @@ from nearer.datasets._anything import Columns, label_columns, named_columns, rea
 from nearer.datasets._cleaning import Cleaned, Cleaning
 from nearer.datasets._frame import Frame
 from nearer.exceptions import ParameterError, ShapeError
+from nearer.geometry import Standardize
 from nearer.models._encoders import FrozenEncoder
 from nearer.models._reading import Reading, as_frame, is_photo, is_table, read_items
 
@@ -45,6 +46,23 @@ class Inputs:
     """What stands in front of the metric: photos or texts become features by it."""
     text: str | None = None
     """The column of texts in a table."""
+
+    @property
+    def measured(self) -> NDArray[np.bool_] | None:
+        """Which features have a unit, (p,); the 0/1 columns of words do not. None where all do."""
+        if self.cleaning is None or self.encoder is not None or all(self.cleaning.measured):
+            return None
+        return np.array(self.cleaning.measured)
+
+    def scale(self, rows: NDArray[np.float32]) -> Standardize:
+        """What brings rows to one scale: numbers get deviation one, 0/1 columns stay as wide as they are.
+
+        At deviation one a rare word, or an empty cell, would weigh as much as many numbers.
+        """
+        made = Standardize.from_rows(rows)
+        if self.measured is not None:
+            made.scale = torch.where(torch.from_numpy(self.measured), made.scale, 1.0)
+        return made
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; `from_dict` reads it."""

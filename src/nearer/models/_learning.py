@@ -59,7 +59,7 @@ def learn_nothing(problem: Problem, settings: FitSettings) -> Learned:
     if problem.inputs.encoder is not None:
         return Learned(UnitLength())
     rows = problem.items[problem.train]
-    scale, x = _scaled(rows, rows, bool(settings.standardize))
+    scale, x = _scaled(problem, rows, rows, bool(settings.standardize))
     return Learned(Chain(*scale, as_module(estimators.Euclidean(settings.n_components).fit(x))).eval())
 
 
@@ -70,7 +70,9 @@ def learn_within_class(problem: Problem, settings: FitSettings, *, leading: int 
     """
     rows = problem.train[problem.labels[problem.train] >= 0]
     encoded = problem.inputs.encoder is not None
-    scale, x = _scaled(problem.items[rows], problem.items[rows], bool(settings.standardize) and not encoded)
+    scale, x = _scaled(
+        problem, problem.items[rows], problem.items[rows], bool(settings.standardize) and not encoded
+    )
     front: list[nn.Module] = [*scale]
     if leading is not None:
         every = np.random.default_rng(settings.seed).permutation(problem.train)[:MOST_LOOKED_AT]
@@ -110,7 +112,8 @@ def learn_estimator(problem: Problem, settings: FitSettings, method: Method, inn
     if method.seconds_in_batches is None:
         del wanted["batch_size"]
     if method.scales_itself:
-        wanted["standardize"] = settings.standardize
+        measured = problem.inputs.measured
+        wanted["standardize"] = settings.standardize if measured is None or not settings.standardize else measured
     if inner:
         wanted["learner"] = getattr(estimators, inner)(settings.n_components, random_state=settings.seed)
     learner = kind(**{name: value for name, value in wanted.items() if name in known} | dict(problem.chosen))
@@ -120,7 +123,7 @@ def learn_estimator(problem: Problem, settings: FitSettings, method: Method, inn
         pairs, similar = problem.pairs_of(problem.train)
         chosen, places = np.unique(pairs, return_inverse=True)
         # Scaled by all training rows, as the raw features are: those without a pair say how wide a column is, too.
-        scale, x = _scaled(problem.items[chosen], rows, standardize)
+        scale, x = _scaled(problem, problem.items[chosen], rows, standardize)
         if hasattr(learner, "fit_pairs"):
             learner.fit_pairs(x, places.reshape(pairs.shape), similar)
         else:
@@ -128,7 +131,7 @@ def learn_estimator(problem: Problem, settings: FitSettings, method: Method, inn
     else:
         if problem.kind in CLASSES and "partial" not in method.supervision:
             rows, labels = rows[labels >= 0], labels[labels >= 0]
-        scale, x = _scaled(rows, rows, standardize)
+        scale, x = _scaled(problem, rows, rows, standardize)
         learner.fit(x, labels)
     learned = as_module(learner)
     if isinstance(learned, TwoEncoders):
@@ -142,9 +145,9 @@ def learn_estimator(problem: Problem, settings: FitSettings, method: Method, inn
     return Learned(Chain(*scale, learned).eval(), notes=notes, chosen=again)
 
 
-def _scaled(rows: Any, by: Any, standardize: bool) -> tuple[list[Standardize], Any]:
+def _scaled(problem: Problem, rows: Any, by: Any, standardize: bool) -> tuple[list[Standardize], Any]:
     """Rows at the scale of others, and the module that brings them there; nothing where it is not asked for."""
     if not standardize:
         return [], rows
-    scale = Standardize.from_rows(by)
+    scale = problem.inputs.scale(by)
     return [scale], scale(rows).numpy()

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from nearer.datasets import Dataset, class_disjoint_split, stratified_split
 from nearer.datasets._anything import Columns
 from nearer.exceptions import LabelError
-from nearer.geometry import Standardize
 from nearer.models._inputs import Inputs
 from nearer.neighbors import search, vote
 from nearer.relations._shared import Kind
@@ -146,7 +145,7 @@ class Problem:
         """
         rows = self.train[self.labels[self.train] >= 0] if self.kind in CLASSES else self.train
         items = self.items[rows].reshape(len(rows), -1)
-        scaled = items if self.images else Standardize.from_rows(items)(items).numpy()
+        scaled = items if self.images else self.inputs.scale(items)(items).numpy()
         return choose_k(scaled, self.labels[rows])
 
     def searched(self, most: int) -> Rows | None:

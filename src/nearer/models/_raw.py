@@ -10,7 +10,7 @@ from torch import nn
 
 from nearer.datasets import Dataset
 from nearer.evaluation._paired import per_query_scores
-from nearer.geometry import Chain, Standardize, UnitLength, embed
+from nearer.geometry import Chain, UnitLength, embed
 from nearer.geometry._shared import Columns
 from nearer.models._inputs import Inputs
 from nearer.models._problem import CLASSES, Problem, inputs_of
@@ -51,7 +51,7 @@ def needs_scale(problem: Problem) -> bool:
     given = problem.items[rows]
     if not np.isfinite(np.square(given.astype(np.float32)).sum(axis=1)).all():
         return True  # distances would be too
-    return _right(problem, rows, embed(Standardize.from_rows(given), given).numpy()) >= _right(problem, rows, given)
+    return _right(problem, rows, embed(problem.inputs.scale(given), given).numpy()) >= _right(problem, rows, given)
 
 
 def _right(problem: Problem, rows: NDArray[np.int64], x: NDArray[np.float32]) -> float:
@@ -81,7 +81,7 @@ def rows_to_look_at(model: Model, items: NDArray[np.float32]) -> NDArray[np.floa
         or not model.parameters.get("standardize", True)
     ):
         return rows
-    return np.asarray(embed(Standardize.from_rows(rows), rows).numpy(), dtype=np.float32)
+    return np.asarray(embed(model.inputs.scale(rows), rows).numpy(), dtype=np.float32)
 
 
 def raw_rows(data: Dataset) -> NDArray[np.float32]:
@@ -90,6 +90,6 @@ def raw_rows(data: Dataset) -> NDArray[np.float32]:
     rows = inputs.of(data)
     scale = raw_map(inputs)
     if scale is None and data.all.x.dtype != np.uint8 and inputs.kind == "features":
-        scale = Standardize.from_rows(rows)
+        scale = inputs.scale(rows)
     flat = rows.reshape(len(rows), -1) if scale is None else embed(scale, rows).numpy()
     return np.ascontiguousarray(flat, dtype=np.float32)
