@@ -35,7 +35,7 @@ def _verdicts(mine: list[dict[str, Any]], rival: str) -> str:
 
 @table("fit-tables")
 def fit_tables() -> str:
-    record, made = load("fit_tables"), []
+    record, made = [row for row in load("fit_tables") if row["split"] != "withheld"], []
     for split in dict.fromkeys(row["split"] for row in record):
         here = [row for row in record if row["split"] == split]
         mine = [row for row in here if row["method"] == "nearer"]
@@ -49,4 +49,16 @@ def fit_tables() -> str:
             name = "`nearer.fit`" if method == "nearer" else method
             made.append((what, name, *(_mean(rows, score) for score in (*SCORES, "accuracy")), against))
     header = ("classes", "distance of", *SCORES, "accuracy", "nearer ahead/behind, by score")
+    return markdown(header, made) + source(record)
+
+
+@table("fit-tables-inside")
+def fit_tables_inside() -> str:
+    record = [row for row in load("fit_tables") if row["split"] == "withheld"]
+    scores = ("explained", "explained in the rarer class")
+    made = []
+    for name in dict.fromkeys(row["table"] for row in record):
+        sides = [[row for row in record if (row["table"], row["method"]) == (name, m)] for m in ("raw", "nearer")]
+        made.append((name, *(_mean(side, score) for score in scores for side in sides)))
+    header = ("table", "raw", "`nearer.fit`", "rarer class, raw", "rarer class, `nearer.fit`")
     return markdown(header, made) + source(record)

@@ -30,6 +30,7 @@ from nearer.exceptions import (
     ShapeError,
 )
 from nearer.models import _encoders as encoders
+from nearer.models._bulk import embed_stream
 from nearer.models._encoders import frozen
 from nearer.models._export import plain
 from nearer.models._feature_cache import FeatureCache, content_key
@@ -113,6 +114,32 @@ def test_a_folder_behind_a_module(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="its weights differ"):
         nearer.load(place, encoder=tiny(1))
     assert nearer.load(place, encoder=tiny()).index(folder).search(rows[:1], k=1)[0][0].id == 0
+
+
+def test_a_table_names_photos_and_their_classes(folder: Path, tmp_path: Path) -> None:
+    places = sorted(folder.rglob("*.png"))
+    table = pd.DataFrame({"file": [str(one.relative_to(folder)) for one in places], "year": range(len(places))})
+    table["kind"] = [one.parent.name for one in places]
+    listed = folder / "list.csv"
+    table.to_csv(listed, index=False)
+    settings = {"encoder": tiny(), "encoder_settings": {"size": 16}, "metric": "lfda"}
+    model = nearer.fit(listed, "kind", image="file", keep=["year"], **settings)
+    assert "30 rows, 6 features of photos by Sequential; 3 classes" in str(model)
+    rows = model.transform(places)
+    np.testing.assert_array_equal(model.transform(listed), rows)
+    here = table.assign(file=[str(one) for one in places])
+    np.testing.assert_array_equal(nearer.fit(here, "kind", image="file", **settings).transform(here), rows)
+    assert model.neighbors(places[3], k=1)[0][0].metadata["year"] == 3
+    loaded = nearer.load(model.save(tmp_path / "model"), encoder=tiny())
+    np.testing.assert_array_equal(loaded.transform(listed), rows)
+    embed_stream(model, listed, tmp_path / "rows.npy")
+    np.testing.assert_allclose(np.load(tmp_path / "rows.npy"), rows, rtol=1e-6)
+    with pytest.raises(ParameterError, match="`text` and `image` must not both be given"):
+        nearer.fit(listed, "kind", image="file", text="kind")
+    with pytest.raises(ShapeError, match=r"'year' must hold names of photos, got numbers. Leave `image` out"):
+        nearer.fit(listed, "kind", image="year", **settings)
+    with pytest.raises(MissingDataError, match=r"gone\.png` must be a photo"):
+        nearer.fit(table.assign(file="gone.png"), "kind", image="file", **settings)
 
 
 def test_path_strings_are_photos(folder: Path) -> None:

@@ -23,7 +23,7 @@ from nearer.datasets._table import encode
 from nearer.exceptions import NotFiniteError, ParameterError
 from nearer.models._inputs import item_metadata
 from nearer.models._model import Model
-from nearer.models._reading import encode_dataset
+from nearer.models._reading import encode_dataset, is_table
 from nearer.models._sinks import FILES, Chunk, Journey, sink_for, without_secret, work_folder
 
 __all__ = ["Embedded", "embed_stream"]
@@ -84,6 +84,8 @@ def embed_stream(
     """
     target = os.fspath(out)
     stream = open_stream(data)
+    if model.inputs.photos_in_tables and is_table(data):
+        stream = replace(stream, root=Path(data).expanduser().parent)
     size = check_int(batch_size if batch_size is not None else PHOTOS if stream.root else PART, "batch_size")
     to_file = "://" not in target and Path(target).suffix.lower() in FILES
     work = work_folder(target)
@@ -168,19 +170,21 @@ def embed_part(
             return Chunk(start, model.embed(inputs.read(rows), side=side), None, None)
         return Chunk(start, model.transform(rows.astype(np.float32), side=side), None, None)
     if isinstance(rows, Frame):
-        data = _read_table(model, rows, labels)
+        data = _read_table(model, rows, labels, root)
     else:
         data = _read_photos(model, rows, root)
     ids = data.all.extra.get("id")
     return Chunk(start, model.embed(data, side=side), None if ids is None else ids.tolist(), item_metadata(data))
 
 
-def _read_table(model: Model, frame: Frame, labels: Any) -> Dataset:
+def _read_table(model: Model, frame: Frame, labels: Any, root: Path | None) -> Dataset:
     name = model.inputs.text
     if name is not None and frame[name].kind == "word":
         # One row without a text must not end a run over millions: it is embedded as an empty one.
         texts = frame[name].values.copy()
         texts[frame[name].missing] = ""
+        if model.inputs.photos_in_tables and root is not None:
+            texts[:] = [str(root / text) for text in texts]
         frame = replace(frame, columns={**frame.columns, name: Column("word", texts)})
     return model.inputs.read(frame, labels)
 

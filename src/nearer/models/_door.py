@@ -45,6 +45,7 @@ def fit(
     encoder: Any = None,
     encoder_settings: Mapping[str, Any] | None = None,
     text: str | None = None,
+    image: str | None = None,
     finetune: bool = False,
     unreadable: str = "raise",
     settings: Mapping[str, Any] | None = None,
@@ -77,6 +78,7 @@ def fit(
         encoder_settings: of a torch module on photos: size, resize, mean, std, colors ("rgb" or "bgr"), by default
             those of its config; of a function: the name under which its features are kept on disk.
         text: the column of a table that the encoder reads; the other columns are then no features.
+        image: the column of a table that names photos, beside the table or by whole paths, for the encoder to see.
         finetune: train the encoder too, from its closed form on, and take it where it is better on classes that it
             did not learn from; with `loss` by that loss.
         unreadable: "raise" refuses damaged photos, "skip" leaves them out.
@@ -91,7 +93,11 @@ def fit(
     """
     columns = Columns(ids=ids, keep=_names(keep, "keep"), ignore=_names(ignore, "ignore"), most=_most(rows, data))
     check_choice(unreadable, "unreadable", ["raise", "skip"])
-    reading = Reading(encoder, dict(encoder_settings or {}), text, unreadable)
+    if text is not None and image is not None:
+        raise ParameterError(f"`text` and `image` must not both be given, got {text!r} and {image!r}.")
+    reading = Reading(
+        encoder, dict(encoder_settings or {}), text or image, image is not None, unreadable=unreadable
+    )
     given = check_ids(read_items(data, y, columns, reading))
     chosen: dict[str, Any] = {
         "method": metric,

@@ -45,7 +45,7 @@ class Inputs:
     encoder: FrozenEncoder | None = None
     """What stands in front of the metric: photos or texts become features by it."""
     text: str | None = None
-    """The column of texts in a table."""
+    """The column of texts, or of names of photos, in a table."""
 
     @property
     def measured(self) -> NDArray[np.bool_] | None:
@@ -53,6 +53,11 @@ class Inputs:
         if self.cleaning is None or self.encoder is not None or all(self.cleaning.measured):
             return None
         return np.array(self.cleaning.measured)
+
+    @property
+    def photos_in_tables(self) -> bool:
+        """Whether a column of tables names the photos that it takes."""
+        return self.text is not None and self.encoder is not None and self.encoder.kind == "photos"
 
     def scale(self, rows: NDArray[np.float32]) -> Standardize:
         """What brings rows to one scale: numbers get deviation one, 0/1 columns stay as wide as they are.
@@ -113,7 +118,8 @@ class Inputs:
                 raise ParameterError(
                     f"The model takes {encoder.kind}, and was fitted on no table. Pass a list of them."
                 )
-            reading = replace(reading, text=self.text)
+            root = Path(data).expanduser().parent if is_table(data) else Path()
+            reading = replace(reading, text=self.text, photos=self.photos_in_tables, root=root)
         elif self.cleaning is None:
             # A model of bare numbers takes the columns of a table in their order.
             aside = {*columns.label, *columns.keep, *columns.ignore, *label_columns(frame, y), columns.ids}

@@ -54,11 +54,20 @@ class Reading:
     """A name, a module, a function; None takes the installed one, False or "none" none."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     text: str | None = None
+    photos: bool = False
+    """Whether the cells of that column name photos: files beside the table, or whole paths."""
+    root: Path = Path()
+    """The folder of the table."""
     unreadable: str = "raise"
     unlabeled: str | int | None = -1
     progress: bool | None = None
     cleaning: Cleaning | None = None
     """That of a model, for data it is to be used on; without one columns are looked at."""
+
+    @property
+    def setting(self) -> str:
+        """What the column is called where it is asked for."""
+        return "image" if self.photos else "text"
 
     @property
     def off(self) -> bool:
@@ -104,13 +113,14 @@ def read_items(data: Any, y: Any = None, columns: Columns | None = None, reading
     if frame is not None:
         return _from_frame(frame, y, columns, reading, "table")
     if reading.text is not None:
-        raise ParameterError(f"`text` names a column of a table, got {type(data).__name__} data.")
+        raise ParameterError(f"`{reading.setting}` names a column of a table, got {type(data).__name__} data.")
     if isinstance(data, Dataset):
         if y is not None:
             raise ParameterError("`y` must be left out for a Dataset, which has its labels.")
         return _from_dataset(data, reading)
     if _is_list_of(data, Path) or _names_photos(data, reading):
-        return _from_photos(_listed(data), y, reading)
+        paths = [Path(path).expanduser() for path in _listed(data)]
+        return _from_photos(paths, _labels(y, len(paths), reading), {}, Columns(), reading, "photos")
     if _is_texts(data):
         texts = check_texts(_listed(data))
         return _texts_dataset(texts, _labels(y, len(texts), reading), {}, Columns(), reading, "texts")
@@ -154,14 +164,14 @@ def _from_path(path: Path, y: Any, columns: Columns, reading: Reading) -> Datase
     """A table, arrays, or a folder of photos."""
     if path.is_dir():
         if reading.text is not None:
-            raise ParameterError(f"`text` names a column of a table, and `{path.name}` is a folder.")
+            raise ParameterError(f"`{reading.setting}` names a column of a table, and `{path.name}` is a folder.")
         if y is not None or columns.label:
             raise ParameterError("A folder of images names its classes by sub-folders; leave the label out.")
         photos = load_image_folder(path, unreadable="skip" if reading.unreadable == "skip" else "raise")
         return _from_dataset(photos, reading)
     if not is_table(path):
         if reading.text is not None:
-            raise ParameterError(f"`text` names a column of a table, and `{path.name}` is none.")
+            raise ParameterError(f"`{reading.setting}` names a column of a table, and `{path.name}` is none.")
         # One name in a list is that column; a list of one position is no list of labels either.
         label = y[0] if isinstance(y, list | tuple) and len(y) == 1 else y
         return _from_dataset(load_files(path, label=label, unlabeled=reading.unlabeled), reading)
@@ -174,19 +184,19 @@ def _from_path(path: Path, y: Any, columns: Columns, reading: Reading) -> Datase
                 f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. Name it as the "
                 f"label, or ignore it."
             )
-    return replace(_from_frame(frame, y, columns, reading, path.name), note=note)
+    return replace(_from_frame(frame, y, columns, replace(reading, root=path.parent), path.name), note=note)
 
 
 def _from_frame(frame: Frame, y: Any, columns: Columns, reading: Reading, name: str) -> Dataset:
-    """The columns of a table as features, or the features of its column of texts; the rest stands beside them."""
+    """The columns of a table as features, or those of its column of texts or photos; the rest stands beside."""
     named = label_columns(frame, y)
     if named:
         columns, y = replace(columns, label=named), None
     if columns.text is None:
         if reading.encodes:
             raise ParameterError(
-                "`text` must name the column that the encoder reads, because the data is a table. Without an "
-                "encoder its columns are features."
+                "`text`, or `image`, must name the column that the encoder reads, because the data is a table. "
+                "Without an encoder its columns are features."
             )
         return dataset_from_frame(
             frame, y, columns, unlabeled=reading.unlabeled, cleaning=reading.cleaning, name=name
@@ -196,12 +206,16 @@ def _from_frame(frame: Frame, y: Any, columns: Columns, reading: Reading, name: 
         raise ShapeError("The table must hold at least one row, and has none.")
     if column.kind != "word":
         raise ShapeError(
-            f"The column {columns.text!r} must hold texts, got {column.kind}s. Leave `text` out to use it as a "
-            "feature."
+            f"The column {columns.text!r} must hold {'names of photos' if reading.photos else 'texts'}, got "
+            f"{column.kind}s. Leave `{reading.setting}` out to use it as a feature."
         )
     texts = check_texts(column.values.tolist(), column=columns.text)
     labels = table_labels(frame, y, columns.label, reading.unlabeled)
-    return _texts_dataset(texts, labels, beside(frame, columns.keep, columns.ids), columns, reading, name)
+    extra = beside(frame, columns.keep, columns.ids)
+    if reading.photos:
+        paths = [reading.root / Path(text).expanduser() for text in texts]
+        return _from_photos(paths, labels, extra, columns, reading, name)
+    return _texts_dataset(texts, labels, extra, columns, reading, name)
 
 
 def _from_dataset(data: Dataset, reading: Reading) -> Dataset:
@@ -266,10 +280,16 @@ def _texts_dataset(
     return Dataset(own_source(name), {"all": part}, names, columns=columns, encoder=encoder, items=texts)
 
 
-def _from_photos(data: Any, y: Any, reading: Reading) -> Dataset:
-    """A list of paths of photos."""
-    paths, damaged = [Path(path).expanduser() for path in data], []
-    kept = []
+def _from_photos(
+    paths: Sequence[Path],
+    labels: tuple[Any, tuple[str, ...], Any],
+    extra: Mapping[str, Any],
+    columns: Columns,
+    reading: Reading,
+    name: str,
+) -> Dataset:
+    """Photos by their paths."""
+    kept, damaged = [], []
     for number, path in enumerate(paths):
         if not path.is_file():
             raise MissingDataError(f"`{path}` must be a photo, and there is no such file.")
@@ -288,13 +308,14 @@ def _from_photos(data: Any, y: Any, reading: Reading) -> Dataset:
             "A list of photos needs a trained encoder. Run: pip install 'nearer[photos]', or pass a folder "
             "with one sub-folder for each class."
         )
-    codes, names, kind = _labels(y, len(paths), reading)
+    codes, names, kind = labels
     seen = [paths[number] for number in kept]
     rows = encoder.features(seen, progress=reading.progress)
-    extra = {"file": np.array([str(paths[number]) for number in kept])}
-    part = Split(rows, codes[kept], extra, kind=kind)
-    skipped = tuple(damaged)
-    return Dataset(own_source("photos"), {"all": part}, names, skipped=skipped, encoder=encoder, items=seen)
+    beside_them = {one: values[kept] for one, values in extra.items()} | {"file": np.array(list(map(str, seen)))}
+    part = Split(rows, codes[kept], beside_them, kind=kind)
+    return Dataset(
+        own_source(name), {"all": part}, names, columns=columns, skipped=tuple(damaged), encoder=encoder, items=seen
+    )
 
 
 def _labels(y: Any, n: int, reading: Reading) -> tuple[Any, tuple[str, ...], Any]:

@@ -57,6 +57,9 @@ def fit(
         typer.Option(help="Photos and texts: efficientnet-lite0, minilm or none. [the installed one]"),
     ] = None,
     text: Annotated[str | None, typer.Option(help="The column of texts that the encoder reads.")] = None,
+    image: Annotated[
+        str | None, typer.Option(help="The column that names photos, beside the table or by whole paths.")
+    ] = None,
     unreadable: Annotated[Literal["raise", "skip"] | None, typer.Option(help="Damaged images. [raise]")] = None,
     report: Report = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML or JSON with these settings.")] = None,
@@ -75,6 +78,7 @@ def fit(
       nearer fit data.csv --label class
       nearer fit photos/ --out photo-model
       nearer fit questions.csv -l topic --text question
+      nearer fit photos/labels.csv -l species --image file
       nearer fit photos/ --encoder none --epochs 30
       nearer fit songs.csv -l calm -l happy -l sad
       nearer fit customers.csv -l churned --id customer --keep name --ignore notes

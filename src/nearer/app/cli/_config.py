@@ -28,6 +28,7 @@ DATA_KEYS: dict[str, tuple[Any, str]] = {
         "what turns photos or texts into features: efficientnet-lite0, minilm, none (a small network)",
     ),
     "text": (None, "the column of texts that the encoder reads; the others are then no features"),
+    "image": (None, "the column of a table that names photos, for the encoder to see"),
     "unreadable": ("raise", "what to do about damaged images: raise or skip"),
     "out": ("model", "the model folder to write"),
 }

@@ -59,7 +59,11 @@ def run_fit(
         console = screen(stderr=True, quiet=quiet or rank() != 0)
         label, features, ignore, keep = (_listed(about[name]) for name in ("label", "features", "ignore", "keep"))
         # Encoding shows a bar of its own, and a terminal has room for one.
-        with nullcontext() if about["text"] or Path(about["data"]).is_dir() else _busy(console, "reading the data"):
+        with (
+            nullcontext()
+            if about["text"] or about["image"] or Path(about["data"]).is_dir()
+            else _busy(console, "reading the data")
+        ):
             data = load_data(
                 Path(about["data"]),
                 label=label,
@@ -71,6 +75,7 @@ def run_fit(
                 unreadable=about["unreadable"],
                 encoder=about["encoder"],
                 text=about["text"],
+                image=about["image"],
                 progress=not quiet,
                 most=None if about["rows"] is None else check_int(about["rows"], "rows", minimum=10),
             )
@@ -147,7 +152,7 @@ def command_line(about: Mapping[str, Any], settings: FitSettings) -> str:
     for name in ("label", "features", "ignore", "keep"):
         for item in _listed(about[name]):
             words += [f"--{name}", item]
-    for name in ("pairs", "rows", "id", "encoder", "text", "unlabeled", "unreadable", "out"):
+    for name in ("pairs", "rows", "id", "encoder", "text", "image", "unlabeled", "unreadable", "out"):
         if about[name] != DATA_KEYS[name][0]:
             words += [f"--{name}", str(about[name])]
     for name, (default, _) in FitSettings.described().items():

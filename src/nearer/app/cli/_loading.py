@@ -43,6 +43,7 @@ def load_data(
     unreadable: str = "raise",
     encoder: str | None = None,
     text: str | None = None,
+    image: str | None = None,
     progress: bool = True,
     most: int | None = None,
 ) -> Dataset:
@@ -53,8 +54,15 @@ def load_data(
     columns = Columns(
         ids=ids, keep=tuple(keep or ()), ignore=tuple(ignore or ()), features=tuple(features or ()), most=most
     )
+    if text is not None and image is not None:
+        raise ParameterError("`--text` and `--image` must not both be given: an encoder reads one column.")
     how = Reading(
-        encoder, text=text, unreadable=unreadable, unlabeled=unlabeled, progress=None if progress else False
+        encoder,
+        text=text or image,
+        photos=image is not None,
+        unreadable=unreadable,
+        unlabeled=unlabeled,
+        progress=None if progress else False,
     )
     with reading():
         return check_ids(read_items(path, as_asked(names), columns, how))
