@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
+import pytest
 from sklearn.datasets import load_digits
 
 import nearer
 from nearer.evaluation import Comparison, Evaluation
+from nearer.models import _raw as room
+from nearer.models._problem import Problem
+from nearer.models._reading import read_items
 
 
 def test_pca_keeps_the_directions_that_hold_most_of_the_variance() -> None:
@@ -60,3 +65,13 @@ def test_a_lead_within_the_interval_does_not_count() -> None:
     assert "Pca (2) does better in x." not in doubtful.verdict
     assert "Pca (2) does better in x." in clear.verdict
     assert doubtful.to_dict()["baselines"]["pca (2)"]["scores"] == {"x": 0.61}
+
+
+def test_columns_of_a_table_are_scaled_unless_that_is_shown_to_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pd.DataFrame({"a": np.arange(100.0) ** 2, "b": np.arange(100.0) % 7, "y": np.repeat([0, 1], 50)})
+    array = (table[["a", "b"]].to_numpy(), table["y"])
+    for data, y, ahead, scaled in ((table, "y", 52, True), (table, "y", 80, False), (array, None, 52, False)):
+        given, scored = np.where(np.arange(100) < ahead, 1.0, -1.0), np.zeros(100)
+        monkeypatch.setattr(room, "_right", lambda *asked, said=iter((given, scored)): next(said))
+        problem = Problem.from_data(read_items(data, y), held_out=0.2, split="auto", seed=0)
+        assert room.needs_scale(problem) == scaled

@@ -424,9 +424,10 @@ class-probabilities, about 4 s')
         # the features as they are and the discriminant analysis among its maps.
         return [method_named("within-class")], f"classes to come are new, {n:,} rows: within-class"
     allowed = SHARE * seconds
+    # Of two classes one direction is left by a discriminant analysis, and nothing of the rows inside them.
     simple = [
         one
-        for one in map(method_named, ("euclidean", "lda", "nca"))
+        for one in map(method_named, ("euclidean", *(["lda"] if classes > 2 else []), "nca"))
         if one.name == "euclidean" or one.seconds(min(n, MOST_TRIED), p) <= allowed / 2
     ]
     rules: Sequence[tuple[bool, Sequence[str], str]] = [
