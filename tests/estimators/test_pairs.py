@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy import sparse
 
 from nearer import estimators as E
 from nearer.estimators._learner import as_similar, best_threshold
+from nearer.estimators._sampling import random_pairs
 from nearer.estimators._supervision import reduce_components
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer_papers.systems import DMLEig, DoubletSVM
@@ -164,3 +166,21 @@ def test_reduction_is_the_best_of_its_rank() -> None:
     reduced = X @ reduce_components(A, X.T @ X / 50, 2).T
     kept = np.linalg.svd(Z, compute_uv=False)[:2]
     assert np.square(reduced).sum() == pytest.approx(np.square(kept).sum())
+
+
+@pytest.mark.parametrize("learner", [E.ITML(max_iter=2), E.MMC(max_iter=2), E.APIT(max_iter=2), DMLEig(max_iter=2)])
+def test_no_more_similar_pairs_are_drawn_than_there_are(learner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """40·c·(c − 1) pairs of 60 classes of three rows would be 141,600, of 180 distinct similar ones."""
+    drawn: list[int] = []
+
+    def counted(codes: Any, m: int, rng: Any) -> Any:
+        pairs, similar = random_pairs(codes, m, rng)
+        drawn.append(int(similar.sum()))
+        return pairs, similar
+
+    for kind in (E.ITML, E.MMC, DMLEig):
+        monkeypatch.setattr(sys.modules[kind.__module__], "random_pairs", counted)
+    rows = np.random.RandomState(0).standard_normal((180, 4))
+    learner.fit(rows, np.repeat(np.arange(60), 3))
+    assert drawn
+    assert set(drawn) == {180}

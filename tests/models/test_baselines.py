@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -71,7 +73,7 @@ def test_columns_of_a_table_are_scaled_unless_that_is_shown_to_harm(monkeypatch:
     table = pd.DataFrame({"a": np.arange(100.0) ** 2, "b": np.arange(100.0) % 7, "y": np.repeat([0, 1], 50)})
     array = (table[["a", "b"]].to_numpy(), table["y"])
     for data, y, ahead, scaled in ((table, "y", 52, True), (table, "y", 80, False), (array, None, 52, False)):
-        given, scored = np.where(np.arange(100) < ahead, 1.0, -1.0), np.zeros(100)
-        monkeypatch.setattr(room, "_right", lambda *asked, said=iter((given, scored)): next(said))
+        lead = np.where(np.arange(100) < ahead, 1.0, -1.0)
+        monkeypatch.setattr(room, "_right", Mock(side_effect=[lead, np.zeros(100)]))
         problem = Problem.from_data(read_items(data, y), held_out=0.2, split="auto", seed=0)
         assert room.needs_scale(problem) == scaled
