@@ -16,6 +16,7 @@ from nearer.datasets import load as load_dataset
 from nearer.datasets._dataset import Source
 from nearer.exceptions import CorruptFileError, LabelError, NearerError, ParameterError, ShapeError
 from nearer.models import Model
+from nearer.models import _learning as learning
 from nearer.models._card import save_fitted
 from nearer.models._export import export_onnx, export_state, plain
 from nearer.models._fitting import fit_model
@@ -333,3 +334,35 @@ def test_what_a_model_cannot_take_is_refused() -> None:
     assert model.transform(np.zeros((0, 2))).shape == (0, 1)
     pandas = pytest.importorskip("pandas")
     assert model.transform(pandas.DataFrame({"a": [1.5], "b": [True]})).tolist() == [[3.0]]
+
+
+@pytest.mark.parametrize(
+    ("method", "stop", "told"), [("choose", "nca", "while it tried nca"), ("lda", "lda lda", "was scored is kept")]
+)
+def test_ctrl_c_keeps_the_best_so_far(monkeypatch, method, stop, told):
+    calls: list[str] = []
+    learn = learning.learn_estimator
+
+    def interrupted(problem, options, method, inner):
+        calls.append(method.name)
+        if " ".join(calls).endswith(stop):
+            raise KeyboardInterrupt
+        return learn(problem, options, method, inner)
+
+    monkeypatch.setattr(learning, "learn_estimator", interrupted)
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 200)
+    x = y[:, None] * [3.0, 0, 0] + rng.normal(size=(600, 3)) * [1, 10, 10]
+    fitted = fit_model(data_of(x, y), FitSettings(pictures=False, method=method))
+    assert fitted.model.method == "lda"
+    assert any(told in note for note in fitted.notes)
+    assert fitted.model.predict(x).shape == (600,)
+
+
+def test_ctrl_c_before_anything_has_a_score_ends_the_fit(monkeypatch):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(learning, "learn_nothing", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fit_model(data_of(np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 3))

@@ -108,6 +108,7 @@ def _best(
     start, trials = time.perf_counter(), []
     scores: dict[Method, NDArray[np.float64]] = {}
     found: dict[Method, Mapping[str, Any]] = {}
+    notes: list[str] = []
     for method in methods:
         begin = time.perf_counter()
         # The raw features are always scored: they are what there is to beat. So are the candidates of a rule, which
@@ -119,6 +120,11 @@ def _best(
             trial = Trial(method.name, float(values.mean()), time.perf_counter() - begin)
         except (NearerError, TimeoutError) as error:
             trial = Trial(method.name, None, time.perf_counter() - begin, str(error))
+        except KeyboardInterrupt as stop:
+            if not scores or type(stop) is not KeyboardInterrupt:
+                raise
+            notes = [f"Interrupted while it tried {method.name}: the best of those tried before is kept."]
+            break
         trials.append(trial)
         shown = f"{trial.score:.4f}" if trial.score is not None else trial.reason
         tell(f"  {trial.method}: {shown} ({trial.seconds:.1f} s)")
@@ -128,9 +134,9 @@ def _best(
     taken = next(one for one in scores if one is best or _within(scores[best] - scores[one]))
     what = "pairs" if problem.kind == "pairs" else "rows"
     asked = f"{len(scores[best]):,} validation {what}"
-    if rule and taken is methods[-1]:
+    if rule and taken is methods[-1] and not notes:
         told = f"Rule: {rule}."
-    elif rule:
+    elif rule and not notes:
         told = f"Rule: {rule}. But on {asked} {taken.name} is within a standard error of the best, and simpler."
     else:
         spent = sum(trial.seconds for trial in trials)
@@ -139,7 +145,7 @@ def _best(
         told += f" on {asked}."
         if taken is methods[0] and best is taken:
             told += " Nothing beats the raw features."
-    return Choice(taken, told, trials, found[taken], _proof(problem, methods[0], taken, scores))
+    return Choice(taken, told, trials, found[taken], [*notes, *_proof(problem, methods[0], taken, scores)])
 
 
 def _within(gap: NDArray[np.float64]) -> bool:

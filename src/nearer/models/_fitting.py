@@ -139,11 +139,20 @@ def _fit(
     if settings.refit and not method.network and problem.split != "given":
         # What was scored is the same learner on fewer rows; a published test part stays unseen.
         taught = replace(problem, train=np.sort(np.r_[problem.train, problem.held_out]), chosen=learned.chosen)
-        with warnings.catch_warnings(), follow_iterations(follow):
-            warnings.simplefilter("ignore", StoppedEarlyWarning)  # it was told of the first fit
-            encoder = method.learn(taught, settings, Watch()).encoder
-        model = replace(model, encoder=encoder, trained_on=fingerprints(taught.items[taught.train]))
-        notes.append(f"Scored without the {len(problem.held_out):,} held-out rows, then learned again from all.")
+        try:
+            with warnings.catch_warnings(), follow_iterations(follow):
+                warnings.simplefilter("ignore", StoppedEarlyWarning)  # it was told of the first fit
+                encoder = method.learn(taught, settings, Watch()).encoder
+        except KeyboardInterrupt as stop:
+            if type(stop) is not KeyboardInterrupt:
+                raise  # the process is to end
+            taught = problem
+            notes.append("Interrupted while it learned again from all rows: the model that was scored is kept.")
+        else:
+            model = replace(model, encoder=encoder, trained_on=fingerprints(taught.items[taught.train]))
+            notes.append(
+                f"Scored without the {len(problem.held_out):,} held-out rows, then learned again from all."
+            )
         tell(f"Note: {notes[-1]}")
     model.votes = votes_of(model, taught)
     seconds = time.perf_counter() - begin
