@@ -11,7 +11,7 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import nearer
-from nearer.datasets import Dataset, Split, load_files
+from nearer.datasets import Dataset, Split, few_labels, load_files
 from nearer.datasets import load as load_dataset
 from nearer.datasets._dataset import Source
 from nearer.exceptions import CorruptFileError, LabelError, NearerError, ParameterError, ShapeError
@@ -366,3 +366,14 @@ def test_ctrl_c_before_anything_has_a_score_ends_the_fit(monkeypatch):
     monkeypatch.setattr(learning, "learn_nothing", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fit_model(data_of(np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 3))
+
+
+@pytest.mark.parametrize("unit", [1.0, 1000.0])
+def test_two_labels_of_a_class_keep_the_features(unit):
+    """They can prove nothing, and what they would teach harms. Columns that reach as far as each other stay as given."""
+    x, y = blobs(n=200)
+    x = np.column_stack([x, unit * np.random.default_rng(1).normal(size=200)])
+    model = nearer.fit(x, few_labels(y, per_class=2, seed=0))
+    assert model.method == "euclidean"
+    assert "Too few labelled rows" in model.fitted.rule
+    assert model.parameters["standardize"] == (unit > 1)
