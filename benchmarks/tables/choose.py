@@ -8,6 +8,26 @@ from typing import Any
 
 from page import load, markdown, table
 
+from nearer.models._methods import choose_methods
+
+# What a fit may be given; the rule itself says what it takes.
+GIVEN: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("classes, 1,000 rows of 20 features", {"kind": "classes", "n": 1_000, "p": 20, "classes": 5}),
+    ("two classes, 1,000 rows of 20 features", {"kind": "classes", "n": 1_000, "p": 20, "classes": 2}),
+    ("classes, 100,000 rows of 20 features", {"kind": "classes", "n": 100_000, "p": 20, "classes": 5}),
+    ("classes, 6,000 rows of 784 features", {"kind": "classes", "n": 6_000, "p": 784}),
+    ("classes, a million rows of 128 features", {"kind": "classes", "n": 1_000_000, "p": 128}),
+    ('classes, others to come (`split="classes"`)', {"kind": "classes", "n": 1_000, "p": 20, "new_classes": True}),
+    ("classes, features of a trained encoder", {"kind": "classes", "n": 1_000, "p": 384, "encoded": True}),
+    ("labels on less than half of the rows", {"kind": "partial", "n": 100, "p": 200}),
+    ("the same, of images", {"kind": "partial", "n": 100, "images": True}),
+    ("images in folders by class, without an encoder", {"kind": "classes", "n": 1_000, "images": True}),
+    ("several labels for each row", {"kind": "sets", "n": 1_000}),
+    ("a distribution over labels", {"kind": "distributions", "n": 1_000}),
+    ("numbers to predict", {"kind": "numbers", "n": 1_000}),
+    ("near and far pairs", {"kind": "pairs", "n": 1_000}),
+)
+
 
 def _mean(name: str, value: Callable[[dict[str, Any]], float], **where: Any) -> float:
     """The mean of a value over the rows of a result file that match."""
@@ -194,3 +214,12 @@ def choose() -> str:
         ),
     ]
     return markdown(("you have", "take", "measured", "more"), rows)
+
+
+@table("choose-rule")
+def choose_rule() -> str:
+    rows = []
+    for given, settings in GIVEN:
+        *simpler, last = (f"`{method.name}`" for method in choose_methods(**settings)[0])
+        rows.append((given, last, ", ".join(simpler) or "–"))
+    return markdown(("`nearer.fit` is given", "it takes", "or, where as good on folds of the training rows"), rows)
