@@ -377,3 +377,12 @@ def test_two_labels_of_a_class_keep_the_features(unit):
     assert model.method == "euclidean"
     assert "Too few labelled rows" in model.fitted.rule
     assert model.parameters["standardize"] == (unit > 1)
+
+
+@pytest.mark.parametrize("size", [1e37, 1e-37])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_sizes_at_the_ends_of_float32_are_learned_from(size):
+    x, y = blobs()
+    model = nearer.fit(x * np.float32(size), 2 * (y % 2) - 1)
+    assert np.isfinite(model.transform(x * np.float32(size))).all()
+    assert set(model.predict(x * np.float32(size))) == {-1, 1}

@@ -87,7 +87,7 @@ def _pca(problem: Problem, encode: Encode) -> dict[str, Encode]:
     if min(x.shape) < 3 or not np.ptp(x, axis=0).any():
         return {}
     solver = "covariance_eigh" if len(x) > x.shape[1] else "full"
-    spectrum = PCA(svd_solver=solver).fit(x)
+    spectrum = PCA(svd_solver=solver).fit(x.astype(np.float64))  # squares of 1e-37 are 0 in float32
     shares = np.cumsum(spectrum.explained_variance_ratio_)
     d = 1 + int(np.searchsorted(shares, KEPT_VARIANCE))
     if d >= x.shape[1]:

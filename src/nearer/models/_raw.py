@@ -50,8 +50,9 @@ def needs_scale(problem: Problem) -> bool:
         rows = rows[labels[rows] >= 0]
     rows = np.sort(np.random.default_rng(0).permutation(rows)[:JUDGED])
     given = problem.items[rows]
-    if not np.isfinite(np.square(given.astype(np.float32)).sum(axis=1)).all():
-        return True  # distances would be too
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.square(given.astype(np.float32)).sum(axis=1)).all():
+            return True  # distances would be too
     scaled = embed(problem.inputs.scale(given), given).numpy()
     lead = _right(problem, rows, given) - _right(problem, rows, scaled)
     if problem.few and not lead.any():
