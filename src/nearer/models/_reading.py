@@ -38,7 +38,16 @@ from nearer.exceptions import LabelError, MissingDataError, NearerError, Paramet
 from nearer.models._encoders import PACKAGED, FrozenEncoder, ItemKind, frozen, installed
 from nearer.relations import Relation
 
-__all__ = ["NO_PHOTOS_EXTRA", "Reading", "as_frame", "encode_dataset", "is_photo", "is_table", "read_items"]
+__all__ = [
+    "NO_PHOTOS_EXTRA",
+    "Reading",
+    "as_frame",
+    "encode_dataset",
+    "from_hub",
+    "is_photo",
+    "is_table",
+    "read_items",
+]
 
 NO_PHOTOS_EXTRA = (
     "No trained encoder for photos is installed, so a small network learns from scratch on 32×32 pixels. "
@@ -94,9 +103,9 @@ def read_items(data: Any, y: Any = None, columns: Columns | None = None, reading
     """Items and labels of any kind as a data set, photos and texts as features where there is an encoder.
 
     `data` is a DataFrame (pandas, polars, Arrow, a Hugging Face data set), an array, tensor or sparse matrix, a
-    pair `(X, y)`, the path of a table or of a folder of photos, a list of texts or of the paths of photos, or a
-    `Dataset`. `y` names the label column (several for label sets and distributions), holds the labels, or is a
-    relation of pairs.
+    pair `(X, y)`, the path of a table or of a folder of photos or its address `hf://datasets/owner/name/file`, a
+    list of texts or of the paths of photos, or a `Dataset`. `y` names the label column (several for label sets and
+    distributions), holds the labels, or is a relation of pairs.
 
     >>> read_items([[1.0, 2.0], [3.0, 4.0], [5.0, 5.0]], ["a", "b", None]).all
     Split(x float32 (3, 2), y int64 (3,))
@@ -108,7 +117,7 @@ def read_items(data: Any, y: Any = None, columns: Columns | None = None, reading
     if isinstance(y, Relation):
         return with_pairs(read_items(data, None, columns, reading), y)
     if isinstance(data, str | os.PathLike):
-        return _from_path(Path(data).expanduser(), y, columns, reading)
+        return _from_path(Path(from_hub(data)).expanduser(), y, columns, reading)
     frame = as_frame(data, reading.text)
     if frame is not None:
         return _from_frame(frame, y, columns, reading, "table")
@@ -131,6 +140,15 @@ def read_items(data: Any, y: Any = None, columns: Columns | None = None, reading
         raise _not_encodable(images)
     codes, names, kind = _labels(y, len(images), reading)
     return _from_dataset(Dataset(own_source("array"), {"all": Split(images, codes, kind=kind)}, names), reading)
+
+
+def from_hub(data: Any) -> Any:
+    """Where the data of an address hf://datasets/... was put; anything else as it is."""
+    if not isinstance(data, str | os.PathLike) or not os.fspath(data).startswith("hf:/"):
+        return data
+    from nearer.models._hub import downloaded_data
+
+    return downloaded_data(data)
 
 
 def is_table(data: Any) -> bool:
