@@ -370,7 +370,7 @@ def test_ctrl_c_before_anything_has_a_score_ends_the_fit(monkeypatch):
 
 @pytest.mark.parametrize("unit", [1.0, 1000.0])
 def test_two_labels_of_a_class_keep_the_features(unit):
-    """They can prove nothing, and what they would teach harms. Columns that reach as far as each other stay as given."""
+    """They prove nothing, and what they would teach harms. Columns that reach as far stay as given."""
     x, y = blobs(n=200)
     x = np.column_stack([x, unit * np.random.default_rng(1).normal(size=200)])
     model = nearer.fit(x, few_labels(y, per_class=2, seed=0))
