@@ -213,8 +213,8 @@ def _from_frame(frame: Frame, y: Any, columns: Columns, reading: Reading, name: 
     if columns.text is None:
         if reading.encodes:
             raise ParameterError(
-                "`text`, or `image`, must name the column that the encoder reads, because the data is a table. "
-                "Without an encoder its columns are features."
+                "`text` must name the column that the encoder reads, or `image` that of photos, because the data is "
+                "a table. Without an encoder its columns are features."
             )
         return dataset_from_frame(
             frame, y, columns, unlabeled=reading.unlabeled, cleaning=reading.cleaning, name=name
