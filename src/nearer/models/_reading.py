@@ -213,7 +213,7 @@ def _from_frame(frame: Frame, y: Any, columns: Columns, reading: Reading, name: 
     if columns.text is None:
         if reading.encodes:
             raise ParameterError(
-                "`text` must name the column that the encoder reads, or `image` that of photos, because the data is "
+                "`text` must name the column that the encoder reads, or `image` that of photos: the data is "
                 "a table. Without an encoder its columns are features."
             )
         return dataset_from_frame(
