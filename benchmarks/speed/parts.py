@@ -1,11 +1,10 @@
 """Learning from rows that come in parts: CPU seconds and memory of `partial_fit`, for ever more rows.
 
-
     python benchmarks/speed/parts.py [ROWS ...]     [100,000 and 1,000,000]
 
-The rows have 128 numbers and lie in a file that is never in memory whole and come 10,000 at a time; each run is a process of its own,
-and its largest memory is what the kernel has seen. `difference` compares the metric with `fit` on all rows, up to
-100,000 of them.
+Rows of 128 numbers lie in a file that is never in memory whole and come 10,000 at a time; each run is a process of
+its own, and its largest memory is what the kernel has seen. `difference` compares the metric with `fit` on all
+rows, up to 100,000 of them.
 """
 
 from __future__ import annotations
