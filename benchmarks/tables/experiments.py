@@ -275,6 +275,19 @@ def semi_supervised_ablation() -> str:
     return markdown(("data", "method", *SHOWN_AS), rows) + source(record)
 
 
+@table("photographs")
+def photographs() -> str:
+    """A table for each set of photos: frozen, closed form and the whole network trained, and what is printed."""
+    from nearer_papers.unified_view._photographs import HEADER, LOADERS, lines
+
+    parts = []
+    for name in LOADERS:
+        if measured(f"photographs_{name}"):
+            rows = load(f"photographs_{name}")
+            parts.append(markdown((name, *HEADER[1:]), lines(rows)) + source(rows))
+    return "\n".join(parts)
+
+
 UNSEEN = {
     "omniglot": "Omniglot",
     "cars196_features": "Cars-196 features",

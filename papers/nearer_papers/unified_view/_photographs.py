@@ -49,7 +49,7 @@ from nearer_papers.joint_representations._jrd import VARIANTS
 from nearer_papers.unified_view._unified_view import ABLATION, BASELINES
 from nearer_papers.unified_view._unseen_classes import Row, Setting, Steps, summarize
 
-__all__ = ["KEY", "TABLES", "measure", "present", "result_file"]
+__all__ = ["HEADER", "KEY", "TABLES", "lines", "measure", "present", "result_file"]
 
 KEY = ("data", "network", "pixels", "row", "seed", "rate")
 FROZEN, CLOSED = "frozen", "closed form"
@@ -64,6 +64,14 @@ FACTORS, TUNING = (0.5, 1.0, 2.0), 0.5
 HELD_OUT = 0.2
 SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "map@r", "nmi")
 VERSION = 1
+HEADER = (
+    "row", "network", "pixels", "epochs", *(name.upper().replace("RECALL", "R") for name in SCORES), "seeds",
+    "printed R@1",
+)  # fmt: skip
+ABOUT = (
+    f"Unseen classes, {DIMENSION} dimensions; mean ± standard error over seeds. Printed numbers are those of the "
+    "papers, with larger networks, pixels and lengths."
+)
 
 
 def _rows() -> dict[str, Row]:
@@ -347,36 +355,32 @@ def scored(embeddings: NDArray[np.float32], labels: Any, names: Sequence[str] = 
 
 
 def present(rows: Sequence[dict[str, Any]], request: Request) -> Outcome:
-    """A table for every set, network and size that was asked for; printed numbers have a column of their own."""
+    """A table for every set, network and size that was asked for."""
     sets, _, network, view = _asked(request)
     mine = [row for row in rows if row["data"] in sets and row["network"] == network and row["pixels"] == view]
-    sections = [_section(name, network, view, [row for row in mine if row["data"] == name]) for name in sets]
-    return Outcome(
-        "Photographs, the whole network", [one for one in sections if one is not None], {"summary": summarize(mine)}
-    )
+    sections = []
+    for name in sets:
+        body = lines([row for row in mine if row["data"] == name])
+        if body:
+            sections.append(Section(f"{name}: {network}, {view}", [ABOUT, Table(list(HEADER), body)]))
+    return Outcome("Photographs, the whole network", sections, {"summary": summarize(mine)})
 
 
-def _section(name: str, network: str, view: str, rows: Sequence[Mapping[str, Any]]) -> Section | None:
-    if not rows:
-        return None
+def lines(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """The lines of a table of one set: what each row is, its scores, its seeds and what the papers print for it."""
     order = [FROZEN, CLOSED, *ROWS]
-    lines = sorted(summarize(rows), key=lambda line: order.index(line["row"]))
-
-    def cell(line: Mapping[str, Any], key: str) -> str:
-        return f"{line[key]:.1f}" + (f" ± {line[f'{key} error']:.1f}" if line["seeds"] > 1 else "")
-
-    def printed(row: str) -> str:
-        known = (ROWS[row].printed or {}) if row in ROWS else {}
-        return f"{known[name]:g}" if name in known else "–"
-
-    head = ["row", "seeds", *(key.replace("recall", "R").upper() for key in SCORES), "printed R@1"]
-    body = [
-        [line["row"], str(line["seeds"]), *(cell(line, key) for key in SCORES), printed(line["row"])]
-        for line in lines
-    ]
-    text = (
-        f"{name}, {network} at {view}, {DIMENSION} dimensions, {EPOCHS} epochs; unseen classes, mean ± standard "
-        "error "
-        "over seeds. Printed numbers are those of the papers, with larger networks, pixels and lengths."
-    )
-    return Section(f"{name}: {network}, {view}", [text, Table(head, body)])
+    found = []
+    for network, view in dict.fromkeys((row["network"], row["pixels"]) for row in rows):
+        mine = [row for row in rows if (row["network"], row["pixels"]) == (network, view)]
+        for line in sorted(summarize(mine), key=lambda line: order.index(line["row"])):
+            name = line["row"]
+            epochs = {row.get("epochs") for row in mine if row["row"] == name} - {None}
+            printed = (ROWS[name].printed or {}) if name in ROWS else {}
+            cells = [
+                f"{line[key]:.1f}" + (f" ± {line[f'{key} error']:.1f}" if line["seeds"] > 1 else "")
+                for key in SCORES
+            ]
+            shown = f"{printed[line['data']]:g}" if line["data"] in printed else "–"
+            length = ", ".join(map(str, sorted(epochs))) or "–"
+            found.append([name, network, view, length, *cells, str(line["seeds"]), shown])
+    return found
