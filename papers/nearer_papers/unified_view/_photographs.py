@@ -37,7 +37,7 @@ from nearer.models._encoders import frozen
 from nearer.models._feature_cache import cache_folder
 from nearer.models._resnet import RESNET50
 from nearer.models._tuned import TunedNetwork, untuned_network
-from nearer.models._whole_network import Recipe, closed_form, start_class_vectors, train_whole
+from nearer.models._whole_network import Recipe, SideBySide, closed_form, start_class_vectors, train_whole
 from nearer.reports._page import Section, Table
 from nearer.training import Checkpoints, ClassSampler, PhotoBatches, UniformSampler
 from nearer.training._shared import Sampler, pages_kept
@@ -222,18 +222,6 @@ def embedded(network: nn.Module, batches: PhotoBatches, rows: Any = None) -> NDA
     return found
 
 
-class _WithFeatures(nn.Module):
-    """Embedding and features side by side, for losses that look at both."""
-
-    def __init__(self, network: TunedNetwork) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, photos: Tensor) -> Tensor:
-        rows = self.network.trunk(photos)
-        return torch.cat([self.network.head(rows), rows], dim=1)
-
-
 def run(data: Photographs, name: str, seed: int, *, epochs: int) -> dict[str, Any]:
     """One row: its scores on unseen classes, and how it came about."""
     if name == FROZEN:
@@ -313,7 +301,7 @@ def trained(
     recipe = dataclasses.replace(Recipe(), rate=factor * Recipe().rate)
     batches = _Some(data.train, torch.from_numpy(rows), labels)
     folder = _place(data, name, seed, factor, epochs, share, "checkpoints")
-    encoder: nn.Module = _WithFeatures(network) if row.features else network
+    encoder: nn.Module = SideBySide(network) if row.features else network
     history = train_whole(
         encoder,
         loss,

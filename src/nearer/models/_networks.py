@@ -151,6 +151,8 @@ def named_loss(settings: FitSettings, n_classes: int, width: int) -> nn.Module:
             wanted.setdefault(setting, value)
     for setting in wanted:
         check_choice(setting, f"setting of {name}", list(known))
+    if "softmax" in known:
+        wanted.setdefault("softmax", losses.AMSoftmaxLoss(n_classes, width))
     needs = [
         parameter.name
         for parameter in known.values()
