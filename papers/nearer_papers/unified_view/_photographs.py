@@ -48,6 +48,7 @@ from nearer_papers.data._cars196 import load_cars196
 from nearer_papers.data._cub200 import load_cub200
 from nearer_papers.joint_representations._jrd import BASELINES as JOINT_BASELINES
 from nearer_papers.joint_representations._jrd import VARIANTS
+from nearer_papers.unified_view._photograph_peers import OURS, PEER_ROWS, loss_cost, pair_of, same_start_as_ours
 from nearer_papers.unified_view._unified_view import ABLATION, BASELINES
 from nearer_papers.unified_view._unseen_classes import Row, Setting, Steps, summarize
 
@@ -85,7 +86,8 @@ def _rows() -> dict[str, Row]:
     # The main table of the joint-representation paper, not its ablation.
     known["JRD"] = next(row for row in JOINT_BASELINES if row.name == "JRD")
     plain = ("classes", "uniform")
-    return {name: row for name, row in known.items() if row.loss and not row.build and row.sampler in plain}
+    found = {name: row for name, row in known.items() if row.loss and not row.build and row.sampler in plain}
+    return found | {row.name: row for row in PEER_ROWS}
 
 
 ROWS = _rows()
@@ -94,6 +96,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "ablation": tuple(row.name for row in ABLATION if row.name in ROWS),
     "variants": tuple(row.name for row in VARIANTS if row.name in ROWS),
     "baselines": tuple(row.name for row in (*BASELINES, *JOINT_BASELINES) if row.name in ROWS),
+    "peer": tuple(row.name for row in PEER_ROWS),
 }
 
 
@@ -231,7 +234,8 @@ def run(data: Photographs, name: str, seed: int, *, epochs: int) -> dict[str, An
     form = {"form": chosen, "dimension": DIMENSION}
     if name == CLOSED:
         return {"scores": scored(head(torch.from_numpy(data.frozen_test)).numpy(), data.unseen), **form}
-    factor, tried = chosen_rate(data, name)
+    # The peer has the rates of our row: two equal losses are compared, not two choices.
+    factor, tried = chosen_rate(data, OURS.get(name, name))
     history, network = trained(data, name, seed, every, head, factor=factor, epochs=epochs)
     recipe = dataclasses.replace(Recipe(), rate=factor * Recipe().rate)
     return {
@@ -239,9 +243,16 @@ def run(data: Photographs, name: str, seed: int, *, epochs: int) -> dict[str, An
         **form,
         "epochs": epochs,
         "loss": history,
+        **({"loss, CPU ms": _loss_cost(data, name)} if name in TABLES["peer"] else {}),
         "recipe": {**dataclasses.asdict(recipe), "precision": PRECISION.get(data.network, "float32")},
         "tried": tried,
     }
+
+
+def _loss_cost(data: Photographs, name: str) -> dict[str, float]:
+    recipe, classes = Recipe(), len(np.unique(data.labels))
+    labels = torch.arange(min(recipe.classes, classes)).repeat_interleave(recipe.per_class)
+    return loss_cost(name, Setting(classes, DIMENSION, 0, 0), labels)
 
 
 def chosen_rate(data: Photographs, name: str) -> tuple[float, dict[str, Any]]:
@@ -295,9 +306,15 @@ def trained(
     network = TunedNetwork(trunk, head)
     labels = torch.unique(torch.from_numpy(data.labels[rows]), return_inverse=True)[1]
     rest = data.frozen_train.shape[1]
-    loss = row.loss(Setting(int(labels.max()) + 1, DIMENSION, rest, seed))
-    if any(isinstance(module, ProxyLoss) for module in loss.modules()):
-        start_class_vectors(loss, head(torch.from_numpy(data.frozen_train[rows])), labels)
+    setting = Setting(int(labels.max()) + 1, DIMENSION, rest, seed)
+    ours, loss = pair_of(name, setting) if name in OURS else (row.loss(setting),) * 2
+    if name in TABLES["peer"]:
+        # Making one more loss has drawn numbers: both rows of a pair see the same parts of the photos.
+        torch.manual_seed(seed)
+    if any(isinstance(module, ProxyLoss) for module in ours.modules()):
+        start_class_vectors(ours, head(torch.from_numpy(data.frozen_train[rows])), labels)
+    if name in OURS:
+        same_start_as_ours(loss, ours)
     recipe = dataclasses.replace(Recipe(), rate=factor * Recipe().rate)
     batches = _Some(data.train, torch.from_numpy(rows), labels)
     folder = _place(data, name, seed, factor, epochs, share, "checkpoints")
