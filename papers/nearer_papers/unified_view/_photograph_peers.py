@@ -11,6 +11,8 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -90,11 +92,10 @@ def _package() -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            import pytorch_metric_learning
-            from pytorch_metric_learning import distances, losses, miners  # noqa: F401
+            parts = ("distances", "losses", "miners")
+            return SimpleNamespace(**{one: import_module(f"pytorch_metric_learning.{one}") for one in parts})
     except ImportError as error:
         raise MissingDataError("The rows of the peer need it. Run: pip install pytorch-metric-learning") from error
-    return pytorch_metric_learning
 
 
 def _theirs(name: str) -> Callable[[Setting], nn.Module]:
