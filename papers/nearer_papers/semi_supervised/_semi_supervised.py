@@ -102,8 +102,8 @@ def result_file(row: Mapping[str, Any]) -> str:
 def measure(request: Request) -> Iterator[Measured]:
     """Run the tables that are asked for; `only` may name data sets ("mnist"), tables ("table-1") and methods.
 
-    The photos of "cub200" and "cars196" are read from your data folder; EfficientNet-Lite0, or `backbone`, describes
-    them.
+    The photos of "cub200" and "cars196" are read from your data folder and described by EfficientNet-Lite0 or by
+    `backbone`.
     """
     names, tables, methods = _asked(request)
     seeds = 1 if request.quick else request.seeds
