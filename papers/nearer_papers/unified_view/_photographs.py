@@ -37,7 +37,7 @@ from nearer.models._encoders import frozen
 from nearer.models._feature_cache import cache_folder
 from nearer.models._resnet import RESNET50
 from nearer.models._tuned import TunedNetwork, untuned_network
-from nearer.models._whole_network import Recipe, SideBySide, closed_form, start_class_vectors, train_whole
+from nearer.models._whole_network import Recipe, WithFeatures, closed_form, start_class_vectors, train_whole
 from nearer.reports._page import Section, Table
 from nearer.training import Checkpoints, ClassSampler, PhotoBatches, UniformSampler
 from nearer.training._shared import Sampler, pages_kept
@@ -318,7 +318,7 @@ def trained(
     recipe = dataclasses.replace(Recipe(), rate=factor * Recipe().rate)
     batches = _Some(data.train, torch.from_numpy(rows), labels)
     folder = _place(data, name, seed, factor, epochs, share, "checkpoints")
-    encoder: nn.Module = SideBySide(network) if row.features else network
+    encoder: nn.Module = WithFeatures(network) if row.features else network
     history = train_whole(
         encoder,
         loss,

@@ -136,14 +136,15 @@ class FrozenEncoder:
         # Equal items are encoded once.
         missing = {key: item for key, item in zip(keys, items, strict=True) if key not in found}
         todo, batches = list(missing), range(0, len(missing), BATCH)
-        with _Bar(f"encoding {self.kind}", len(todo), progress) as bar:
+        with _bar(len(todo), progress) as bar:
+            task = bar.add_task(f"encoding {self.kind}", total=len(todo))
             for start, ready in zip(batches, self._ahead(list(missing.values())), strict=True):
                 names = todo[start : start + BATCH]
                 for key, row in zip(names, self._rows(ready), strict=True):
                     found[key] = row
                     if cache is not None:
                         cache.put(key, row)
-                bar.advance(len(names))
+                bar.advance(task, len(names))
         widths = {row.shape[0] for row in found.values()}
         if len(widths) > 1:
             raise ShapeError(
@@ -447,31 +448,12 @@ def _decoded(item: Any, enough: int | None) -> NDArray[np.uint8]:
     return image
 
 
-class _Bar:
+def _bar(total: int, wanted: bool | None) -> Any:
     """Items done and the time left, on the error stream and only on a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    def __init__(self, what: str, total: int, wanted: bool | None) -> None:
-        self._what, self._total, self._wanted = what, total, wanted
-        self._bar: Any = None
-
-    def __enter__(self) -> _Bar:
-        if self._wanted is False or self._total <= BATCH:
-            return self
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True)
-        if console.is_terminal:
-            columns = [TextColumn(self._what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
-            self._bar = Progress(*columns, console=console, transient=True)
-            self._task = self._bar.add_task(self._what, total=self._total)
-            self._bar.start()
-        return self
-
-    def advance(self, count: int) -> None:
-        if self._bar is not None:
-            self._bar.advance(self._task, count)
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    console = Console(stderr=True)
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    off = wanted is False or total <= BATCH or not console.is_terminal
+    return Progress(*columns, console=console, transient=True, disable=off)

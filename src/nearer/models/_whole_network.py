@@ -26,7 +26,7 @@ from nearer.training._shared import Callback, History, Sampler, activation_bytes
 
 __all__ = [
     "Recipe",
-    "SideBySide",
+    "WithFeatures",
     "classes_and_items",
     "closed_form",
     "items_at_once",
@@ -105,7 +105,7 @@ def items_at_once(network: nn.Module, items: Tensor, batch: int, memory: float) 
     return 0 if fit < 2 else fit
 
 
-class SideBySide(nn.Module):
+class WithFeatures(nn.Module):
     """Embedding and features of a network that has `trunk` and `head`, in one row (n, d + p)."""
 
     def __init__(self, network: Any) -> None:
@@ -149,7 +149,7 @@ def train_whole(
     the start among them, and without it the last. A loss that takes the layer `pooled` gets the features.
     """
     if "pooled" in inspect.signature(loss.forward).parameters:
-        network, loss = SideBySide(network), _Pooled(loss)
+        network, loss = WithFeatures(network), _Pooled(loss)
     groups = parameter_groups(
         {"encoder": network, "loss": loss},
         {"encoder": recipe.rate, "loss": recipe.class_rate},
