@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ from torch import Tensor
 from nearer._checks import check_choice, check_int
 from nearer._plain import Floats, Positions
 from nearer._validation import as_matrix
-from nearer.exceptions import ParameterError
+from nearer.exceptions import NearerError, ParameterError
 from nearer.index._approximate import SMALL, Structure, build, recall_of, warn_if_poor
 from nearer.index._fields import note_of
 from nearer.index._filters import Condition, as_condition
@@ -32,6 +33,8 @@ from nearer.neighbors._shared import Similarity
 STALE = 0.25
 # Removed items that an exact search steps over without a thought.
 GAPS = 64
+# Queries that a notebook shows.
+SHOWN = 10
 
 
 class Hit(NamedTuple):
@@ -75,6 +78,39 @@ class SearchResult:
 
     def __iter__(self) -> Iterator[list[Hit]]:
         return (self[query] for query in range(len(self)))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the hits of the first queries with their metadata, and photos that are on disk."""
+        from nearer._notebook import html_table
+
+        hits = [
+            (query, rank, hit) for query in range(min(len(self), SHOWN)) for rank, hit in enumerate(self[query], 1)
+        ]
+        names = list(dict.fromkeys(name for _, _, hit in hits for name in hit.metadata or {}))
+        drawn = {number: seen for number, (_, _, hit) in enumerate(hits) if (seen := _photo(hit.metadata))}
+        rows = [
+            [
+                *([drawn.get(number, "")] if drawn else []),
+                *(query, rank, hit.id, -hit.similarity if self.similarity == "euclidean" else hit.similarity),
+                *((hit.metadata or {}).get(name, "") for name in names),
+            ]
+            for number, (query, rank, hit) in enumerate(hits)
+        ]
+        near = "distance" if self.similarity == "euclidean" else self.similarity
+        rest = [f"{SHOWN} of {len(self):,} queries"] if len(self) > SHOWN else []
+        return html_table([*([""] if drawn else []), "query", "rank", "id", near, *names], rows, foot=rest)
+
+
+def _photo(metadata: Metadata) -> str | None:
+    """A small picture of the file that an item names, None where there is none to see."""
+    from nearer._notebook import picture
+    from nearer.datasets._image_files import IMAGES, load_image
+
+    for value in (metadata or {}).values():
+        if isinstance(value, str) and value.lower().endswith(IMAGES) and Path(value).is_file():
+            with contextlib.suppress(NearerError):
+                return picture(load_image(value, enough=96), Path(value).name)
+    return None
 
 
 class Index:
