@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import batch_norm, conv2d, max_pool2d, pad
 
+import nearer
 from nearer.exceptions import CorruptFileError, ParameterError
 from nearer.models import _encoders as encoders
+from nearer.models import _finetuning as finetuning
 from nearer.models import _resnet as resnet
 from nearer.models._encoders import FrozenEncoder, frozen
 
@@ -104,6 +106,25 @@ def test_it_is_an_encoder_by_its_name(tmp_path: Path, monkeypatch: pytest.Monkey
     encoders._digest.cache_clear()
     with pytest.raises(ParameterError, match="weights of 'resnet50' must be those"):
         again.features([photo + 1])
+
+
+def test_it_learns_and_comes_back_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("PIL")
+    monkeypatch.setenv("NEARER_RESNET50", str(written(tmp_path / "ResNet50", made())))
+    monkeypatch.setenv("NEARER_CACHE", str(tmp_path / "cache"))
+    scores = iter(range(100))
+    monkeypatch.setattr(
+        finetuning, "evaluate", lambda *_, **__: dict.fromkeys(("recall@1", "map@r"), next(scores) / 100)
+    )
+    labels = np.repeat(np.arange(8), 4)
+    photos = np.random.default_rng(0).integers(0, 255, (32, 36, 36, 3), dtype=np.uint8)
+    settings = {"epochs": 1, "pictures": False, "precision": "bfloat16"}
+    seen = {"size": 32, "resize": 36}
+    model = nearer.fit(photos, labels, encoder="resnet50", encoder_settings=seen, finetune=True, settings=settings)
+    assert model.method == "fine-tuned"
+    again = nearer.load(model.save(tmp_path / "model"))
+    monkeypatch.setenv("NEARER_CACHE", str(tmp_path / "other"))
+    np.testing.assert_allclose(again.transform(photos[:3]), model.transform(photos[:3]), atol=1e-6)
 
 
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
