@@ -79,7 +79,7 @@ def run_encoders(
         )
     tried = []
     for name in names:
-        read = load_data(data, label=label, text=text, encoder=name, unreadable="skip", progress=not as_json)
+        read = load_data(data, label=label, text=text, encoder=name, progress=not as_json)
         if read.kind not in CLASSES:
             raise LabelError(f"`label` must give classes to compare encoders by, got {read.kind}.")
         tried.append(_try(name, read, FitSettings.from_dict({"split": split, "seed": seed})))
