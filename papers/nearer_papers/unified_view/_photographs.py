@@ -33,9 +33,8 @@ from nearer.datasets._photo_bytes import Photo, photo_bytes
 from nearer.evaluation import evaluate
 from nearer.losses._shared import ProxyLoss
 from nearer.models._efficientnet_lite import LITE
-from nearer.models._encoders import frozen
+from nearer.models._encoders import RESNET50, frozen
 from nearer.models._feature_cache import cache_folder
-from nearer.models._resnet import RESNET50
 from nearer.models._tuned import TunedNetwork, untuned_network
 from nearer.models._whole_network import Recipe, WithFeatures, closed_form, start_class_vectors, train_whole
 from nearer.reports._page import Section, Table

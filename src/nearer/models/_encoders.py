@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,10 +26,10 @@ from nearer._checks import check_choice, check_int
 from nearer.datasets._image_files import crop_image, load_image
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 from nearer.models._efficientnet_lite import LITE, load_packaged
-from nearer.models._resnet import RESNET50, load_resnet50, resnet50_folder
 
 __all__ = [
     "PACKAGED",
+    "RESNET50",
     "FrozenEncoder",
     "encode_photos",
     "encode_texts",
@@ -43,6 +44,8 @@ EncodeItems = Callable[[Sequence[Any]], Any]
 # Photos are decoded and held so many at a time.
 BATCH = 32
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# Its weights are in a folder that a variable of the environment names.
+RESNET50, WEIGHTS = "resnet50", "NEARER_RESNET50"
 _SETTINGS = ("name", "size", "resize", "mean", "std", "colors")
 
 
@@ -313,10 +316,21 @@ def _encode_packaged(name: str, settings: Mapping[str, Any], items: Sequence[Any
     return encode_photos(_network(name), _photo_settings(settings), items)
 
 
+def resnet50_folder() -> Path | None:
+    """The folder with `model.json` that `$NEARER_RESNET50` names, or None."""
+    named = os.environ.get(WEIGHTS)
+    folder = Path(named).expanduser() if named else None
+    return folder if folder is not None and (folder / "model.json").is_file() else None
+
+
 @functools.cache
 def _network(name: str) -> nn.Module:
     folder = resnet50_folder()
-    return load_resnet50(folder) if name == RESNET50 and folder is not None else load_packaged(name)
+    if name != RESNET50 or folder is None:
+        return load_packaged(name)
+    from nearer.models._resnet import load_resnet50
+
+    return load_resnet50(folder)
 
 
 @functools.cache

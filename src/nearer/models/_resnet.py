@@ -11,7 +11,6 @@ Reference: He, Zhang, Ren, Sun 2016, table 1.
 from __future__ import annotations
 
 import json
-import os
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,11 @@ from torch import Tensor, nn
 
 from nearer.exceptions import CorruptFileError
 
-__all__ = ["RESNET50", "ResNet50", "load_resnet50", "resnet50_folder"]
+__all__ = ["ResNet50", "load_resnet50"]
 
-RESNET50 = "resnet50"
 # Blocks of a stage, and the channels inside them.
 STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))
 EPSILON = 1e-3
-WHERE = "NEARER_RESNET50"
 
 
 class ResNet50(nn.Module):
@@ -70,12 +67,6 @@ class _Block(nn.Module):
         changed = self.branch2c(self.branch2b(self.branch2a(maps).relu()).relu())
         summed: Tensor = changed + self.branch1(maps)
         return summed.relu()
-
-
-def resnet50_folder() -> Path | None:
-    """The folder with `model.json` that `$NEARER_RESNET50` names, or None."""
-    folder = Path(os.environ.get(WHERE) or ".").expanduser()
-    return folder if os.environ.get(WHERE) and (folder / "model.json").is_file() else None
 
 
 def load_resnet50(folder: Path) -> ResNet50:
