@@ -10,31 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from nearer._checks import check_choice, check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.exceptions import ParameterError
-from nearer.geometry._shared import (
-    cayley_retraction,
-    orthonormalize,
-    polar_retraction,
-    qr_retraction,
-    tangent_projection,
-)
+from nearer.geometry._shared import orthonormalize, qr_retraction, tangent_projection
 
-Retraction = Literal["qr", "polar", "cayley"]
-RETRACTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "qr": qr_retraction,
-    "polar": polar_retraction,
-    "cayley": cayley_retraction,
-}
 SUFFICIENT, CONTRACTION, MOST_EVALUATIONS = 0.5, 0.5, 10
-# Cayley's curve leaves the set by rounding, 2e-6 in 5,000 steps of float32; the others do not.
-REPAIR_EVERY = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +112,6 @@ class _Orthonormal(Optimizer):
 
     def __init__(self, parameters: Iterable[Any], defaults: dict[str, Any]) -> None:
         check_number(defaults["lr"], "lr", above=0.0)
-        check_choice(defaults["retraction"], "retraction", RETRACTIONS)
         try:
             super().__init__(parameters, defaults)
         except (TypeError, ValueError, KeyError) as error:
@@ -164,15 +149,10 @@ class _Orthonormal(Optimizer):
                 state = self.state[point]
                 state["count"] = state.get("count", 0) + 1
                 slope = tangent_projection(point, point.grad)
-                self._move(point, -group["lr"] * self._direction(point, slope, group, state), group, state["count"])
+                step = -group["lr"] * self._direction(point, slope, group, state)
+                # In double precision: the matrices are small, and rounding would add up over thousands of steps.
+                point.copy_(qr_retraction(point.double(), step.double()).to(point.dtype))
         return loss
-
-    def _move(self, point: Tensor, step: Tensor, group: dict[str, Any], count: int) -> None:
-        # In double precision: the matrices are small, and rounding would add up over thousands of steps.
-        moved = RETRACTIONS[group["retraction"]](point.double(), step.double())
-        if group["retraction"] == "cayley" and count % REPAIR_EVERY == 0:
-            moved = orthonormalize(moved)
-        point.copy_(moved.to(point.dtype))
 
 
 class RiemannianSGD(_Orthonormal):
@@ -191,14 +171,11 @@ class RiemannianSGD(_Orthonormal):
         parameters: matrices with orthonormal columns.
         lr: learning rate.
         momentum: share of the last step that is kept.
-        retraction: how a step comes back: "qr", "polar" or "cayley".
     """
 
-    def __init__(
-        self, parameters: Iterable[Any], *, lr: float = 0.01, momentum: float = 0.0, retraction: Retraction = "qr"
-    ) -> None:
+    def __init__(self, parameters: Iterable[Any], *, lr: float = 0.01, momentum: float = 0.0) -> None:
         check_number(momentum, "momentum", minimum=0.0, maximum=0.999)
-        super().__init__(parameters, {"lr": lr, "momentum": momentum, "retraction": retraction})
+        super().__init__(parameters, {"lr": lr, "momentum": momentum})
 
     def _direction(self, point: Tensor, slope: Tensor, group: dict[str, Any], state: dict[str, Any]) -> Tensor:
         if group["momentum"]:
@@ -228,20 +205,14 @@ class RiemannianAdam(_Orthonormal):
         parameters: matrices with orthonormal columns.
         lr: learning rate.
         betas: of the two moments.
-        retraction: how a step comes back: "qr", "polar" or "cayley".
     """
 
     def __init__(
-        self,
-        parameters: Iterable[Any],
-        *,
-        lr: float = 0.01,
-        betas: tuple[float, float] = (0.9, 0.999),
-        retraction: Retraction = "qr",
+        self, parameters: Iterable[Any], *, lr: float = 0.01, betas: tuple[float, float] = (0.9, 0.999)
     ) -> None:
         for beta in betas:
             check_number(beta, "betas", minimum=0.0, maximum=0.99999)
-        super().__init__(parameters, {"lr": lr, "betas": betas, "retraction": retraction})
+        super().__init__(parameters, {"lr": lr, "betas": betas})
 
     def _direction(self, point: Tensor, slope: Tensor, group: dict[str, Any], state: dict[str, Any]) -> Tensor:
         first, second = group["betas"]
