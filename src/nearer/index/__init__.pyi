@@ -6,6 +6,5 @@ from ._kinds import HNSW as HNSW
 from ._kinds import IVF as IVF
 from ._kinds import IVFPQ as IVFPQ
 from ._kinds import Exact as Exact
-from ._open import VectorIndex as VectorIndex
 from ._open import open_index as open_index
 from ._switch import switch_index as switch_index

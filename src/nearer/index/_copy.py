@@ -17,7 +17,8 @@ from nearer._storage._disk import flush_folder
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError, WriteError
 from nearer.index._items import Id, check_next_id
 from nearer.index._kinds import Exact, SearchKind, kind_from, kind_to
-from nearer.index._open import VectorIndex, open_index
+from nearer.index._open import open_index
+from nearer.index._vector_index import VectorIndex
 
 PART = 10_000
 # What a Parquet file says of the index that it was; without it, it is a table of embeddings.

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +24,7 @@ from nearer.index._items import Id, Items
 from nearer.index._kinds import HNSW, IVF, IVFPQ, Exact, Recall, SearchKind
 from nearer.index._notes import Metadata
 from nearer.index._rows import LONGEST, WIDEST, Change, center_of, checked_lengths, exact_search, kept_rows
+from nearer.index._vector_index import SearchResult, VectorIndex
 from nearer.neighbors._shared import Similarity
 
 # Share of removed items above which a structure is built again without them.
@@ -34,50 +33,7 @@ STALE = 0.25
 GAPS = 64
 
 
-class Hit(NamedTuple):
-    """One found item."""
-
-    id: Id
-    similarity: float
-    metadata: Metadata
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """The found items, one row per query, best first: ids, similarities and metadata of shape (q, k).
-
-    `ids` is an array of int64, or of text (dtype object). `result[i]` is the list of hits of query i.
-
-    >>> from nearer.index import Index
-    >>> index = Index(1)
-    >>> _ = index.add([[0.0], [1.0]], ids=["zero", "one"])
-    >>> result = index.search([[0.9]], k=1)
-    >>> result.ids.tolist(), result[0][0].id
-    ([['one']], 'one')
-    """
-
-    ids: NDArray[Any]
-    similarities: Floats
-    metadata: list[list[Metadata]]
-    similarity: Similarity
-
-    @property
-    def distances(self) -> Floats:
-        """Down = closer: the Euclidean distance, 1 − cosine, or minus the inner product."""
-        return 1 - self.similarities if self.similarity == "cosine" else -self.similarities
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, query: int) -> list[Hit]:
-        row = zip(self.ids[query].tolist(), self.similarities[query].tolist(), self.metadata[query], strict=True)
-        return [Hit(*hit) for hit in row]
-
-    def __iter__(self) -> Iterator[list[Hit]]:
-        return (self[query] for query in range(len(self)))
-
-
-class Index:
+class Index(VectorIndex):
     """Embeddings (n, dimension) with ids and metadata, and the search over them.
 
     `similarity` is "euclidean" (minus the distance), "cosine" (rows are kept at length one) or "dot". Vectors are
@@ -123,14 +79,6 @@ class Index:
 
     def close(self) -> None:
         """Nothing to give back; indexes in folders and data bases have."""
-
-    def __enter__(self) -> Index:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __len__(self) -> int:
         return len(self._items) - self._removed
