@@ -48,7 +48,7 @@ from nearer.training import (
     alternate,
     backward_in_chunks,
 )
-from nearer.training._views import jiggled
+from nearer.training._photo_batches import jiggled
 from nearer_papers.systems import BoostedHeads, ClassTree, DeepAPIT, DeepLRML
 from nearer_papers.systems._views import exemplar_views
 from pretend_device import DEVICE, Remote, here, pretend, there
@@ -289,7 +289,7 @@ GEOMETRY: dict[str, tuple[Callable[[], Any], Callable[..., Any], Tensor]] = {
     "MLP": (lambda: MLP(8, 4, generator=drawn()), lambda m, x: m(x), ROWS),
     "Mahalanobis": (lambda: Mahalanobis(8, 4), lambda m, x: m(x), ROWS),
     "OrthogonalMap": (lambda: OrthogonalMap(8, 4, generator=drawn()), lambda m, x: m(x), ROWS),
-    "Standardize": (lambda: nearer.geometry.Standardize(8), lambda m, x: m(x), ROWS),
+    "Standardize": (lambda: nearer.geometry._standardize.Standardize(8), lambda m, x: m(x), ROWS),
     "TwoEncoders": (
         lambda: nearer.geometry.TwoEncoders(MLP(8, 4, generator=drawn()), MLP(8, 4, generator=drawn())),
         lambda m, x: m(x, x.flip(0)),
@@ -381,7 +381,7 @@ def test_views_of_images_stay_on_their_device(view: Callable[..., Tensor]) -> No
         drawn,
         lambda generator, x: view(x, generator=generator),
         COLORS,
-        meant=["training/_views.py", "systems/_views.py"],
+        meant=["training/_photo_batches.py", "systems/_views.py"],
     )
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearer.datasets._image_files import load_image
-from nearer.datasets._photo_bytes import cut, photo_bytes
+from nearer.datasets._image_files import cut, load_image, photo_bytes
 from nearer.exceptions import CorruptFileError
 
 Image = pytest.importorskip("PIL.Image")

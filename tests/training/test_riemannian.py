@@ -11,9 +11,10 @@ from torch import Tensor
 from nearer.exceptions import NearerError
 from nearer.geometry import OrthogonalMap, normalize
 from nearer.geometry._orthogonal import orthonormalize
-from nearer.losses.pairs._angular_triplets import angular_factor_gradient, tangent_weight
-from nearer.training import RiemannianAdam, RiemannianSGD
+from nearer.losses.pairs._angular import angular_factor_gradient, tangent_weight
+from nearer.training import RiemannianAdam
 from nearer.training._riemannian import riemannian_conjugate_gradient
+from nearer_papers.systems import RiemannianSGD
 
 
 def deviation(L: Tensor) -> float:

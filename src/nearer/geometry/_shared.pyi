@@ -11,5 +11,6 @@ from ._plain import Columns as Columns
 from ._plain import SignedRoot as SignedRoot
 from ._plain import to_sequential as to_sequential
 from ._saving import description as description
+from ._standardize import Standardize as Standardize
 from ._trees import ProbabilityMap as ProbabilityMap
 from ._trees import Trees as Trees

@@ -14,8 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["fold_norms"]
-
 # Rounding of some dozen layers in float32, against the largest entry.
 TOLERANCE = 1e-3
 

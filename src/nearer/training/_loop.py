@@ -27,9 +27,6 @@ from nearer.training._samplers import Sampler
 from nearer.training._state import get_random_state, set_random_state
 from nearer.training._step import Step
 
-__all__ = ["Callback", "History", "Moment", "TrainingInterrupted", "train"]
-
-
 EventKind = Literal["start", "step", "epoch", "end"]
 
 

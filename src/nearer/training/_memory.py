@@ -10,8 +10,6 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-__all__ = ["activation_bytes", "pages_kept"]
-
 # Numbers of mallopt(3). Above the first threshold every allocation is mapped, zeroed page by page and unmapped
 # again: a third of the time of a step, because activations are large and short-lived.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3

@@ -1,8 +1,8 @@
 """Descent on the set of matrices with orthonormal columns, `LᵀL = I`: whole problems and stochastic steps.
 
 `riemannian_conjugate_gradient` is the optimiser of the semi-supervised paper (the defaults of Manopt, written out).
-`RiemannianSGD` and `RiemannianAdam` are torch optimisers for parameters that start with orthonormal columns, such
-as the factor of `OrthogonalMap`; after any number of steps the columns still are.
+`RiemannianAdam` is a torch optimiser for parameters that start with orthonormal columns, such as the factor of
+`OrthogonalMap`; after any number of steps the columns still are.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def _search(
     return fresh, cost, step, step if evaluation == 2 else 2 * step
 
 
-class _Orthonormal(Optimizer):
-    """What both optimisers share: the checks, the projected gradient and the way back to the set."""
+class OrthonormalOptimizer(Optimizer):
+    """What optimisers with orthonormal columns share: checks, the projected gradient, the way back to the set."""
 
     def __init__(self, parameters: Iterable[Any], defaults: dict[str, Any]) -> None:
         check_number(defaults["lr"], "lr", above=0.0)
@@ -155,37 +155,7 @@ class _Orthonormal(Optimizer):
         return loss
 
 
-class RiemannianSGD(_Orthonormal):
-    """Stochastic descent on `LᵀL = I`: project the gradient, add momentum, retract.
-
-    >>> L = torch.nn.Parameter(orthonormalize(torch.tensor([[1.0], [1.0]])))
-    >>> optimizer = RiemannianSGD([L], lr=0.1)
-    >>> for _ in range(200):
-    ...     optimizer.zero_grad()
-    ...     L[0].square().sum().backward()
-    ...     optimizer.step()
-    >>> L.detach().abs().round(decimals=3).ravel().tolist()
-    [0.0, 1.0]
-
-    Args:
-        parameters: matrices with orthonormal columns.
-        lr: learning rate.
-        momentum: share of the last step that is kept.
-    """
-
-    def __init__(self, parameters: Iterable[Any], *, lr: float = 0.01, momentum: float = 0.0) -> None:
-        check_number(momentum, "momentum", minimum=0.0, maximum=0.999)
-        super().__init__(parameters, {"lr": lr, "momentum": momentum})
-
-    def _direction(self, point: Tensor, slope: Tensor, group: dict[str, Any], state: dict[str, Any]) -> Tensor:
-        if group["momentum"]:
-            before = state.get("velocity")
-            carried = 0 if before is None else group["momentum"] * tangent_projection(point, before)
-            slope = state["velocity"] = carried + slope
-        return slope
-
-
-class RiemannianAdam(_Orthonormal):
+class RiemannianAdam(OrthonormalOptimizer):
     """Adam on `LᵀL = I`: the first moment is carried by projection, the second is one number per matrix.
 
     A number per entry would turn the step out of the tangent space, and has no meaning on the set.

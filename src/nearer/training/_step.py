@@ -28,16 +28,6 @@ from nearer.exceptions import NearerWarning, NotFiniteError, ParameterError, Sha
 from nearer.training._processes import EarlyAverage, joint_loss, same_start, share
 from nearer.training._schedules import Schedule, constant
 
-__all__ = [
-    "Batches",
-    "EncoderStep",
-    "Step",
-    "TensorBatches",
-    "backward_in_chunks",
-    "parameter_groups",
-    "row_numbers",
-]
-
 Precision = Literal["float32", "bfloat16", "float16"]
 _HALVES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 

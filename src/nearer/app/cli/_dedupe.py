@@ -110,11 +110,7 @@ def _names(given: Dataset) -> list[Any]:
 
 def _as_csv(duplicates: Duplicates, given: Dataset) -> bytes:
     names = _names(given)
-    sizes = (
-        np.bincount(duplicates.groups[duplicates.groups >= 0])
-        if (duplicates.groups >= 0).any()
-        else np.zeros(0, dtype=int)
-    )
+    sizes = np.bincount(duplicates.groups[duplicates.groups >= 0])
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["row", "item", "keep", "group", "group_size", "kept_item", "distance"])
@@ -141,11 +137,7 @@ def _write_page(duplicates: Duplicates, given: Dataset, page: Path, name: str) -
         _pairs("The farthest pairs: is the threshold right?", duplicates, given, order[:SHOWN]),
         _pairs("The nearest pairs", duplicates, given, near),
     ]
-    sizes = (
-        np.bincount(duplicates.groups[duplicates.groups >= 0])
-        if (duplicates.groups >= 0).any()
-        else np.zeros(0, dtype=int)
-    )
+    sizes = np.bincount(duplicates.groups[duplicates.groups >= 0])
     names = _names(given)
     largest = np.argsort(-sizes, kind="stable")[:SHOWN]
     rows = []

@@ -15,10 +15,9 @@ from rich.console import Console
 
 from nearer._checks import check_int
 from nearer.app.cli._config import DATA_KEYS, parse_yaml, read_config
-from nearer.app.cli._iterations import IterationBar
 from nearer.app.cli._loading import load_data, paired
 from nearer.app.cli._output import check_drawable, check_new, check_writable, print_json, say
-from nearer.app.cli._screen import comparison_table, screen
+from nearer.app.cli._screen import IterationBar, comparison_table, screen
 from nearer.datasets import Dataset
 from nearer.exceptions import ParameterError
 from nearer.models._card import save_fitted

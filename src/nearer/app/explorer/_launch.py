@@ -20,7 +20,6 @@ import time
 import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from nearer._storage._disk import open_plain
@@ -95,9 +94,7 @@ class ServedSession:
     def __enter__(self) -> ServedSession:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *about: object) -> None:
         self.close()
 
     def _repr_html_(self) -> str:

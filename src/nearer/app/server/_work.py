@@ -11,9 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.app.server._embedding import features_of, features_of_image, through
 from nearer.app.server._problems import Refusal
-from nearer.app.server._state import Served
+from nearer.app.server._state import Served, features_of, features_of_image, through
 from nearer.exceptions import ParameterError
 
 Floats = NDArray[np.float32]
