@@ -45,7 +45,7 @@ NUMERIC = [
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 TWICE = 2
 RECORDED = ("metric-learn", "open-metric-learning")
-EXTRAS = "adapters,text,photos,ray"
+EXTRAS = "adapters,text,photos,ray,mteb"
 # Libraries whose answers stand beside ours; they live in one environment with everything else.
 BESIDE = (
     *("scikit-query", "cobras-ts", "efficientnet-lite-pytorch"),

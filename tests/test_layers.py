@@ -17,7 +17,7 @@ LEVELS: list[set[str]] = [
     {"exceptions"},
     {"_border"},
     {"_limits"},
-    {"_plain"},
+    {"_plain", "_notebook"},
     {"_checks"},
     {"_validation"},
     {"_storage"},

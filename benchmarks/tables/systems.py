@@ -24,6 +24,8 @@ _BRINGS = {
     "text": "sentence-transformers and a sentence encoder (MiniLM) with its weights",
     "explore": "the local page of `nearer explore`",
     "peers": "pytorch-metric-learning, for comparisons and its miners",
+    "hub": "models and tables of the Hugging Face hub, `hf://owner/name`",
+    "mteb": "`model.to_mteb()`, for `mteb.evaluate`",
     "ray": "Ray Data, for `nearer embed --ray`",
     "serve": "`nearer serve`",
     "tensorboard": "`TensorBoardLog`",

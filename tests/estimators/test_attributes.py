@@ -26,7 +26,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "HRAML": {"epochs": 1, "networks": 1, "batch_size": 20},
     "KernelLearner": {"n_landmarks": 20},
 }
-TARGETS = {"MLKNN": SETS, "AAKNN": 0.7 * SETS + 0.1}
+TARGETS = {"MLKNN": SETS, "AAKNN": 0.7 * SETS + 0.1, "QueryMap": X[::-1]}
 # Attributes that only another fit has: these settings or targets bring them.
 SOMETIMES: dict[str, dict[str, Any]] = {
     "KernelLearner": {"learner": E.NCA(max_iter=3)},

@@ -1,8 +1,8 @@
 """Thresholds without labels: how many pairs of new items fall within a distance that random pairs gave.
 
 The items of a set are halved. The first half gives, without a label, the distance within which at most `error` of
-the pairs of two items lie; `measured` is the share of such pairs among 6,000 items of the other half. The embeddings
-are of three kinds: texts by MiniLM, photos by EfficientNet-Lite0, pixels.
+the pairs of two items lie; `measured` is the share of such pairs among 6,000 items of the other half. There are
+three kinds of embeddings: texts by MiniLM, photos by EfficientNet-Lite0, pixels.
 """
 
 from __future__ import annotations

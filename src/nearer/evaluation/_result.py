@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -63,6 +63,20 @@ class Evaluation(Mapping[str, float]):
         return "\n".join([*_table(header, rows), *_foot(self.counts, self.settings)])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the scores, drawn where they lie in 0..1, and how they were made."""
+        from nearer._notebook import bar, html_table
+
+        rows = []
+        for name, value in self.scores.items():
+            low, high = self.intervals.get(name, (value, value))
+            drawn = bar(0.0, value) if 0 <= value <= 1 else ""
+            told = f"{low:.4f} to {high:.4f}" if name in self.intervals else ""
+            label = f"{name} (lower is better)" if name in self.lower_is_better else name
+            rows.append([label, value, drawn, *([told] if self.intervals else [])])
+        columns = ["score", "value", "", *(["95 %"] if self.intervals else [])]
+        return html_table(columns, rows, foot=_foot(self.counts, self.settings))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python: scores, settings, counts, and which scores are better when lower."""
@@ -215,6 +229,24 @@ class Comparison:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: all scores side by side, the gains with their intervals drawn, and the verdict."""
+        from nearer._notebook import bar, html_table
+
+        ends = {name: self.intervals.get(name, (gain, gain)) for name, gain in self.gains.items()}
+        axis = min(0.0, *(low for low, _ in ends.values())), max(0.0, *(high for _, high in ends.values()))
+        rows = [
+            [
+                name,
+                *(made[name] for made in (self.first, *self.baselines.values(), self.second)),
+                self.shown_gain(name),
+                bar(*(ends[name] if name in self.intervals else sorted((0.0, gain))), of=axis),
+            ]
+            for name, gain in self.gains.items()
+        ]
+        columns = ["score", self.names[0], *self.baselines, self.names[1], "gain", ""]
+        return html_table(columns, rows, foot=[*_foot(self.first.counts, {}), self.verdict])
+
     def to_dict(self) -> dict[str, Any]:
         """Plain Python: both evaluations under their names, the gains and the verdict."""
         return {
@@ -229,6 +261,22 @@ class Comparison:
             **_listed(self.intervals),
             "verdict": self.verdict,
         }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Comparison:
+        """What `to_dict` gave, as a comparison again.
+
+        >>> both = Comparison(Evaluation({"map@r": 0.5}), Evaluation({"map@r": 0.7}))
+        >>> Comparison.from_dict(both.to_dict()) == both
+        True
+        """
+        first, second = (name for name in record if name not in {"gains", "baselines", "intervals", "verdict"})
+        baselines = {name: Evaluation.from_dict(made) for name, made in record.get("baselines", {}).items()}
+        intervals = {name: (low, high) for name, (low, high) in record.get("intervals", {}).items()}
+        both = Evaluation.from_dict(record[first]), Evaluation.from_dict(record[second])
+        # The verdict as it was given: one that was asked for in other words is not made from the numbers.
+        made = cls(*both, (first, second), intervals, baselines)
+        return made if made.verdict == record["verdict"] else replace(made, instead=str(record["verdict"]))
 
     def shown_gain(self, name: str) -> str:
         """The gain of a score with its interval, if it has one."""

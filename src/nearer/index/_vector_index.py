@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from numpy.typing import NDArray
 from torch import Tensor
 
 from nearer._plain import Floats
+from nearer.exceptions import NearerError
 from nearer.index._items import Id
 from nearer.index._notes import Metadata
 from nearer.neighbors._shared import Similarity
+
+# Queries that a notebook shows.
+SHOWN = 10
 
 
 class Hit(NamedTuple):
@@ -57,6 +63,39 @@ class SearchResult:
 
     def __iter__(self) -> Iterator[list[Hit]]:
         return (self[query] for query in range(len(self)))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the hits of the first queries with their metadata, and photos that are on disk."""
+        from nearer._notebook import html_table
+
+        hits = [
+            (query, rank, hit) for query in range(min(len(self), SHOWN)) for rank, hit in enumerate(self[query], 1)
+        ]
+        names = list(dict.fromkeys(name for _, _, hit in hits for name in hit.metadata or {}))
+        drawn = {number: seen for number, (_, _, hit) in enumerate(hits) if (seen := _photo(hit.metadata))}
+        rows = [
+            [
+                *([drawn.get(number, "")] if drawn else []),
+                *(query, rank, hit.id, -hit.similarity if self.similarity == "euclidean" else hit.similarity),
+                *((hit.metadata or {}).get(name, "") for name in names),
+            ]
+            for number, (query, rank, hit) in enumerate(hits)
+        ]
+        near = "distance" if self.similarity == "euclidean" else self.similarity
+        rest = [f"{SHOWN} of {len(self):,} queries"] if len(self) > SHOWN else []
+        return html_table([*([""] if drawn else []), "query", "rank", "id", near, *names], rows, foot=rest)
+
+
+def _photo(metadata: Metadata) -> str | None:
+    """A small picture of the file that an item names, None where there is none to see."""
+    from nearer._notebook import picture
+    from nearer.datasets._image_files import IMAGES, load_image
+
+    for value in (metadata or {}).values():
+        if isinstance(value, str) and value.lower().endswith(IMAGES) and Path(value).is_file():
+            with contextlib.suppress(NearerError):
+                return picture(load_image(value, enough=96), Path(value).name)
+    return None
 
 
 class VectorIndex(ABC):

@@ -39,7 +39,7 @@ class Adaptation:
             f"query has a mean of Recall@1, 2, 4 and 8 of {raw:.4f} by the raw queries"
         )
         if not learned.power_:
-            return f"{told}, and no map is as good. Keep the queries as they are."
+            return f"{told}, and no map is better. Keep the queries as they are."
         gain = f"{learned.gain_:+.4f} ± {learned.gain_error_:.4f}"
         return f"{told} and of {raw + learned.gain_:.4f} by the mapped ones ({gain}). The index stays as it is."
 

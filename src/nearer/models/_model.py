@@ -114,11 +114,15 @@ class Model:
         return self.summary or repr(self)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the summary, and the map while the model has the data of its fit."""
-        told = f"<pre>{html.escape(str(self))}</pre>"
-        if self.reference is None:
-            return told
-        return told + str(_explorer().inline_map(self))
+        """What a notebook shows: the scores beside the raw features, the summary, and the map while the model has
+        the data of its fit.
+        """
+        from nearer.evaluation import Comparison
+
+        scores = Comparison.from_dict(self.scores)._repr_html_() if self.scores else ""
+        told = f"<details><summary>{html.escape(repr(self))}</summary><pre>{html.escape(str(self))}</pre></details>"
+        drawn = "" if self.reference is None else str(_explorer().inline_map(self))
+        return scores + told + drawn
 
     @property
     def fingerprint(self) -> str:
@@ -339,6 +343,18 @@ class Model:
 
         return export(self, path)
 
+    def to_mteb(self, name: str = "nearer/model") -> Any:
+        """The model as `mteb.evaluate` takes it: texts or photos in, minus the Euclidean distance as similarity.
+
+        Needs the extra `mteb`.
+
+        Args:
+            name: owner/name under which MTEB writes its results.
+        """
+        from nearer.models._mteb import MTEBEncoder
+
+        return MTEBEncoder(self, name)
+
     def explore(
         self,
         data: Any = None,
@@ -391,6 +407,30 @@ class Model:
         found: NDArray[np.bool_] = np.isin(fingerprints(self.features(items)), self.trained_on)
         return found
 
+    def push_to_hub(
+        self,
+        name: str,
+        *,
+        private: bool = False,
+        token: str | None = None,
+        message: str = "Save a metric of nearer",
+    ) -> str:
+        """Write the model to the Hugging Face hub, where `nearer.load("hf://owner/name")` finds it; needs the extra
+        `hub`.
+
+        The card says in the words of the hub what it is, and its scores on held-out rows. A model also keeps rows
+        of its fit for `predict` (`votes`), which become readable for whoever may read the repository.
+
+        Args:
+            name: owner/name of the repository, which is made if it is not there; `owner/name@branch` writes there.
+            private: whether a new repository is private.
+            token: of the hub; by default the one of `hf auth login` or HF_TOKEN.
+            message: of the commit.
+        """
+        from nearer.models._hub import push
+
+        return push(self, name, private=private, token=token, message=message)
+
     def save(self, path: str | os.PathLike[str], *, pages: Mapping[str, bytes] | None = None) -> Path:
         """Write the model folder, whole or not at all; `pages` are files for people, by default a card and a
         map.
@@ -440,7 +480,8 @@ def is_model(path: str | os.PathLike[str]) -> bool:
 
 
 def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
-    """The model that was saved in a folder, after checking every byte of it.
+    """The model that was saved in a folder, or is at an address `hf://owner/name` of the Hugging Face hub, after
+    checking every byte of it.
 
     `encoder` gives back the module or function that it was fitted behind, which is not saved with it; without it
     the model takes features. Encoders from packages are found by their name.
@@ -452,9 +493,16 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
     'by hand'
 
     Args:
-        path: the folder that `save` wrote.
+        path: the folder that `save` wrote, or `hf://owner/name`, with `@revision` a branch, tag or commit of it.
         encoder: the module or function that it was fitted behind.
     """
+    if os.fspath(path).startswith("hf:/"):
+        from nearer.models._hub import downloaded_model
+
+        with downloaded_model(path) as copy:
+            model = load(copy, encoder=encoder)
+        model.place = None
+        return model
     folder = read_folder(path, format=FORMAT, version=VERSION)
     about = folder.metadata
     try:

@@ -85,9 +85,9 @@ def read_items(data: Any, y: Any = None, columns: Columns | None = None, reading
     """Items and labels of any kind as a data set, photos and texts as features where there is an encoder.
 
     `data` is a DataFrame (pandas, polars, Arrow, a Hugging Face data set), an array, tensor or sparse matrix, a
-    pair `(X, y)`, the path of a table or of a folder of photos, a list of texts or of the paths of photos, or a
-    `Dataset`. `y` names the label column (several for label sets and distributions), holds the labels, or is a
-    relation of pairs.
+    pair `(X, y)`, the path of a table or of a folder of photos or its address `hf://datasets/owner/name/file`, a
+    list of texts or of the paths of photos, or a `Dataset`. `y` names the label column (several for label sets and
+    distributions), holds the labels, or is a relation of pairs.
 
     >>> read_items([[1.0, 2.0], [3.0, 4.0], [5.0, 5.0]], ["a", "b", None]).all
     Split(x float32 (3, 2), y int64 (3,))
@@ -99,7 +99,7 @@ def read_items(data: Any, y: Any = None, columns: Columns | None = None, reading
     if isinstance(y, Relation):
         return with_pairs(read_items(data, None, columns, reading), y)
     if isinstance(data, str | os.PathLike):
-        return _from_path(Path(data).expanduser(), y, columns, reading)
+        return _from_path(_on_disk(data), y, columns, reading)
     frame = as_frame(data, reading.text)
     if frame is not None:
         return _from_frame(frame, y, columns, reading, "table")
@@ -121,6 +121,15 @@ def read_items(data: Any, y: Any = None, columns: Columns | None = None, reading
         raise _not_encodable(images)
     codes, names, kind = _labels(y, len(images), reading)
     return _from_dataset(Dataset(own_source("array"), {"all": Split(images, codes, kind=kind)}, names), reading)
+
+
+def _on_disk(path: str | os.PathLike[str]) -> Path:
+    """The path itself, or where the data of an address of the hub was put."""
+    if not os.fspath(path).startswith("hf:/"):
+        return Path(path).expanduser()
+    from nearer.models._hub import downloaded_data
+
+    return downloaded_data(path)
 
 
 def is_table(data: Any) -> bool:

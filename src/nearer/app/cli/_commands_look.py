@@ -40,15 +40,19 @@ def ask(
 @command("_use.run_export")
 def export(
     model: Annotated[Path, typer.Argument(help="A model folder that `nearer fit` wrote.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="A file that ends in .onnx or .safetensors.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="A .onnx or .safetensors file, or hf://owner/name.")],
     as_json: Json = False,
 ) -> None:
-    """Write a model for programs without nearer: ONNX, or the state dictionary of plain torch layers.
+    """Write a model for programs without nearer, ONNX or the state dictionary of plain torch layers, or to the hub.
+
+    An address hf://owner/name of the Hugging Face hub gets the model itself, which every command then takes from
+    there by that address; it needs the extra `hub` and a token.
 
     \b
     Examples:
       nearer export model --out model.onnx
       nearer export model -o layers.safetensors
+      nearer export model -o hf://owner/name
     """
 
 

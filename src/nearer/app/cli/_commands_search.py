@@ -180,7 +180,7 @@ def adapt(
 
     Pairs of a query and the item that belongs to it say in which directions the two differ; these count less
     afterwards. Nothing is embedded again and the index is not changed. The map is tried on pairs that did not teach
-    it, and where it is not at least as good there as the queries by themselves, the model stays as it is.
+    it, and where it is not better there than the queries by themselves, the model stays as it is.
 
     \b
     Examples:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -241,11 +242,18 @@ def run_search(
 
 
 def run_export(model: Path, *, out: Path, as_json: bool) -> None:
-    """Write a model for programs without nearer, by the ending of the file."""
+    """Write a model for programs without nearer, by the ending of the file, or to the hub."""
     from nearer.models._export import EXPORTED
+    from nearer.models._hub import on_hub
 
+    if on_hub(out):
+        written = load(model).push_to_hub(os.fspath(out))
+        answer(as_json, {"out": written}, written)
+        return
     if out.suffix not in EXPORTED:
-        raise ParameterError(f"`--out` must end in {' or '.join(EXPORTED)}, got {out.name!r}.")
+        raise ParameterError(
+            f"`--out` must end in {' or '.join(EXPORTED)}, or be hf://owner/name, got {out.name!r}."
+        )
     check_new(out=out)
     file = load(model).export(out)
     answer(as_json, {"out": str(file), "bytes": file.stat().st_size}, f"{file} ({file.stat().st_size:,} bytes)")

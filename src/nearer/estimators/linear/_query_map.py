@@ -33,8 +33,8 @@ class QueryMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     in which directions queries differ from what they ask for; these count less afterwards, t is the mean eigenvalue
     of S. Only the query is mapped, so an index of the documents stays as it is, those behind a paid API too. Of
     three powers a, and of the queries as they are, the one is taken that finds the documents of pairs which did not
-    teach it: a larger power must be better by more than two standard errors, and where the map is not at least as
-    good as no map, there is none (`power_` 0). Queries of length one keep that length.
+    teach it: a larger power must be better by more than two standard errors, and where no map is better than none,
+    there is none (`power_` 0). Queries of length one keep that length.
 
     >>> rng = np.random.default_rng(0)
     >>> documents = rng.normal(size=(60, 2)) * [1.0, 4.0]
@@ -136,7 +136,7 @@ class QueryMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             if more.mean() > 2 * _error(more):
                 taken = power
         gain = found[taken] - found[0.0]
-        if self.power is None and gain.mean() < 0:
+        if self.power is None and gain.mean() <= 0:
             taken, gain = 0.0, np.zeros(len(X))
         self.power_, self.gain_, self.gain_error_ = taken, float(gain.mean()), _error(gain)
 
