@@ -15,12 +15,14 @@ from nearer._storage import write_file
 from nearer.app.cli._loading import load_data, load_for
 from nearer.app.cli._output import check_new, print_json, say
 from nearer.datasets import Dataset, Split
+from nearer.datasets._anything import Columns
 from nearer.exceptions import ParameterError
 from nearer.index import find_duplicates
 from nearer.index._duplicates import Duplicates
 from nearer.models._inputs import item_metadata
 from nearer.models._model import load
 from nearer.models._raw import raw_rows
+from nearer.models._reading import Reading
 from nearer.reports import retrieval_grid
 from nearer.reports._page import Picture, Section, Table, html_report
 
@@ -54,8 +56,8 @@ def run_dedupe(
         given = load_for(machine, data, label=label)
         rows = machine.embed(given)
     else:
-        keeping = [score] if score is not None else []
-        given = load_data(data, label=label, ignore=ignore, keep=keeping, progress=not as_json)
+        columns = Columns(keep=() if score is None else (score,), ignore=tuple(ignore or ()))
+        given = load_data(data, label, columns, Reading(progress=False if as_json else None))
         rows = _compared(given)
     scores = None if score is None else _scores(given, score)
     duplicates = find_duplicates(
