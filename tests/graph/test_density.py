@@ -102,7 +102,7 @@ def test_shares_in_float32_have_three_digits_and_the_same_classes() -> None:
 def test_many_items_are_solved_to_three_digits_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     near, _, labels = blobs_graph(400)
     assert class_shares(near, labels).shares.dtype == torch.float64
-    monkeypatch.setattr("nearer.graph._believing.QUICK_FROM", 400)
+    monkeypatch.setattr("nearer.graph._propagation.QUICK_FROM", 400)
     assert class_shares(near, labels).shares.dtype == torch.float32
     assert class_shares(near, labels, rtol=1e-9).shares.dtype == torch.float64
     assert class_shares(near, labels).pseudo_labels.shape == (400,)

@@ -13,18 +13,24 @@ from nearer._checks import check_choice, check_int, check_number
 from nearer._validation import as_array
 from nearer.exceptions import LabelError, NearerWarning, ParameterError, ShapeError
 from nearer.judging._class_losses import (
+    CONFIDENCE,
+    GUARANTEES,
     Calibration,
     Floats,
+    Guarantee,
     Rows,
+    bets,
     database_losses,
+    fewest_classes,
     matched_losses,
+    mean_bound,
     missed,
+    pair_bound,
     thresholds,
     within,
 )
 from nearer.judging._influence import embedded
 from nearer.judging._likeness import Likeness
-from nearer.judging._rules import CONFIDENCE, GUARANTEES, Guarantee, bets, fewest_classes, mean_bound, pair_bound
 from nearer.neighbors import search
 from nearer.neighbors._shared import unit_rows
 
