@@ -453,6 +453,17 @@ def adapting() -> str:
     return markdown(HEADER, summary(rows)) + source(rows)
 
 
+@table("taxonomy")
+def taxonomy() -> str:
+    """How severe the mistakes are with a taxonomy and without, means over the draws."""
+    if not measured("taxonomy"):
+        return ""
+    from nearer_papers.ours._taxonomy import HEADER, summary
+
+    rows = load("taxonomy")
+    return markdown(HEADER, summary(rows)) + source(rows)
+
+
 @table("thresholds")
 def without_labels() -> str:
     """The share of random pairs within thresholds that were found without labels, beside what was asked for."""
