@@ -24,9 +24,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer._checks import check_choice, check_int
+from nearer._checks import check_choice, check_int, needed
 from nearer._limits import check_limit, limit
-from nearer.exceptions import CorruptFileError, LimitError, MissingDataError, NearerError
+from nearer.exceptions import CorruptFileError, LimitError, MissingDataError
 
 # What the names of images end in, and what Pillow may read in them.
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -34,12 +34,9 @@ _KINDS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 
 
 def _pillow() -> ModuleType:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise NearerError(
-            "Reading images needs Pillow, which is not installed. Run: pip install 'nearer[images]'"
-        ) from error
+    needed("PIL", "Reading images needs Pillow", "images")
+    from PIL import Image
+
     return Image
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from nearer._checks import check_int
+from nearer._checks import check_int, needed
 from nearer.datasets._csv_files import csv_form
 from nearer.datasets._dataset import Array
 from nearer.datasets._frame import CellForm, Column, Frame, frame_from
@@ -26,7 +26,7 @@ from nearer.datasets._image_files import list_images
 from nearer.datasets._numpy_files import UNREADABLE, npy_header
 from nearer.datasets._parquet_files import INDEX, batches, opened_parquet
 from nearer.datasets._table import PARQUET, TABLES, TEXT_TABLES, check_different
-from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, ShapeError
+from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 
 # What Arrow decodes at a time: large steps would keep whole row groups.
 READ_ROWS = 1 << 14
@@ -212,10 +212,7 @@ def _blocks(rows: Iterator[list[str]], size: int) -> Iterator[list[list[str]]]:
 
 def _saved_by_hugging_face(path: Path) -> Stream:
     """A folder that `Dataset.save_to_disk` wrote: Arrow streams, named in state.json."""
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise NearerError("Reading Arrow needs pyarrow. Run: pip install 'nearer[tables]'") from error
+    pa = needed("pyarrow", "Reading Arrow needs pyarrow", "tables")
     if (path / "dataset_dict.json").is_file():
         splits = json.loads((path / "dataset_dict.json").read_text()).get("splits", [])
         raise ParameterError(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nearer._checks import needed
 from nearer._plain import Floats
 from nearer._storage._disk import exchange, flush_folder
 from nearer._storage._folder import resolved
@@ -192,14 +193,8 @@ def _parts(index: VectorIndex) -> Iterator[Part]:
 
 
 def _arrow() -> Any:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingDataError(
-            "Parquet files are read and written with pyarrow, which is missing. Run: pip install 'nearer[tables]'"
-        ) from error
-    return pyarrow, parquet
+    what = "Parquet files are read and written with pyarrow"
+    return needed("pyarrow", what, "tables"), needed("pyarrow.parquet", what, "tables")
 
 
 def _write_parquet(file: Path, about: dict[str, Any], parts: Iterator[Part]) -> int:

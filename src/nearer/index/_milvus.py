@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 
-from nearer._checks import check_int
+from nearer._checks import check_int, needed
 from nearer._plain import Floats
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError
 from nearer.index._fields import note_of
@@ -39,13 +39,7 @@ FIELDS = ["id", "position", "whole", "metadata", "embedding"]
 
 def load_pymilvus() -> Any:
     """pymilvus, imported when it is first needed."""
-    try:
-        import pymilvus
-    except ImportError as error:
-        raise MissingDataError(
-            "Milvus must be reached through pymilvus, which is not installed. Run: pip install 'nearer[milvus]'"
-        ) from error
-    return pymilvus
+    return needed("pymilvus", "Milvus must be reached through pymilvus", "milvus")
 
 
 class MilvusIndex(RemoteIndex):
