@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 # Rounding of some dozen layers in float32, against the largest entry.
 TOLERANCE = 1e-3
@@ -85,17 +86,11 @@ def _pairs(network: nn.Module, items: Tensor) -> tuple[Tensor, list[tuple[nn.Con
 def _fold(convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
     assert norm.running_mean is not None
     assert norm.running_var is not None
-    scale = torch.rsqrt(norm.running_var.double() + norm.eps)
-    if norm.weight is not None:
-        scale = scale * norm.weight.double()
-    shift = -norm.running_mean.double() * scale
-    if norm.bias is not None:
-        shift = shift + norm.bias.double()
-    if convolution.bias is not None:
-        shift = shift + convolution.bias.double() * scale
-    weight = convolution.weight
-    weight.copy_(weight.double() * scale[:, None, None, None])
-    convolution.bias = nn.Parameter(shift.to(weight.dtype))
+    mean, variance = norm.running_mean.double(), norm.running_var.double()
+    own, first = convolution.weight, None if convolution.bias is None else convolution.bias.double()
+    weight, bias = fuse_conv_bn_weights(own.double(), first, mean, variance, norm.eps, norm.weight, norm.bias)
+    own.copy_(weight)
+    convolution.bias = nn.Parameter(bias.to(own.dtype))
 
 
 def _rows(came: Any) -> Tensor:
