@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from nearer.estimators import GMML, KISSME, RCA, Covariance, MetricKNN
+from nearer.estimators import GMML, KISSME, RCA, Covariance, MetricKNN, WithinClass
 from nearer.estimators._moments import KEPT, Moments
 from nearer.estimators._scatter import label_scatters, total_scatter
 from nearer.exceptions import LimitError, ParameterError
@@ -43,11 +43,56 @@ def test_moments_are_the_scatters_of_all_rows() -> None:
     moments = Moments(4)
     order = np.random.default_rng(0).permutation(150)
     for part in np.array_split(order, 7):
-        moments.add(X[part], NAMES[part])
+        moments.add(X[part], NAMES[part], np.ones(len(part)))
     want = label_scatters(X, Y)
     for found, expected in zip(moments.pairs(), want, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-8)
     np.testing.assert_allclose(moments.total(), total_scatter(X), rtol=1e-8)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=repr)
+def test_a_weight_is_so_many_equal_rows(learner: Any) -> None:
+    weights = np.random.default_rng(0).integers(0, 4, size=len(X))
+    weights[Y == 1] = np.maximum(weights[Y == 1], 1)
+    # All that a learner is given before has weight 0, and a class of weight 0 is none.
+    weights[Y == 2] = 0
+    again = type(learner)(**learner.get_params()).fit(np.repeat(X, weights, axis=0), np.repeat(NAMES, weights))
+    for cut in ((), (75,)):
+        parts = type(learner)(**learner.get_params())
+        for rows in np.split(np.arange(len(X))[weights > 0] if cut else np.arange(len(X)), cut):
+            parts.partial_fit(X[rows], NAMES[rows], sample_weight=weights[rows])
+        size = 1e-6 * np.abs(again.mahalanobis_matrix()).max()
+        np.testing.assert_allclose(parts.mahalanobis_matrix(), again.mahalanobis_matrix(), rtol=1e-6, atol=size)
+    with pytest.raises(ValueError, match=r"above 0 for at least one row|at least one non-zero"):
+        parts.partial_fit(X, NAMES, sample_weight=np.zeros(len(X)))
+    with pytest.raises(ValueError, match=r"(?i)negative"):
+        parts.partial_fit(X, NAMES, sample_weight=-np.ones(len(X)))
+
+
+@pytest.mark.parametrize("settings", [{}, {"root": True, "unit": False}, {"shrink": 0.2}])
+def test_the_closed_form_learns_in_parts_where_it_follows_from_covariances(settings: dict[str, Any]) -> None:
+    learner = WithinClass(power=0.7, floor=None, **settings)
+    x = X - 1e4
+    weights = np.random.default_rng(1).integers(1, 3, size=len(x))
+    whole = WithinClass(power=0.7, floor=None, **settings).fit(np.repeat(x, weights, 0), np.repeat(NAMES, weights))
+    for rows in np.array_split(np.arange(len(x)), 4):
+        learner.partial_fit(x[rows], NAMES[rows], sample_weight=weights[rows])
+    # A map is known up to the sign of its directions; distances are not.
+    a, b = (made.transform(x) for made in (learner, whole))
+    np.testing.assert_allclose(a @ a.T, b @ b.T, rtol=1e-6, atol=1e-6 * np.abs(b @ b.T).max())
+    assert learner.classes_.tolist() == whole.classes_.tolist()
+    learner.fit(x, NAMES)
+    np.testing.assert_allclose(
+        learner.transform(x), WithinClass(power=0.7, floor=None, **settings).fit(x, NAMES).transform(x)
+    )
+
+
+@pytest.mark.parametrize("settings", [{}, {"power": 0.5}, {"power": 0.5, "floor": None, "n_components": 2}])
+def test_what_needs_all_rows_is_not_learned_in_parts(settings: dict[str, Any]) -> None:
+    assert not hasattr(WithinClass(**settings), "partial_fit")
+    with pytest.raises(AttributeError) as caught:
+        WithinClass(**settings).partial_fit(X, NAMES)
+    assert "to learn in parts" in str(caught.value.__cause__)
 
 
 def test_the_blend_is_chosen_on_rows_drawn_from_all_parts() -> None:

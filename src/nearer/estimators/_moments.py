@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from nearer.estimators._matrices import Array
-from nearer.estimators._scatter import PairScatters, class_means
-from nearer.exceptions import LabelError, LimitError
+from nearer.estimators._scatter import PairScatters
+from nearer.exceptions import LabelError, LimitError, ParameterError
 
 # Rows that are kept to choose `blend` by, as many as `choose_blend` looks at.
 KEPT = 5_000
@@ -24,37 +24,40 @@ MOST_BYTES = 4 << 30
 
 
 class Moments:
-    """Of every class: how many rows, their mean, and the scatter about it.
+    """Of every class: how many rows, their mean, and the scatter about it. A row of weight w counts as w rows.
 
     >>> moments = Moments(1)
     >>> for rows, classes in (([[0.0]], [7]), ([[2.0], [9.0]], [7, 8])):
-    ...     moments.add(np.array(rows), np.array(classes))
+    ...     moments.add(np.array(rows), np.array(classes), np.ones(len(rows)))
     >>> moments.classes.tolist(), moments.counts.tolist(), moments.within().tolist(), moments.total().tolist()
-    ([7, 8], [2, 1], [[2.0]], [[44.66666666666667]])
+    ([7, 8], [2.0, 1.0], [[2.0]], [[44.66666666666667]])
     """
 
     def __init__(self, columns: int) -> None:
         self.classes: Array = np.empty(0, dtype=np.int64)
-        self.counts: Array = np.zeros(0, dtype=np.int64)
+        self.counts: Array = np.zeros(0)
         self.means: Array = np.zeros((0, columns))
         self.scatters: Array = np.zeros((0, columns, columns))
 
     @property
-    def n(self) -> int:
+    def n(self) -> float:
         """All rows so far."""
-        return int(self.counts.sum())
+        return float(self.counts.sum())
 
-    def add(self, X: Array, y: Array) -> None:
-        """Take rows (n, p) and their classes (n,) in."""
+    def add(self, X: Array, y: Array, weights: Array) -> None:
+        """Take rows (n, p), their classes (n,) and their weights (n,), all above 0, in."""
         names, codes = np.unique(y, return_inverse=True)
         self._make_room(names)
-        counts = np.bincount(codes)
-        means = class_means(X, codes, counts)
         for number, place in enumerate(np.searchsorted(self.classes, names)):
-            rows = X[codes == number].astype(np.float64) - means[number]
-            before, new = int(self.counts[place]), int(counts[number])
-            apart = means[number] - self.means[place]
-            self.scatters[place] += rows.T @ rows + before * new / (before + new) * np.outer(apart, apart)
+            mine = codes == number
+            rows, weight = X[mine].astype(np.float64), weights[mine, None]
+            before, new = self.counts[place], weight.sum()
+            mean = (weight * rows).sum(axis=0) / new
+            rows -= mean
+            apart = mean - self.means[place]
+            self.scatters[place] += (weight * rows).T @ rows + before * new / (before + new) * np.outer(
+                apart, apart
+            )
             self.means[place] += apart * (new / (before + new))
             self.counts[place] = before + new
 
@@ -90,11 +93,23 @@ class Moments:
 
     def pairs(self) -> PairScatters:
         """The scatters of all similar and all dissimilar pairs, as of `label_scatters`."""
-        similar = np.tensordot(self.counts.astype(np.float64), self.scatters, axes=1)
-        n_similar = int((self.counts * (self.counts - 1) // 2).sum())
-        return PairScatters(
-            similar, self.n * self.total() - similar, n_similar, self.n * (self.n - 1) // 2 - n_similar
-        )
+        similar = np.tensordot(self.counts, self.scatters, axes=1)
+        n_similar = float((self.counts * (self.counts - 1) / 2).clip(min=0).sum())
+        n_dissimilar = (self.n**2 - float(np.square(self.counts).sum())) / 2
+        return PairScatters(similar, self.n * self.total() - similar, n_similar, n_dissimilar)
+
+
+def weighed(X: Array, y: Any, sample_weight: Any) -> tuple[Array, Any, Array]:
+    """Rows, what belongs to them and their weights, 1 where none are given; without the rows of weight 0.
+
+    >>> [part.tolist() for part in weighed(np.eye(2), np.array([3, 4]), [0.0, 2.0])]
+    [[[0.0, 1.0]], [4], [2.0]]
+    """
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    kept = weights > 0
+    if not kept.any():
+        raise ParameterError("`sample_weight` must be above 0 for at least one row, got zeros alone.")
+    return X[kept], None if y is None else y[kept], weights[kept]
 
 
 class FromMoments:
@@ -103,20 +118,22 @@ class FromMoments:
     def _from_moments(self, moments: Moments) -> Array:
         raise NotImplementedError
 
-    def partial_fit(self: Any, X: Any, y: Any) -> Any:
+    def partial_fit(self: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Take more rows (n, p) and their classes (n,) in; after the last part the metric is that of all rows.
 
         It is that of `fit` to rounding, in the memory of one (p, p) matrix for each class. Whatever `fit` has seen
         does not count: the first part after it begins anew. With
-        `blend="auto"` the share of the identity is chosen on 5,000 rows, drawn evenly from all that came.
+        `blend="auto"` the share of the identity is chosen on 5,000 rows, drawn evenly from all that came. A row of
+        `sample_weight` w (n,) counts as w equal rows in the sums, and as one where `blend` is chosen.
         """
         first = not hasattr(self, "_moments")
         X, y = validate_data(self, X, y, reset=first, dtype=[np.float64, np.float32])
         check_classification_targets(y)
+        X, y, weights = weighed(X, y, sample_weight)
         if first:
             self._moments, self._sample = Moments(X.shape[1]), _Sample(check_random_state(self.random_state))
         self._forget_threshold()
-        self._moments.add(X, y)
+        self._moments.add(X, y, weights)
         self._sample.add(X, y)
         moments = self._moments
         self.classes_ = moments.classes

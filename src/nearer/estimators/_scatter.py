@@ -19,8 +19,8 @@ class PairScatters(NamedTuple):
 
     similar: Array
     dissimilar: Array
-    n_similar: int
-    n_dissimilar: int
+    n_similar: float
+    n_dissimilar: float
 
 
 def _gram(X: Any, weights: Array | None = None) -> Array:

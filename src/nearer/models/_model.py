@@ -346,7 +346,7 @@ class Model:
     def to_mteb(self, name: str = "nearer/model") -> Any:
         """The model as `mteb.evaluate` takes it: texts or photos in, minus the Euclidean distance as similarity.
 
-        Needs the extra `mteb`.
+        Needs the extra "mteb".
 
         Args:
             name: owner/name under which MTEB writes its results.
@@ -415,8 +415,8 @@ class Model:
         token: str | None = None,
         message: str = "Save a metric of nearer",
     ) -> str:
-        """Write the model to the Hugging Face hub, where `nearer.load("hf://owner/name")` finds it; needs the extra
-        `hub`.
+        """Write the model to the Hugging Face hub, where `nearer.load("hf://owner/name")` finds it; it needs the
+        extra "hub".
 
         The card says in the words of the hub what it is, and its scores on held-out rows. A model also keeps rows
         of its fit for `predict` (`votes`), which become readable for whoever may read the repository.

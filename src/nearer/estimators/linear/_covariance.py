@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from nearer._checks import check_number
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array, factor_psd, ridged, symmetric
-from nearer.estimators._moments import Moments
+from nearer.estimators._moments import Moments, weighed
 from nearer.estimators._scatter import total_scatter
 from nearer.estimators._supervision import reduce_components
 from nearer.exceptions import ParameterError
@@ -78,15 +78,23 @@ class Covariance(MetricLearner):
         self.__dict__.pop("_moments", None)
         return self._invert(total_scatter(X) / X.shape[0], X.dtype)
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Take more rows (n, p) in: after the last part the metric is that of `fit` on all of them, to rounding."""
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Take more rows (n, p) in: after the last part the metric is that of `fit` on all of them, to rounding.
+
+        A row of `sample_weight` w (n,) counts as w equal rows.
+        """
         first = not hasattr(self, "_moments")
         X = validate_data(self, X, reset=first, dtype=[np.float64, np.float32])
+        X, _, weights = weighed(X, None, sample_weight)
         if first:
             self._moments = Moments(X.shape[1])
-        self._moments.add(X, np.zeros(len(X), dtype=np.int64))
+        self._moments.add(X, np.zeros(len(X), dtype=np.int64), weights)
         # One row has no spread yet.
-        return self if self._moments.n < 2 else self._invert(self._moments.total() / self._moments.n, X.dtype)
+        return (
+            self
+            if not self._moments.within().any()
+            else self._invert(self._moments.total() / self._moments.n, X.dtype)
+        )
 
     def _invert(self, covariance: Array, kind: Any) -> Self:
         d = self._check_targets(len(covariance))

@@ -20,12 +20,14 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearer._checks import check_int, check_number
 from nearer.estimators._learner import MapLearner
 from nearer.estimators._matrices import Array
+from nearer.estimators._moments import Moments, weighed
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.geometry import normalize
 
@@ -68,6 +70,16 @@ CAREFUL = Form(0.3, 0.5, 1.4)
 # And the map of classes of few rows, on which a choice would be a draw: with 5 and 10 labels a class this one was
 # above the features in 1-NN, Recall@1 and MAP@R of new rows on ten sets and two of encoders; those chosen were not.
 OF_FEW, FEW = Form(0.7, 0.8, 1.4), 15
+
+
+def _follows_from_sums(learner: WithinClass) -> bool:
+    """Whether the map can be learned in parts."""
+    if learner.power is None or learner.floor is not None or learner.n_components is not None:
+        raise ParameterError(
+            "`power` must be a number, `floor` None and `n_components` None to learn in parts: what is chosen, "
+            "raised or left out depends on all rows at once."
+        )
+    return True
 
 
 @dataclass(eq=False, repr=False)
@@ -130,8 +142,7 @@ class WithinClass(MapLearner):
         """
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
         check_classification_targets(y)
-        if hasattr(self, "threshold_"):
-            del self.threshold_
+        self._forget()
         pairs = _Pairs(X, _pairs(together, len(X), "together"), _pairs(apart, len(X), "apart"))
         known = np.ones(len(y), dtype=bool) if together is None and apart is None else np.asarray(y) != -1
         self.classes_, codes = np.unique(np.asarray(y)[known], return_inverse=True)
@@ -151,6 +162,35 @@ class WithinClass(MapLearner):
         mean, matrix = _map_of(self.form_, rows, codes, pairs, kept)
         self.mean_, self.components_ = mean.astype(X.dtype), np.ascontiguousarray(matrix.T).astype(X.dtype)
         return self
+
+    @available_if(_follows_from_sums)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Take more rows (n, p) and their classes (n,) in; after the last part the map is that of `fit` on all.
+
+        For maps that follow from the covariance inside classes alone: `power` given, `floor=None`, all components.
+        A row of `sample_weight` w (n,) counts as w equal rows. Whatever `fit` has seen does not count.
+        """
+        first = not hasattr(self, "_moments")
+        X, y = validate_data(self, X, y, reset=first, dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        self.form_, self.scores_ = self._asked_for(), {}
+        moments: Moments = Moments(X.shape[1]) if first else self.__dict__["_moments"]
+        x, y, weights = weighed(_roots(X) if self.form_.root else X, y, sample_weight)
+        self._forget()
+        self._moments = moments
+        moments.add(x, y, weights)
+        self.classes_ = moments.classes
+        mean = moments.counts @ moments.means / moments.n
+        basis = _Basis.of_moments(moments.within() / moments.n, mean, root=self.form_.root)
+        mean, matrix = (mean, _sized(basis.vectors * basis.scale(self.form_))) if self.form_.power else (
+            np.zeros(len(mean)), np.eye(len(mean)))  # fmt: skip
+        self.mean_, self.components_ = mean.astype(X.dtype), np.ascontiguousarray(matrix.T).astype(X.dtype)
+        return self
+
+    def _forget(self) -> None:
+        """What only the rows before have taught."""
+        for name in ("threshold_", "_moments"):
+            self.__dict__.pop(name, None)
 
     def _asked_for(self) -> Form:
         return Form(
@@ -253,6 +293,14 @@ class _Basis:
         vectors = vectors.astype(kind)
         return cls(root, mean, np.maximum(values, 0).astype(kind), vectors, (x - mean) @ vectors, codes, pairs)
 
+    @classmethod
+    def of_moments(cls, within: Array, mean: Array, *, root: bool) -> _Basis:
+        """From the covariance inside classes, without the rows."""
+        values, vectors = np.linalg.eigh(within)
+        none = np.zeros((0, len(mean)))
+        empty = np.zeros(0, dtype=np.int64)
+        return cls(root, mean, np.maximum(values, 0), vectors, none, empty, _Pairs(none, *(2 * [none[:, :2]])))
+
     def turn(self, rows: Array) -> Array:
         return np.asarray(((_roots(rows) if self.root else rows) - self.mean) @ self.vectors)
 
@@ -299,13 +347,17 @@ def _map_of(form: Form, rows: Array, codes: Array, pairs: _Pairs, kept: int) -> 
                 raised = (directions * q) @ directions.T
                 alone = form.floor == 0
                 matrix = matrix @ (directions * q if alone else form.floor * q[0] * np.eye(p) + raised)
-        # A matrix of ordinary size keeps float32 from losing digits on the way.
-        matrix = matrix / max(np.linalg.norm(matrix, axis=0).mean(), 1e-300)
+        matrix = _sized(matrix)
     if kept < matrix.shape[1]:
         mapped = (x - mean) @ matrix
         mapped = _unit(mapped) if form.unit else mapped - mapped.mean(axis=0)
         matrix = matrix @ np.linalg.eigh(mapped.T @ mapped)[1][:, ::-1][:, :kept]
     return mean, matrix
+
+
+def _sized(matrix: Array) -> Array:
+    """A matrix of ordinary size, which keeps float32 from losing digits on the way."""
+    return np.asarray(matrix / max(np.linalg.norm(matrix, axis=0).mean(), 1e-300))
 
 
 def _candidates(rows: Array, unit: bool | None, few_rows: bool) -> list[Form]:
