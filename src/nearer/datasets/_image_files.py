@@ -155,16 +155,16 @@ def _reason(error: BaseException) -> str:
 
 def list_images(root: Path) -> list[str]:
     """The images below a folder as sorted relative paths; hidden files and other kinds are left out."""
-    found = []
+    files = []
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         inside = Path(folder).relative_to(root)
-        found += [
+        files += [
             (inside / name).as_posix()
             for name in names
             if not name.startswith(".") and Path(name).suffix.lower() in IMAGES
         ]
-    return sorted(found)
+    return sorted(files)
 
 
 # A larger picture is read smaller where that is still twice as large as what is wanted of it.
@@ -273,13 +273,13 @@ def photo_bytes(
     squash: bool = False,
     most: float = 1e9,
     folder: str | os.PathLike[str] | None = None,
-    told: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> list[Photo]:
     """Photos, files or bytes (h, w, 3), as bytes whose short side is `side` long, in the order of the items.
 
     What is more than twice as long as wide is cut to its middle; with `squash` all are stretched to a square. Where
     they would take more than `most` bytes they lie in a temporary file, which is mapped and has no name, so that
-    nothing is left of it. `told` hears after each photo how many are done.
+    nothing is left of it. `progress` hears after each photo how many are done.
 
     >>> [photo.shape for photo in photo_bytes([np.zeros((40, 90, 3), np.uint8)], 20)]
     [(20, 40, 3)]
@@ -287,10 +287,10 @@ def photo_bytes(
     check_int(side, "side")
     # A photo is half as long again as it is wide, in the mean.
     if len(items) * side * side * 3 * (1.0 if squash else 1.5) <= most:
-        return list(_decoded(items, side, squash, told))
+        return list(_decoded(items, side, squash, progress))
     shapes: list[tuple[int, ...]] = []
     with tempfile.TemporaryFile(dir=folder, prefix="nearer-photos-") as file:
-        for photo in _decoded(items, side, squash, told):
+        for photo in _decoded(items, side, squash, progress):
             file.write(photo.data)
             shapes.append(photo.shape)
         file.flush()
@@ -299,14 +299,16 @@ def photo_bytes(
     return [pixels[a:b].reshape(shape) for (a, b), shape in zip(itertools.pairwise(ends), shapes, strict=True)]
 
 
-def _decoded(items: Sequence[Any], side: int, squash: bool, told: Callable[[int], None] | None) -> Iterable[Photo]:
+def _decoded(
+    items: Sequence[Any], side: int, squash: bool, progress: Callable[[int], None] | None
+) -> Iterable[Photo]:
     done = 0
     with ThreadPoolExecutor() as pool:
         for start in range(0, len(items), AHEAD):
             for photo in pool.map(lambda item: _small(item, side, squash), items[start : start + AHEAD]):
                 done += 1
-                if told is not None:
-                    told(done)
+                if progress is not None:
+                    progress(done)
                 yield photo
 
 

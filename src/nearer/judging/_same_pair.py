@@ -287,9 +287,9 @@ class SamePair:
         if self.labeled_:
             lines.append(f"pairs of one class called same: {self.true_matches_:.3f} of the calibration pairs")
         else:
-            told = "not known, none were given" if np.isnan(self.true_matches_) else f"{self.true_matches_:.3f}"
+            share = "not known, none were given" if np.isnan(self.true_matches_) else f"{self.true_matches_:.3f}"
             lines += [
-                f"near-copies called same: {told}",
+                f"near-copies called same: {share}",
                 "no labels: items that differ and mean the same were counted as different",
             ]
         if self.same_within_ < 0:

@@ -21,12 +21,12 @@ def tree_levels(paths: Any, *, name: str = "labels") -> list[tuple[str, ...]]:
     >>> tree_levels(["Aves/Icteridae", "Aves/Laridae"])
     [('Aves', 'Icteridae'), ('Aves', 'Laridae')]
     """
-    if isinstance(paths, Sequence) and not isinstance(paths, str) and all(isinstance(one, str) for one in paths):
-        rows = [tuple(part.strip() for part in one.strip("/").split("/")) for one in paths]
+    if isinstance(paths, Sequence) and not isinstance(paths, str) and all(isinstance(path, str) for path in paths):
+        rows = [tuple(part.strip() for part in path.strip("/").split("/")) for path in paths]
     else:
         table = as_array(paths, name)
         if table.ndim == 1 and table.dtype.kind in "UO":
-            return tree_levels([str(one) for one in table.tolist()], name=name)
+            return tree_levels([str(path) for path in table.tolist()], name=name)
         if table.ndim != 2:
             raise ShapeError(
                 f'`{name}` must hold a path for each item, texts such as "family/species" or a column for each '
@@ -111,5 +111,5 @@ class Tree(GradedRelation):
         """
         nodes = torch.unique(self.queries)
         sets = (self.queries[:, :, None] == nodes).any(dim=1)
-        found: Tensor = sets[:, ~sets.all(dim=0)].to(torch.float32)
-        return found
+        kept: Tensor = sets[:, ~sets.all(dim=0)].to(torch.float32)
+        return kept

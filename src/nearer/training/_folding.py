@@ -47,13 +47,13 @@ def fold_norms(network: nn.Module, items: Tensor) -> tuple[nn.Module, int]:
         for name, child in list(parent.named_children()):
             if id(child) in inside:
                 setattr(parent, name, nn.Identity())
-    found = _rows(folded(items))
-    error = float((found - expected).abs().max()) / max(float(expected.abs().max()), 1e-12)
+    values = _rows(folded(items))
+    error = float((values - expected).abs().max()) / max(float(expected.abs().max()), 1e-12)
     kept, count = (folded, len(pairs)) if error <= TOLERANCE else (plain, 0)
     for layer in kept.modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-            for one in layer.parameters():
-                one.requires_grad_(False)
+            for parameter in layer.parameters():
+                parameter.requires_grad_(False)
     return kept, count
 
 
@@ -72,7 +72,9 @@ def _pairs(network: nn.Module, items: Tensor) -> tuple[Tensor, list[tuple[nn.Con
             pairs.append((made[id(given[0])][0], layer))
 
     # A subclass may do more than normalise (timm's have the activation inside).
-    watched = [one for one in network.modules() if isinstance(one, nn.Conv2d) or type(one) is nn.BatchNorm2d]
+    watched = [
+        layer for layer in network.modules() if isinstance(layer, nn.Conv2d) or type(layer) is nn.BatchNorm2d
+    ]
     hooks = [layer.register_forward_hook(look) for layer in watched]
     try:
         expected = _rows(network(items))

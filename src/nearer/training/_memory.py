@@ -49,7 +49,7 @@ def activation_bytes(network: nn.Module, items: Tensor) -> float:
     True
     """
     held: dict[int, int] = {}
-    own = {one.untyped_storage().data_ptr() for one in (*network.parameters(), *network.buffers())}
+    own = {tensor.untyped_storage().data_ptr() for tensor in (*network.parameters(), *network.buffers())}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()

@@ -75,7 +75,7 @@ class PhotoBatches:
             if check_number(high, name, maximum=1.0 if name == "area" else None) < low:
                 raise ParameterError(f"`{name}` must rise, got {low} and {high}.")
         self.area, self.ratio, self.flip = area, ratio, flip
-        self.mean, self.std = (torch.tensor(one).reshape(1, 3, 1, 1) for one in (mean, std))
+        self.mean, self.std = (torch.tensor(channels).reshape(1, 3, 1, 1) for channels in (mean, std))
         self.swapped = check_choice(colors, "colors", ["rgb", "bgr"]) == "bgr"
 
     def __len__(self) -> int:
@@ -109,7 +109,7 @@ class PhotoBatches:
 
     def _part(self, height: int, width: int, draws: Sequence[Sequence[float]]) -> tuple[int, int, int, int]:
         """Top, left, height and width: the first draw that fits inside, else the middle."""
-        low, high = (math.log(one) for one in self.ratio)
+        low, high = (math.log(end) for end in self.ratio)
         for share, slant, down, right in draws:
             pixels = height * width * (self.area[0] + share * (self.area[1] - self.area[0]))
             ratio = math.exp(low + slant * (high - low))
