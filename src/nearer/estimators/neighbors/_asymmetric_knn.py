@@ -184,12 +184,9 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The class with most votes, (m,); equal votes go to the class of the nearest neighbour."""
-        near = self._neighbor_codes(X)
-        return self.classes_[vote(near)]
-
-    def _neighbor_codes(self, X: Any) -> Array:
         mapped = self.transform_queries(X)
-        return self.codes_[nearest_rows(mapped, self.rows_.astype(mapped.dtype, copy=False), self.k_)]
+        near = self.codes_[nearest_rows(mapped, self.rows_.astype(mapped.dtype, copy=False), self.k_)]
+        return self.classes_[vote(near)]
 
 
 @dataclass(eq=False, repr=False)
