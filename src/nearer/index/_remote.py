@@ -95,14 +95,8 @@ class RemoteIndex(VectorIndex):
 
     def embeddings(self, ids: Any) -> Tensor:
         """The stored rows of known items, (n, dimension)."""
-        wanted = as_ids(ids, "ids")
-        with self._one_at_a_time:
-            stored = self._column("embedding", wanted)
-        _check_known(wanted, stored)
-        rows = np.array([stored[item_id] for item_id in wanted], dtype=np.float32).reshape(
-            len(wanted), self.dimension
-        )
-        return torch.from_numpy(rows)
+        rows = np.array(self._of("embedding", ids), dtype=np.float32)
+        return torch.from_numpy(rows.reshape(-1, self.dimension))
 
     def fields(self) -> dict[str, set[str]]:
         """As `Index.fields`."""
@@ -111,11 +105,14 @@ class RemoteIndex(VectorIndex):
 
     def metadata(self, ids: Any) -> list[Metadata]:
         """The metadata of known items, a dictionary for each."""
+        return self._of("metadata", ids)
+
+    def _of(self, column: str, ids: Any) -> list[Any]:
         wanted = as_ids(ids, "ids")
         with self._one_at_a_time:
-            notes = self._column("metadata", wanted)
-        _check_known(wanted, notes)
-        return [notes[item_id] for item_id in wanted]
+            stored = self._column(column, wanted)
+        _check_known(wanted, stored)
+        return [stored[item_id] for item_id in wanted]
 
     def _condition(self, where: Mapping[str, Any] | None) -> Condition | None:
         """A condition whose fields the index has; where they are not known yet, the engine is asked."""
