@@ -279,7 +279,7 @@ class Session:
 
     @_on_one_thread
     def audit(self) -> Audit:
-        """Likely wrong labels, duplicates, overlap and strangers among the items, in the raw features.
+        """Likely wrong labels, duplicates, overlap and isolated rows among the items, in the raw features.
 
         Above 10,000 items it looks at a random part, `audited`, and its rows are positions in that.
         """
