@@ -12,29 +12,33 @@ from nearer.index import _duplicates as duplicates
 from nearer.index import find_duplicates
 
 
-def by_loop(rows: np.ndarray, limit: float) -> list[set[int]]:
-    groups = [{n} for n in range(len(rows))]
+def by_loop(rows: np.ndarray, limit: float) -> dict[int, int]:
+    """For every item the one that is kept: the first that is not taken takes all near it that are left."""
+    kept: dict[int, int] = {}
     for i in range(len(rows)):
-        for j in range(i):
-            apart = np.float32(np.sqrt(((rows[i].astype(np.float64) - rows[j]) ** 2).sum()))
-            if apart <= np.float32(limit):
-                one = next(group for group in groups if i in group)
-                other = next(group for group in groups if j in group)
-                if one is not other:
-                    one |= other
-                    groups.remove(other)
-    return sorted((group for group in groups if len(group) > 1), key=min)
+        if i not in kept:
+            for j in range(i, len(rows)):
+                apart = np.float32(np.sqrt(((rows[i].astype(np.float64) - rows[j]) ** 2).sum()))
+                if j not in kept and apart <= np.float32(limit):
+                    kept[j] = i
+    return kept
 
 
 @given(st.integers(1, 40), st.integers(1, 3), st.integers(0, 10**6), st.sampled_from([0.0, 0.5, 1.0, 1.5]))
 @settings(max_examples=60, deadline=None)
-def test_groups_are_those_of_a_loop(n: int, d: int, seed: int, limit: float) -> None:
+def test_kept_items_are_those_of_a_loop(n: int, d: int, seed: int, limit: float) -> None:
     rows = np.random.default_rng(seed).integers(0, 12, (n, d)).astype(np.float32) / 2
     found = find_duplicates(rows, threshold=limit)
     expected = by_loop(rows, limit)
-    assert [set(np.flatnonzero(found.groups == number).tolist()) for number in range(len(expected))] == expected
-    assert (found.groups >= 0).sum() == sum(map(len, expected))
-    assert np.flatnonzero(~found.keep).tolist() == sorted(i for group in expected for i in group - {min(group)})
+    assert dict(enumerate(found.kept.tolist())) == expected
+    assert np.flatnonzero(found.keep).tolist() == sorted(set(expected.values()))
+    several = sorted({kept for item, kept in expected.items() if kept != item})
+    for number, kept in enumerate(several):
+        assert set(np.flatnonzero(found.groups == number).tolist()) == {
+            i for i, of in expected.items() if of == kept
+        }
+    assert set(found.groups.tolist()) - {-1} == set(range(len(several)))
+    assert (found.distances <= np.float32(limit)).all()
     assert found.recall == 1
     for (one, other), apart in zip(found.pairs.tolist(), found.pair_distances.tolist(), strict=True):
         assert one < other
@@ -70,11 +74,31 @@ def test_planted_copies_are_found_among_neighbors(monkeypatch: pytest.MonkeyPatc
 
 def test_the_best_is_kept() -> None:
     rows = np.array([[0.0], [0.1], [0.2], [7.0]])
-    assert find_duplicates(rows, threshold=0.15).kept.tolist() == [0, 0, 0, 3]
+    # The last of the chain is no duplicate of the first.
+    assert find_duplicates(rows, threshold=0.15).kept.tolist() == [0, 0, 2, 3]
     middle = find_duplicates(rows, threshold=0.15, keep="best")
     assert middle.kept.tolist() == [1, 1, 1, 3]
     np.testing.assert_allclose(middle.distances, [0.1, 0, 0.1, 0], atol=1e-6)
-    assert find_duplicates(rows, threshold=0.15, keep="best", scores=[1, 2, 9, 0]).kept.tolist() == [2, 2, 2, 3]
+    assert find_duplicates(rows, threshold=0.15, keep="best", scores=[1, 2, 9, 0]).kept.tolist() == [0, 2, 2, 3]
+    # Of equal rows the best stands for all.
+    equal = np.array([[0.0], [0.0], [0.1], [0.0]])
+    assert find_duplicates(equal, threshold=0.15, keep="best", scores=[1, 5, 2, 3]).kept.tolist() == [1] * 4
+
+
+def test_a_chain_is_no_group() -> None:
+    found = find_duplicates(np.arange(24.0)[:, None], threshold=1.0, keep="best")
+    assert found.distances.max() == 1
+    assert np.bincount(found.groups[found.groups >= 0]).max() == 3
+
+
+def test_listed_pairs_are_duplicates_whatever_their_distance() -> None:
+    rows = [[0.0], [5.0], [0.0], [9.0]]
+    found = find_duplicates(rows, threshold=0.1, pairs=[[3, 2], [2, 0], [2, 3]])
+    assert found.kept.tolist() == [0, 1, 0, 0]
+    assert found.pairs.tolist() == [[0, 3], [0, 2]]
+    for wrong, words in (([[0, 4]], "must point into the 4 rows"), ([0, 1], "must be row numbers of shape")):
+        with pytest.raises(ShapeError, match=words):
+            find_duplicates(rows, pairs=wrong)
 
 
 def test_nothing_and_all_the_same() -> None:

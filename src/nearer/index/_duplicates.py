@@ -1,8 +1,9 @@
 """Near-duplicates: items so near that they are one item seen twice, in groups.
 
-The rule: two items are duplicates when their distance is at most the threshold, and a group is all that such pairs
-connect. Equal rows are found first, by their bytes. Up to 20,000 different rows all pairs are compared; above, each
-row's nearest neighbors are the candidates, and how many of the pairs they hold is measured on a sample.
+The rule: two items are duplicates when their distance is at most the threshold, and a group is one item that is
+kept and its duplicates: nobody is in a group for a chain of others. Equal rows are found first, by their bytes. Up
+to 20,000 different rows all pairs are compared; above, each row's nearest neighbors are the candidates, and how
+many of the pairs they hold is measured on a sample.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from nearer._checks import check_choice, check_int, check_number
 from nearer._plain import Floats, Positions
@@ -64,17 +64,21 @@ def find_duplicates(
     threshold: float | None = None,
     keep: Literal["first", "best"] = "first",
     scores: Any = None,
+    pairs: Any = None,
+    share: float = SHARE,
     k: int = 10,
     seed: int = 0,
 ) -> Duplicates:
-    """Groups of items (n, d) whose Euclidean distance is at most the threshold, by connected components.
+    """Groups of items (n, d): one that is kept, and others whose Euclidean distance to it is at most the threshold.
 
     Args:
         embeddings: rows (n, d), of a model or as they are; bring them to length one for the cosine.
-        threshold: the distance up to which two items are duplicates; None takes a tenth of the distance at
+        threshold: the distance up to which two items are duplicates; None takes `share` of the distance at
             which the median item has its tenth neighbor.
         keep: "first" keeps the first item of a group, "best" the one with the highest score.
-        scores: (n,) for "best"; None takes the item nearest to the middle of its group.
+        scores: (n,) for "best"; None takes items with many duplicates first.
+        pairs: (m, 2) of items that are duplicates whatever their distance.
+        share: of the usual distance, where no threshold is given.
         k: above 20,000 different rows, how many neighbors of each are candidates.
         seed: of the samples.
 
@@ -97,30 +101,34 @@ def find_duplicates(
     leaders, twin = first[order].astype(np.int64), rank[twin.reshape(-1)].astype(np.int64)
     different = rows[leaders]
     if threshold is None:
-        limit = SHARE * _usual_distance(different, seed)
-        rule = f"Duplicates are at most {limit:.4g} apart, a tenth of the distance to the tenth neighbor"
+        limit = check_number(share, "share", above=0) * _usual_distance(different, seed)
+        rule = f"Duplicates are at most {limit:.4g} apart, {share:g} of the usual distance to the tenth neighbor"
     else:
         limit = check_number(threshold, "threshold", minimum=0)
         rule = f"Duplicates are at most {limit:.4g} apart, as asked"
     recall: float | None = 1.0
     if len(different) <= EXACT_UP_TO:
-        pairs = _all_pairs(different, limit)
+        near_pairs = _all_pairs(different, limit)
         rule += "; all pairs were compared."
     else:
-        pairs, recall, full = _near_pairs(different, limit, near, seed)
+        near_pairs, recall, full = _near_pairs(different, limit, near, seed)
         share_found = (
             "no pair in a sample" if recall is None else f"{recall:.1%} of the pairs of a sample were found"
         )
         rule += f"; looked for among the {near} nearest of each ({share_found}"
         rule += f"; {full:,} items have more than that)." if full else ")."
-    label = _components(pairs, len(different))[twin]
-    groups = _numbered(label)
-    chosen = _kept(rows, groups, keep, best)
+    if pairs is not None:
+        more = np.sort(twin[_listed(pairs, n)], axis=1)
+        both = np.concatenate([near_pairs, more[more[:, 0] < more[:, 1]]])
+        near_pairs = both[np.unique(_keys(both, n), return_index=True)[1]]
+    standing, merit = _merits(twin, leaders, near_pairs, keep, best)
+    centers = _stars(near_pairs, merit)
+    groups, chosen = _numbered(centers[twin]), standing[centers[twin]]
     distances = _distances(rows, np.stack([np.arange(n), chosen], axis=1))
     same = np.flatnonzero(leaders[twin] != np.arange(n))
     equal = np.stack([leaders[twin[same]], same], axis=1)
-    listed = np.concatenate([leaders[pairs], equal]) if len(pairs) else equal
-    apart = np.concatenate([_distances(different, pairs), np.zeros(len(same), dtype=np.float32)])
+    listed = np.concatenate([leaders[near_pairs], equal]) if len(near_pairs) else equal
+    apart = np.concatenate([_distances(different, near_pairs), np.zeros(len(same), dtype=np.float32)])
     return Duplicates(groups, chosen == np.arange(n), chosen, distances, listed, apart, limit, rule, recall)
 
 
@@ -216,9 +224,42 @@ def _distances(rows: Floats, pairs: Positions) -> Floats:
     return apart
 
 
-def _components(pairs: Positions, n: int) -> Positions:
-    graph = sparse.coo_array((np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
+def _listed(pairs: Any, n: int) -> Positions:
+    """Pairs of items as they were given, which must be row numbers."""
+    listed = np.asarray(pairs)
+    if listed.ndim != 2 or listed.shape[1] != 2 or (len(listed) and listed.dtype.kind not in "iu"):
+        raise ShapeError(f"`pairs` must be row numbers of shape (m, 2), got {listed.dtype} {listed.shape}.")
+    if len(listed) and not 0 <= listed.min() <= listed.max() < n:
+        raise ShapeError(f"`pairs` must point into the {n} rows, got {listed.min()} to {listed.max()}.")
+    return listed.astype(np.int64)
+
+
+def _merits(
+    twin: Positions, leaders: Positions, pairs: Positions, keep: str, scores: NDArray[np.float64] | None
+) -> tuple[Positions, NDArray[np.float64]]:
+    """For every different row the item that stands for it, and how early it is kept: the smaller, the earlier."""
+    if keep == "first":
+        return leaders, leaders.astype(np.float64)
+    if scores is None:
+        return leaders, -(np.bincount(pairs.reshape(-1), minlength=len(leaders)) + np.bincount(twin)).astype(float)
+    order = np.lexsort((np.arange(len(twin)), -scores, twin))
+    standing = order[np.searchsorted(twin[order], np.arange(len(leaders)))]
+    return standing, -scores[standing]
+
+
+def _stars(pairs: Positions, merit: NDArray[np.float64]) -> Positions:
+    """For every row the one that is kept for it: the first by merit takes those of its duplicates that are left."""
+    n = len(merit)
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    graph = sparse.csr_array((np.ones(len(both), dtype=np.int8), both.T), shape=(n, n))
+    centers = np.full(n, -1, dtype=np.int64)
+    order = np.argsort(merit, kind="stable")
+    for row in order[np.diff(graph.indptr)[order] > 0].tolist():
+        if centers[row] < 0:
+            others = graph.indices[graph.indptr[row] : graph.indptr[row + 1]]
+            centers[others[centers[others] < 0]] = row
+            centers[row] = row
+    return np.asarray(np.where(centers < 0, np.arange(n), centers))
 
 
 def _numbered(label: Positions) -> Positions:
@@ -228,27 +269,3 @@ def _numbered(label: Positions) -> Positions:
     several = np.flatnonzero(size > 1)
     number[several[np.argsort(first[several])]] = np.arange(len(several))
     return np.asarray(number[inverse.reshape(-1)])
-
-
-def _kept(rows: Floats, groups: Positions, keep: str, scores: NDArray[np.float64] | None) -> Positions:
-    """The item that stands for each item."""
-    n, chosen = len(rows), np.arange(len(rows), dtype=np.int64)
-    members = np.flatnonzero(groups >= 0)
-    if not len(members):
-        return chosen
-    group = groups[members]
-    if keep == "first":
-        merit = np.zeros(len(members))
-    elif scores is not None:
-        merit = -scores[members]
-    else:
-        sums = np.zeros((int(group.max()) + 1, rows.shape[1]))
-        np.add.at(sums, group, rows[members])
-        middle = sums / np.bincount(group)[:, None]
-        merit = np.linalg.norm(rows[members] - middle[group], axis=1)
-    order = np.lexsort((members, merit, group))
-    starts = np.searchsorted(group[order], np.arange(int(group.max()) + 1))
-    leader = members[order[starts]]
-    chosen[members] = leader[group]
-    assert len(chosen) == n
-    return chosen

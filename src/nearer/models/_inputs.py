@@ -19,7 +19,7 @@ from nearer.datasets._cleaning import Cleaned, Cleaning
 from nearer.datasets._frame import Frame
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.models._encoders import FrozenEncoder
-from nearer.models._reading import Reading, as_frame, is_photo, is_table, read_items
+from nearer.models._reading import Reading, as_frame, from_hub, is_photo, is_table, read_items
 
 __all__ = ["Inputs", "item_metadata"]
 
@@ -76,12 +76,13 @@ class Inputs:
         encoder = None if about.get("encoder") is None else FrozenEncoder.from_dict(about["encoder"])
         return cls(kind, names, size, cleaning, labels, keep, ids, encoder, text)  # type: ignore[arg-type]
 
-    def read(self, data: Any, y: Any = None) -> Dataset:
+    def read(self, data: Any, y: Any = None, *, unreadable: str = "raise") -> Dataset:
         """Anything that `nearer.fit` takes as a data set for this model: its columns by name, in any order."""
+        data = from_hub(data)
         encoder = None if _are_features(data, self.size) else self.encoder
         frame = read_frame(Path(data).expanduser(), self._exact(y)) if is_table(data) else as_frame(data, self.text)
         # What was fitted without an encoder is read without one, whatever is installed.
-        reading = Reading(False if encoder is None else encoder, cleaning=self.cleaning)
+        reading = Reading(False if encoder is None else encoder, cleaning=self.cleaning, unreadable=unreadable)
         if frame is None:
             if encoder is not None and isinstance(data, str | os.PathLike):
                 if is_photo(Path(data)):

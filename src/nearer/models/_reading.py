@@ -38,7 +38,16 @@ from nearer.exceptions import LabelError, MissingDataError, NearerError, Paramet
 from nearer.models._encoders import PACKAGED, FrozenEncoder, ItemKind, frozen, installed
 from nearer.relations import Relation
 
-__all__ = ["NO_PHOTOS_EXTRA", "Reading", "as_frame", "encode_dataset", "is_photo", "is_table", "read_items"]
+__all__ = [
+    "NO_PHOTOS_EXTRA",
+    "Reading",
+    "as_frame",
+    "encode_dataset",
+    "from_hub",
+    "is_photo",
+    "is_table",
+    "read_items",
+]
 
 NO_PHOTOS_EXTRA = (
     "No trained encoder for photos is installed, so a small network learns from scratch on 32×32 pixels. "
@@ -99,7 +108,7 @@ def read_items(data: Any, y: Any = None, columns: Columns | None = None, reading
     if isinstance(y, Relation):
         return with_pairs(read_items(data, None, columns, reading), y)
     if isinstance(data, str | os.PathLike):
-        return _from_path(_on_disk(data), y, columns, reading)
+        return _from_path(Path(from_hub(data)).expanduser(), y, columns, reading)
     frame = as_frame(data, reading.text)
     if frame is not None:
         return _from_frame(frame, y, columns, reading, "table")
@@ -123,13 +132,13 @@ def read_items(data: Any, y: Any = None, columns: Columns | None = None, reading
     return _from_dataset(Dataset(own_source("array"), {"all": Split(images, codes, kind=kind)}, names), reading)
 
 
-def _on_disk(path: str | os.PathLike[str]) -> Path:
-    """The path itself, or where the data of an address of the hub was put."""
-    if not os.fspath(path).startswith("hf:/"):
-        return Path(path).expanduser()
+def from_hub(data: Any) -> Any:
+    """Where the data of an address hf://datasets/... was put; anything else as it is."""
+    if not isinstance(data, str | os.PathLike) or not os.fspath(data).startswith("hf:/"):
+        return data
     from nearer.models._hub import downloaded_data
 
-    return downloaded_data(path)
+    return downloaded_data(data)
 
 
 def is_table(data: Any) -> bool:

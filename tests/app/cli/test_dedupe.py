@@ -13,11 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 from nearer.app.cli import _dedupe, app
+from nearer.app.cli._loading import load_data
 from nearer.datasets import Dataset, Split
+from nearer.datasets._anything import Columns
 from nearer.datasets._dataset import own_source
 from nearer.geometry import Mahalanobis
 from nearer.models import Model
 from nearer.models._inputs import Inputs
+from nearer.models._reading import Reading
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +103,75 @@ def test_photos() -> None:
         shown = _dedupe._pictures(data)
         assert shown is not None
         assert shown.images().shape == (7, 3, 40, 40)
+
+
+def scene(number: int) -> np.ndarray:
+    """A picture with shapes in it: a dozen colored boxes."""
+    random, picture = np.random.default_rng(number), np.full((240, 320, 3), 90, dtype=np.uint8)
+    for _ in range(12):
+        top, left = random.integers(0, 200), random.integers(0, 280)
+        picture[top : top + random.integers(20, 90), left : left + random.integers(20, 90)] = random.integers(
+            0, 256, 3
+        )
+    return picture
+
+
+def test_a_model_adds_what_it_finds_as_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    pillow = pytest.importorskip("PIL.Image", reason="needs pillow")
+    Path("photos/a").mkdir(parents=True)
+    for number in range(20):
+        pillow.fromarray(scene(number)).save(f"photos/a/{number:02d}.png")
+    pillow.fromarray(scene(2)).resize((160, 120)).save("photos/a/small.png")
+    # By this model 4 and 11 are nearly one, and the small copy is far from what it copies.
+    rows = np.eye(21, dtype=np.float32)
+    rows[11] = rows[4] + 0.01 * rows[11]
+    machine = SimpleNamespace(embed=lambda given: rows)
+    monkeypatch.setattr(_dedupe, "load", lambda path: machine)
+    monkeypatch.setattr(
+        _dedupe, "load_for", lambda model, data, **_: load_data(data, None, Columns(), Reading("none"))
+    )
+    done = run("photos", "--model", "model", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["kinds"] == {"near": 1, "same picture": 1}
+    assert {row["item"]: (row["kept_item"], row["kind"]) for row in table() if row["keep"] == "0"} == {
+        "a/11.png": ("a/04.png", "near"),
+        "a/small.png": ("a/02.png", "same picture"),
+    }
+
+
+def test_images_in_memory_are_pictures_too() -> None:
+    images = np.stack([scene(number)[::4, ::4] for number in range(30)])
+    images[21] = images[2] // 2
+    np.savez("images.npz", x=images, y=np.arange(30) % 2)
+    done = run("images.npz", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["items"] == 30
+    assert [(row["row"], row["kept_item"], row["kind"]) for row in table() if row["keep"] == "0"] == [
+        ("21", "2", "same picture")
+    ]
+
+
+def test_copies_that_were_saved_again_are_found() -> None:
+    pillow = pytest.importorskip("PIL.Image", reason="needs pillow")
+    Path("photos/a").mkdir(parents=True)
+    for number in range(40):
+        pillow.fromarray(scene(number)).save(f"photos/a/{number:02d}.png")
+    pillow.fromarray(scene(3)).resize((160, 120)).save("photos/a/small.jpg", quality=60)
+    pillow.fromarray(scene(5)).convert("L").save("photos/a/gray.jpg", quality=40)
+    pillow.fromarray((scene(7) * 0.8).astype(np.uint8)).save("photos/a/dark.png")
+    Path("photos/a/equal.png").write_bytes(Path("photos/a/09.png").read_bytes())
+    done = run("photos")
+    assert done.exit_code == 0, done.output
+    assert {row["item"]: (row["kept_item"], row["kind"]) for row in table() if row["keep"] == "0"} == {
+        "a/small.jpg": ("a/03.png", "same picture"),
+        "a/gray.jpg": ("a/05.png", "same picture"),
+        "a/dark.png": ("a/07.png", "same picture"),
+        "a/equal.png": ("a/09.png", "equal"),
+    }
+    assert "1 equal, 3 same picture" in done.output
+    Path("photos/a/broken.png").write_bytes(b"no picture")
+    assert run("photos", "--out", "again.csv").exit_code == 1
+    assert run("photos", "--out", "again.csv", "--unreadable", "skip").exit_code == 0
 
 
 @pytest.mark.parametrize(

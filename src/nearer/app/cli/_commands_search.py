@@ -267,27 +267,33 @@ def serve(
 def dedupe(
     data: Data,
     model: Annotated[
-        Path | None, typer.Option("--model", "-m", help="A model folder; without it the features are compared.")
+        Path | None,
+        typer.Option("--model", "-m", help="A model folder, by which things of a kind are duplicates too."),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The table, a .csv file.")] = Path("duplicates.csv"),
     report: Report = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Distance of duplicates; by default a tenth of the distance to the tenth neighbor."),
+        typer.Option(
+            help="Distance of duplicates; by default a tenth of that to the tenth neighbor, photos a fifth."
+        ),
     ] = None,
     keep: Annotated[Literal["first", "best"], typer.Option(help="Which item of a group stays.")] = "first",
     score: Annotated[
-        str | None, typer.Option(help="Column for --keep best; by default the middle of the group is best.")
+        str | None, typer.Option(help="Column for --keep best; by default the item with most duplicates.")
     ] = None,
     label: Label = None,
     ignore: Annotated[
         list[str] | None, typer.Option("--ignore", help="A column to leave out; again for more.")
     ] = None,
+    unreadable: Annotated[Literal["raise", "skip"], typer.Option(help="Damaged images.")] = "raise",
     as_json: Json = False,
 ) -> None:
     """Find near-duplicates, in groups, and say which items to keep.
 
-    Two items are duplicates when their distance is at most the threshold; a group is all that such pairs connect.
+    Two items are duplicates when their distance is at most the threshold; a group is one item that is kept and its
+    duplicates. Photos are compared as pictures: copies that were saved again, made smaller or brighter are found
+    without an encoder. With a model, items that it finds as near are duplicates too; the column `kind` says which.
     Up to 20,000 different items all pairs are compared, above that the share that was found is measured.
 
     \b

@@ -45,10 +45,17 @@ def as_asked(label: Sequence[Name] | None) -> Name | list[Name] | None:
     return label[0] if label and len(label) == 1 else list(label or ()) or None
 
 
-def load_for(model: Model, path: Path, *, label: Sequence[str] | None = None, option: str = "data") -> Dataset:
+def load_for(
+    model: Model,
+    path: Path,
+    *,
+    label: Sequence[str] | None = None,
+    option: str = "data",
+    unreadable: str = "raise",
+) -> Dataset:
     """Data for a model: its columns are found by their names, in any order."""
     with reading(option):
-        return model.inputs.read(path, as_asked(label))
+        return model.inputs.read(path, as_asked(label), unreadable=unreadable)
 
 
 def _position(name: str, path: Path) -> str | int:
