@@ -15,8 +15,8 @@ from nearer.pairwise._shared import CenterSimilarity, ClassSimilarity
 class SubCenterArcFaceLoss(ClassSoftmax):
     """−mean log softmax of scale · cos θ_c, cos θ_c = max_k cos(x, w_ck), with cos(θ_y + m) for the own class.
 
-    Wrong labels and rare poses gather at centers of their own and leave the main one clean. `proxies` has
-    (classes · centers) rows, those of a class side by side. Of centers that tie the first one gets the gradient.
+    Wrong labels and rare poses gather at centers of their own and leave the main one clean. There are
+    classes · centers proxies, those of a class side by side. Of centers that tie the first one gets the gradient.
 
     >>> loss = SubCenterArcFaceLoss(2, 2, centers=2, scale=1.0, margin=60.0)
     >>> _ = loss.proxies.data.copy_(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]))
