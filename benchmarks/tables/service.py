@@ -113,6 +113,27 @@ def streaming() -> str:
     return markdown(header, rows) + source(record)
 
 
+@table("parts")
+def parts() -> str:
+    """Memory and processor time of learning in parts, and how far the metric is from that of all rows."""
+    if not measured("parts"):
+        return "Not measured yet: `python benchmarks/speed/parts.py`.\n"
+    record = load("parts")
+    rows = [
+        (
+            f"`{row['learner']}`",
+            f"{row['rows']:,}",
+            f"{row['cpu_seconds']:.1f}",
+            f"{row['before_mb']:.0f}",
+            f"{row['peak_mb']:.0f}",
+            f"{row['difference']:.0e}" if "difference" in row else "",
+        )
+        for row in record
+    ]
+    header = ("learner", "rows of 128 numbers", "CPU s", "MB before", "most MB", "largest difference of a distance")
+    return markdown(header, rows) + source(record)
+
+
 STEPS = {
     "embed": "embed (128 → 128, linear)",
     "index": "build the default index",

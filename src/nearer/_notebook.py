@@ -34,15 +34,17 @@ def bar(low: float, high: float, *, of: tuple[float, float] = (0.0, 1.0)) -> Mar
     )
 
 
-def picture(image: Any, text: str) -> Markup:
-    """Bytes (h, w, 3) as a small picture inside the page, with the text that stands for it."""
+def picture(image: Any, text: str, *, side: int = 96) -> Markup:
+    """Bytes (h, w, 3) or (h, w) as a small picture inside the page, with the text that stands for it."""
     from PIL import Image
 
-    png, small = io.BytesIO(), Image.fromarray(image)
-    small.thumbnail((96, 96))
-    small.save(png, "PNG")
-    data = base64.b64encode(png.getvalue()).decode()
-    return Markup(f'<img src="data:image/png;base64,{data}" alt="{html.escape(text)}">')
+    file, small = io.BytesIO(), Image.fromarray(image)
+    small.thumbnail((side, side))
+    # Small drawings and digits stay sharp; photos are a fifth as large.
+    kind = "png" if max(small.size) < side else "jpeg"
+    small.save(file, kind, quality=85)
+    data = base64.b64encode(file.getvalue()).decode()
+    return Markup(f'<img src="data:image/{kind};base64,{data}" alt="{html.escape(text)}">')
 
 
 def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, foot: Sequence[str] = ()) -> str:

@@ -156,6 +156,6 @@ def test_the_older_page_stays_until_the_new_one_is_whole(tmp_path: Path, monkeyp
 def test_bad_input_is_named(tmp_path: Path) -> None:
     with pytest.raises(ShapeError, match="`rows` must have 2 cells like `columns`, row 1 has 1"):
         Table(["a", "b"], [[1, 2], [3]])
-    with pytest.raises(ParameterError, match="must be text, Table, Picture or Code, got int"):
+    with pytest.raises(ParameterError, match="must be text, Table, Picture, Code or Gallery, got int"):
         html_report("t", [Section("s", [3])], tmp_path / "x.html")  # type: ignore[list-item]
     assert not (tmp_path / "x.html").exists()

@@ -10,16 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.datasets import Dataset
+from nearer.datasets._items import item_name, item_picture, photos_of
 from nearer.exceptions import LabelError
 from nearer.judging import Audit, find_issues
 from nearer.models._problem import CLASSES
 from nearer.models._raw import raw_rows, rows_to_look_at
-from nearer.reports._page import Section, Table, html_report
+from nearer.reports._page import Gallery, Section, Table, Tile, html_report
 
 if TYPE_CHECKING:
     from nearer.models._model import Model
 
-__all__ = ["audit_dataset", "audit_model", "audit_page", "told"]
+__all__ = ["audit_dataset", "audit_model", "audit_page"]
 
 # More would be a page that nobody reads to its end; the CSV has all.
 SHOWN = 200
@@ -51,40 +52,35 @@ def class_codes(data: Dataset) -> NDArray[np.int64]:
     return codes
 
 
-def told(data: Dataset, row: int) -> str:
-    """What a person would call a row: its id, its text, its file or its number."""
-    extra = data.all.extra
-    for name in ("id", "text", "file"):
-        if name in extra:
-            return str(extra[name][row])
-    return str(data.all.x[row]) if data.all.x.dtype.kind == "U" else f"row {row}"
-
-
 def audit_page(found: Audit, data: Dataset, path: str | os.PathLike[str]) -> Path:
     """One HTML page of the findings."""
     best = found.suggested
     sections = []
     suspects = [
-        (told(data, row), found.name(int(found.labels[row])), found.name(int(best[row])), found.quality[row])
+        (item_name(data, row), found.name(int(found.labels[row])), found.name(int(best[row])), found.quality[row])
         for row in found.suspects[:SHOWN].tolist()
     ]
     if found.probabilities.shape[1]:
         text = f"{len(found.suspects):,} labels are less likely than another one, the most doubtful first."
-        sections.append(
-            Section("Likely wrong labels", [text, Table(["item", "label", "looks like", "quality"], suspects)])
-        )
+        table = Table(["item", "label", "looks like", "quality"], suspects)
+        photos = photos_of(data)
+        tiles = [
+            Tile(name, [f"labelled {label}", f"looks like {other}"], item_picture(photos, row))
+            for row, (name, label, other, _) in zip(found.suspects.tolist(), suspects, strict=False)
+        ]
+        sections.append(Section("Likely wrong labels", [text, table if photos is None else Gallery(tiles)]))
         overlaps = [(found.name(a), found.name(b), f"{share:.1%}") for a, b, share in found.overlaps[:20]]
         text = "The mean probability of the one for items labelled as the other."
         sections.append(Section("Classes that overlap", [text, Table(["class", "and class", "share"], overlaps)]))
     groups = [
-        (", ".join(told(data, row) for row in part[:6].tolist()), len(part),
+        (", ".join(item_name(data, row) for row in part[:6].tolist()), len(part),
          ", ".join(found.name(int(code)) for code in np.unique(found.labels[part])))
         for part in found.duplicates[:SHOWN]
     ]  # fmt: skip
     text = f"{len(found.duplicates):,} groups; those whose labels differ come first."
     sections.append(Section("Near-duplicates", [text, Table(["items", "count", "labels"], groups)]))
     far = [
-        (told(data, row), found.name(int(found.labels[row])), float(found.strangeness[row]))
+        (item_name(data, row), found.name(int(found.labels[row])), float(found.strangeness[row]))
         for row in found.unlike[:SHOWN].tolist()
     ]
     text = "Far from all neighbors: the score is the deviation of the logarithm of the distance."

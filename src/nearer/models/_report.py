@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nearer.datasets import Dataset
+from nearer.datasets._items import item_name, item_picture, photos_of
+from nearer.neighbors import search
 from nearer.reports import embedding_map
-from nearer.reports._page import Code, Picture, Section, Table, html_report
+from nearer.reports._page import Code, Gallery, PagePart, Picture, Section, Table, Tile, html_report
 
 if TYPE_CHECKING:
     from nearer.models._model import Model
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["scores_section", "write_report"]
 
 MAPPED = 500
+# Held-out photos, and what is nearest to each.
+ASKED, BESIDE = 6, 5
 
 
 def write_report(model: Model, path: str | os.PathLike[str]) -> Path:
@@ -28,6 +34,8 @@ def write_report(model: Model, path: str | os.PathLike[str]) -> Path:
         sections.append(scores_section(scores))
     if model.reference is not None and model.reference.all.y.ndim == 1 and model.reference.class_names:
         sections.append(_map(model))
+        if photos_of(model.reference) is not None:
+            sections.append(_nearest(model))
     if model.inputs.cleaning is not None:
         rows = [(one.name, one.rule, one.why or "as it is") for one in model.inputs.cleaning.columns]
         sections.append(Section("The columns", [Table(["column", "becomes", "what was done"], rows)]))
@@ -57,15 +65,42 @@ def scores_section(scores: Mapping[str, Any]) -> Section:
     return Section("Raw features beside the learned metric", [text, table])
 
 
-def _map(model: Model) -> Section:
+def _held_out(model: Model) -> tuple[Dataset, NDArray[np.float32], NDArray[np.int64]]:
+    """The data of the fit, its items, and the rows that taught nothing; all labelled ones where those are few."""
     assert model.reference is not None
     given = model.reference
     items, labels = model.inputs.of(given), given.all.y
     fresh = np.flatnonzero(~model.seen(items) & (labels >= 0))
-    rows = fresh if len(fresh) >= 5 else np.flatnonzero(labels >= 0)
+    if len(fresh) < 5 and model.fitted is not None:
+        # Learned again from all rows after scoring: these were held out then.
+        fresh = np.asarray(model.fitted.problem.held_out)
+    return given, items, fresh if len(fresh) >= 5 else np.flatnonzero(labels >= 0)
+
+
+def _nearest(model: Model) -> Section:
+    """Some held-out photos, each beside what is nearest to it."""
+    given, items, rows = _held_out(model)
+    photos, names = photos_of(given), given.class_names
+    asked = np.sort(np.random.default_rng(0).permutation(rows)[:ASKED])
+    embedded = model.transform(items)
+    near = search(embedded[asked], embedded, min(BESIDE + 1, len(embedded) - 1)).indices.numpy()
+    parts: list[PagePart] = ["The first of each row, with a frame, asks; the others are nearest to it."]
+    for row, found in zip(asked.tolist(), near.tolist(), strict=True):
+        others = [other for other in found if other != row][:BESIDE]
+        tiles = []
+        for item in (row, *others):
+            label = names[int(given.all.y[item])] if given.all.y[item] >= 0 else "no label"
+            tiles.append(Tile(item_name(given, item), [label], item_picture(photos, item), strong=item == row))
+        parts.append(Gallery(tiles))
+    return Section("What is near", parts)
+
+
+def _map(model: Model) -> Section:
+    given, items, rows = _held_out(model)
+    labels = given.all.y
     shown = np.random.default_rng(0).permutation(rows)[:MAPPED]
     names = [given.class_names[code] for code in np.unique(labels[shown])]
     figure = embedding_map(model.raw(items[shown]), model.transform(items[shown]), labels[shown], class_names=names)
-    what = "held-out" if len(fresh) >= 5 else "labelled"
+    what = "held-out" if len(rows) < (labels >= 0).sum() else "labelled"
     caption = f"{len(shown):,} {what} rows: raw features on the left, the learned metric on the right."
     return Section("The map", [Picture(figure, caption)])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearer import __version__
+from nearer._notebook import picture
 from nearer._storage import write_file
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.reports._style import as_pngs
@@ -70,7 +71,32 @@ class Code:
     text: str
 
 
-PagePart = str | Table | Picture | Code
+@dataclass(frozen=True)
+class Tile:
+    """One item as people know it: its picture, bytes (h, w, 3), if it has one, its name, and what is said of it.
+
+    >>> Tile("cat.jpg", ["distance 0.12"]).name
+    'cat.jpg'
+    """
+
+    name: str
+    words: Sequence[str] = ()
+    image: Any = None
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Items side by side, as many in a row as fit.
+
+    >>> len(Gallery([Tile("a"), Tile("b")]).tiles)
+    2
+    """
+
+    tiles: Sequence[Tile]
+
+
+PagePart = str | Table | Picture | Code | Gallery
 
 
 @dataclass(frozen=True)
@@ -132,7 +158,18 @@ def _part(part: PagePart) -> str:
         return _table(part)
     if isinstance(part, Picture):
         return _picture(part)
-    raise ParameterError(f"A part of a section must be text, Table, Picture or Code, got {type(part).__name__}.")
+    if isinstance(part, Gallery):
+        return f'<ul class="gallery">{"".join(map(_tile, part.tiles))}</ul>'
+    raise ParameterError(
+        f"A part of a section must be text, Table, Picture, Code or Gallery, got {type(part).__name__}."
+    )
+
+
+def _tile(tile: Tile) -> str:
+    image = "" if tile.image is None else picture(tile.image, tile.name, side=256)
+    words = "".join(f"<span>{_text(line)}</span>" for line in tile.words)
+    strong = ' class="strong"' if tile.strong else ""
+    return f"<li{strong}>{image}<b>{_text(tile.name)}</b>{words}</li>"
 
 
 def _picture(part: Picture) -> str:
@@ -223,6 +260,13 @@ td:first-child { min-width: 7.5rem; }
   table { min-width: 0; } td:first-child { min-width: 0; overflow-wrap: anywhere; } th { white-space: normal; }
   .number { padding-left: 0.2rem; } th, td { white-space: normal; }
 }
+.gallery { list-style: none; display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr));
+           gap: 0.9rem; margin: 0 0 1rem; padding: 0; font-size: 0.85rem; line-height: 1.35; }
+.gallery li { display: flex; flex-direction: column; border-radius: 8px; overflow-wrap: anywhere; }
+.gallery img { width: 100%; aspect-ratio: 4 / 3; object-fit: contain; background: var(--ground); border-radius: 8px;
+               margin: 0 0 0.3rem; }
+.gallery b { font-weight: 600; } .gallery span { color: var(--muted); }
+.gallery .strong img { outline: 3px solid var(--accent); outline-offset: -3px; }
 pre { background: var(--ground); border-radius: 8px; padding: 0.8rem 1rem; overflow-x: auto; font-size: 0.88rem;
       margin: 0 0 1rem; }
 footer { color: var(--muted); font-size: 0.88rem; padding-top: 0.4rem; padding-bottom: 2rem; }

@@ -17,6 +17,7 @@ from nearer.app.cli._loading import load_data
 from nearer.datasets import Dataset, Split
 from nearer.datasets._anything import Columns
 from nearer.datasets._dataset import own_source
+from nearer.datasets._items import photos_of
 from nearer.geometry import Mahalanobis
 from nearer.models import Model
 from nearer.models._inputs import Inputs
@@ -100,7 +101,7 @@ def test_photos() -> None:
     rows = Split(np.zeros((7, 4), dtype=np.float32), np.zeros(7, dtype=np.int64))
     for items in (sorted(Path("photos/a").iterdir()), [*pictures, pictures[1]]):
         data = Dataset(own_source("photos"), {"all": rows}, encoder=encoder, items=items)
-        shown = _dedupe._pictures(data)
+        shown = photos_of(data)
         assert shown is not None
         assert shown.images().shape == (7, 3, 40, 40)
 

@@ -123,6 +123,9 @@ def search(
         Path | None, typer.Option("--out", "-o", help="Write the hits to a .csv or .jsonl file.")
     ] = None,
     report: Report = None,
+    photos: Annotated[
+        Path | None, typer.Option(help="The folder of the photos in the index, for --report. [found near QUERIES]")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Queries to print.")] = 10,
     as_json: Json = False,
 ) -> None:

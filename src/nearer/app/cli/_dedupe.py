@@ -17,6 +17,7 @@ from nearer.app.cli._loading import load_data, load_for
 from nearer.app.cli._output import check_new, print_json, say
 from nearer.datasets import Dataset, Split
 from nearer.datasets._anything import Columns
+from nearer.datasets._items import item_name, item_picture, photos_of
 from nearer.exceptions import ParameterError
 from nearer.index import find_duplicates
 from nearer.index._duplicates import Duplicates
@@ -24,12 +25,10 @@ from nearer.models._inputs import item_metadata
 from nearer.models._model import load
 from nearer.models._raw import raw_rows
 from nearer.models._reading import Reading
-from nearer.reports import retrieval_grid
-from nearer.reports._page import Picture, Section, Table, html_report
+from nearer.reports._page import Gallery, Section, Table, Tile, html_report
 
 # Pairs on the page: the farthest, where the rule is in doubt, and the nearest.
 SHOWN = 30
-PICTURED = 12
 # A photo in so many squares; the differences of neighboring ones are what is compared.
 SQUARES = 12
 # Of the usual distance, .23 for photos of birds. There copies of half the size, saved at a quality of 60, were at
@@ -69,7 +68,7 @@ def run_dedupe(
         given = load_data(data, label, columns, how)
     scores = None if score is None else _scores(given, score)
     choice: dict[str, Any] = {"keep": keep, "scores": scores}
-    photos, alike = _pictures(given), None
+    photos, alike = photos_of(given), None
     if photos is not None:
         alike = find_duplicates(
             _codes(photos), **choice, threshold=threshold if embedded is None else None, share=PICTURE_SHARE
@@ -145,17 +144,8 @@ def _scores(given: Dataset, name: str) -> NDArray[np.float64]:
         raise ParameterError(f"`--score` must name a column of numbers, {name!r} is none: {error}.") from error
 
 
-def _names(given: Dataset) -> list[Any]:
-    """How an item is called: by its id, its file, or its row."""
-    part = given.all
-    for name in ("id", "file"):
-        if name in part.extra:
-            return list(part.extra[name].tolist())
-    return list(part.x.tolist()) if part.x.dtype.kind == "U" else list(range(len(part)))
-
-
 def _as_csv(duplicates: Duplicates, given: Dataset, kinds: Sequence[str]) -> bytes:
-    names = _names(given)
+    names = [item_name(given, row).removeprefix("row ") for row in range(len(given.all))]
     sizes = np.bincount(duplicates.groups[duplicates.groups >= 0])
     text = io.StringIO()
     writer = csv.writer(text)
@@ -184,7 +174,7 @@ def _write_page(duplicates: Duplicates, given: Dataset, page: Path, name: str) -
         _pairs("The nearest pairs", duplicates, given, near),
     ]
     sizes = np.bincount(duplicates.groups[duplicates.groups >= 0])
-    names = _names(given)
+    names = [item_name(given, row) for row in range(len(given.all))]
     largest = np.argsort(-sizes, kind="stable")[:SHOWN]
     rows = []
     for group in largest.tolist():
@@ -196,30 +186,25 @@ def _write_page(duplicates: Duplicates, given: Dataset, page: Path, name: str) -
 
 
 def _pairs(heading: str, duplicates: Duplicates, given: Dataset, chosen: NDArray[Any]) -> Section:
-    names, about = _names(given), item_metadata(given)
-    rows = []
+    about = item_metadata(given)
+    rows: list[tuple[Any, ...]] = []
     for number in chosen.tolist():
         first, second = duplicates.pairs[number].tolist()
-        texts = ["" if about is None else ", ".join(map(str, about[item].values())) for item in (first, second)]
-        rows.append((names[first], names[second], float(duplicates.pair_distances[number]), *texts))
-    parts: list[Any] = [Table(["item", "near-duplicate", "distance", "about", "about the other"], rows, digits=5)]
-    pictured = _pictures(given)
-    if len(chosen) and pictured is not None:
-        few = pictured.take(duplicates.pairs[chosen[:PICTURED]].reshape(-1))
-        pictures = few.images(size=(64, 64)) if few.x.dtype.kind == "U" else few.images()
-        left = np.arange(0, len(pictures), 2)
-        figure = retrieval_grid(
-            pictures, left, left[:, None] + 1, np.ones((len(left), 1), dtype=bool), title="Pairs, side by side"
-        )
-        parts.append(Picture(figure, "Pairs of items that count as duplicates, side by side."))
-    return Section(heading, parts)
+        texts = [_about(about, item) for item in (first, second)]
+        named = (item_name(given, first), item_name(given, second))
+        rows.append((*named, float(duplicates.pair_distances[number]), *texts))
+    photos = photos_of(given)
+    if photos is None:
+        columns = ["item", "near-duplicate", "distance", "about", "about the other"]
+        return Section(heading, [Table(columns, rows, digits=5)])
+    tiles = []
+    for number, row in zip(chosen.tolist(), rows, strict=True):
+        for side, item in enumerate(duplicates.pairs[number].tolist()):
+            words = [f"distance {row[2]:.4g}", row[3 + side]]
+            tiles.append(Tile(row[side], words, item_picture(photos, item), strong=side == 0))
+    return Section(heading, ["Pair by pair: the first of each has a frame.", Gallery(tiles)])
 
 
-def _pictures(given: Dataset) -> Split | None:
-    """The photos or images themselves, also where an encoder made features of them; None where there are none."""
-    part = given.all
-    if given.encoder is not None and given.encoder.kind == "photos":
-        files = isinstance(given.items[0], Path)
-        seen = np.array([str(item) for item in given.items]) if files else np.stack(given.items)
-        return Split(seen, part.y, kind=part.kind)
-    return part if part.x.dtype.kind == "U" or part.x.ndim > 2 else None
+def _about(about: list[dict[str, Any]] | None, item: int) -> str:
+    """What is known of an item besides its file, which is its name."""
+    return ", ".join(str(value) for name, value in about[item].items() if name != "file") if about else ""

@@ -12,6 +12,7 @@ from nearer.app.explorer._launch import check_installed, serve
 from nearer.app.explorer._model import items_of
 from nearer.app.explorer._session import Session
 from nearer.datasets._anything import Columns
+from nearer.datasets._items import item_name
 from nearer.models._auditing import audit_dataset, audit_page
 from nearer.models._model import load
 from nearer.models._reading import Reading
@@ -47,7 +48,7 @@ def run_audit(
     best = audit.suggested
     for row in audit.suspects[:10].tolist():
         name, other = audit.name(int(audit.labels[row])), audit.name(int(best[row]))
-        say(f"  row {row}: labelled {name}, looks like {other}")
+        say(f"  {item_name(given, row)}: labelled {name}, looks like {other}")
     for path in (out, report):
         if path is not None:
             say(f"Wrote {path}.")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nearer.datasets import Dataset
+from nearer.datasets._image_files import load_image
+from nearer.datasets._items import item_name, item_picture, photos_of
 from nearer.evaluation import Comparison
+from nearer.exceptions import NearerError
 from nearer.models._report import scores_section
-from nearer.reports._page import Section, Table, html_report
+from nearer.reports._page import Gallery, Section, Table, Tile, html_report
 
 # Queries that a page shows; the whole answer belongs into a .csv or .jsonl file.
 MOST = 100
@@ -37,16 +43,37 @@ def evaluation_page(
     )
 
 
-def search_page(results: Sequence[Sequence[Any]], path: Path, *, index: str, queries: str) -> Path:
-    """A table of hits for each query."""
+def search_page(
+    results: Sequence[Sequence[Any]],
+    path: Path,
+    *,
+    index: str,
+    queries: str,
+    asked: Sequence[Tile] = (),
+    photos: Path | None = None,
+) -> Path:
+    """The hits of each query: beside it as tiles where there are photos, or as a table.
+
+    `asked` are the queries themselves, and `photos` the folder that the files of the items lie in.
+    """
     sections = []
     for number, hits in enumerate(results[:MOST]):
+        query = asked[number] if number < len(asked) else Tile(f"Query {number}")
+        seen = [_photo(hit.metadata, photos) for hit in hits]
+        if query.image is not None or any(image is not None for image in seen):
+            tiles = [replace(query, words=["the query"], strong=True)]
+            for hit, image in zip(hits, seen, strict=True):
+                about = dict(hit.metadata or {})
+                name = str(about.pop("file", hit.id))
+                tiles.append(Tile(name, [f"distance {-hit.similarity:.4g}", *map(str, about.values())], image))
+            sections.append(Section(query.name, [Gallery(tiles)]))
+            continue
         names = list(dict.fromkeys(name for hit in hits for name in (hit.metadata or {})))
         rows = [
             (rank, str(hit.id), -hit.similarity, *(str((hit.metadata or {}).get(name, "")) for name in names))
             for rank, hit in enumerate(hits, start=1)
         ]
-        sections.append(Section(f"Query {number}", [Table(["rank", "id", "distance", *names], rows, digits=4)]))
+        sections.append(Section(query.name, [Table(["rank", "id", "distance", *names], rows, digits=4)]))
     nearest = sorted(-hits[0].similarity for hits in results if hits)
     summary = f"{len(results):,} queries of {queries} in {index}."
     if nearest:
@@ -57,3 +84,36 @@ def search_page(results: Sequence[Sequence[Any]], path: Path, *, index: str, que
     if len(results) > MOST:
         summary += f" The first {MOST} are shown; --out hits.csv has all."
     return html_report(f"What is near in {index}", sections, path, summary=summary)
+
+
+def asked_tiles(queries: Path, given: Dataset | None) -> list[Tile]:
+    """The queries as a page shows them."""
+    if given is None:
+        return [Tile(queries.name, image=load_image(queries, enough=256))]
+    seen = photos_of(given)
+    rows = range(min(len(given.all), MOST))
+    names = [item_name(given, row) for row in rows]
+    return [
+        Tile(f"Query {row}" if name == f"row {row}" else name, image=item_picture(seen, row))
+        for row, name in zip(rows, names, strict=True)
+    ]
+
+
+def photos_folder(queries: Path, results: Sequence[Sequence[Any]]) -> Path | None:
+    """The folder around the queries, or above them, or this one, that has the file of the first hit."""
+    file = next((name for hits in results for hit in hits if (name := (hit.metadata or {}).get("file"))), None)
+    places = [queries, *queries.resolve().parents, Path()]
+    return next((place for place in places if file and (place / str(file)).is_file()), None)
+
+
+def _photo(metadata: Mapping[str, Any] | None, folder: Path | None) -> Any:
+    """The photo of a hit, if its file is inside the folder."""
+    name = (metadata or {}).get("file")
+    if folder is None or not isinstance(name, str):
+        return None
+    file = (folder / name).resolve()
+    if not file.is_relative_to(folder.resolve()):
+        return None
+    with suppress(NearerError):
+        return load_image(file, enough=256, rough=True)
+    return None

@@ -19,6 +19,7 @@ from nearer._storage import write_file
 from nearer.app.cli._loading import as_asked, as_where, load_for, reading
 from nearer.app.cli._output import answer, check_new, print_json, say
 from nearer.app.cli._screen import screen
+from nearer.datasets import Dataset
 from nearer.datasets._image_files import IMAGES, load_image
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
@@ -207,6 +208,7 @@ def run_search(
     where: Sequence[str] | None,
     out: Path | None,
     report: Path | None,
+    photos: Path | None,
     limit: int,
     as_json: bool,
 ) -> None:
@@ -217,10 +219,12 @@ def run_search(
     opened, machine = opened_with_model(index, model)
     condition = {"$and": [as_where(text, opened.fields()) for text in where]} if where else None
     k = min(check_int(k, "k"), max(1, opened.count(condition)))
+    given: Dataset | None = None
     if queries.suffix.lower() in IMAGES:
         rows = machine.transform(_image(queries, machine))
     else:
-        rows = machine.embed(load_for(machine, queries, option="queries"))
+        given = load_for(machine, queries, option="queries")
+        rows = machine.embed(given)
     results = list(opened.search(rows, k=k, where=condition))
     if not any(results):
         # On stderr: what is read by programs stays as it is.
@@ -229,9 +233,16 @@ def run_search(
     if out is not None:
         write_file(out, _hits_as_text(results, out.suffix))
     if report is not None:
-        from nearer.app.cli._pages import search_page
+        from nearer.app.cli._pages import asked_tiles, photos_folder, search_page
 
-        search_page(results, report, index=Path(index).name, queries=queries.name)
+        search_page(
+            results,
+            report,
+            index=Path(index).name,
+            queries=queries.name,
+            asked=asked_tiles(queries, given),
+            photos=photos or photos_folder(queries, results),
+        )
     if out is not None or report is not None:
         say(f"{len(results):,} queries, {k} hits each: {', '.join(str(file) for file in (out, report) if file)}")
         return
