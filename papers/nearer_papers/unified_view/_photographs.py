@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from nearer._checks import check_choice
 from nearer._storage import write_file
-from nearer.datasets._photo_bytes import Photo, photo_bytes
+from nearer.datasets._image_files import Photo, photo_bytes
 from nearer.evaluation import evaluate
 from nearer.losses._shared import ProxyLoss
 from nearer.models._efficientnet_lite import LITE

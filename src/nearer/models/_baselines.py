@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from nearer.estimators import LDA
 from nearer.evaluation import Evaluation, evaluate_distribution, evaluate_multilabel
 from nearer.exceptions import NearerError
-from nearer.geometry import Standardize
+from nearer.geometry._shared import Standardize
 from nearer.models._problem import CLASSES, Problem
 from nearer.models._scoring import Encode, evaluate_numbers, evaluate_problem
 

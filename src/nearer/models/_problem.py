@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nearer.datasets import Dataset, class_disjoint_split, stratified_split
 from nearer.datasets._anything import Columns
 from nearer.exceptions import LabelError
-from nearer.geometry import Standardize
+from nearer.geometry._shared import Standardize
 from nearer.models._inputs import Inputs
 from nearer.neighbors import search, vote
 from nearer.relations._shared import Kind

@@ -10,8 +10,8 @@ from torch import nn
 
 from nearer.datasets import Dataset
 from nearer.evaluation._paired import per_query_scores
-from nearer.geometry import Chain, Standardize, UnitLength, embed
-from nearer.geometry._shared import Columns
+from nearer.geometry import Chain, UnitLength, embed
+from nearer.geometry._shared import Columns, Standardize
 from nearer.models._inputs import Inputs
 from nearer.models._problem import CLASSES, Problem, inputs_of
 from nearer.neighbors import search
