@@ -16,11 +16,13 @@ from nearer.app.cli._loading import load_data
 from nearer.app.cli._output import print_json, say
 from nearer.app.cli._screen import screen
 from nearer.datasets import Dataset
+from nearer.datasets._anything import Columns
 from nearer.evaluation import Comparison
 from nearer.exceptions import LabelError, ParameterError
 from nearer.models._encoders import PACKAGED, FrozenEncoder, ItemKind, installed
 from nearer.models._fitting import fit_model
 from nearer.models._problem import CLASSES, Problem
+from nearer.models._reading import Reading
 from nearer.models._scoring import compare_problem
 from nearer.models._settings import FitSettings
 
@@ -78,7 +80,8 @@ def run_encoders(
         raise ParameterError(f"An encoder for {kind} must be installed. Run: pip install 'nearer[{extra}]'")
     tried = []
     for name in names:
-        read = load_data(data, label=label, text=text, encoder=name, progress=not as_json)
+        how = Reading(name, text=text, unlabeled="-1", progress=False if as_json else None)
+        read = load_data(data, label, Columns(), how)
         if read.kind not in CLASSES:
             raise LabelError(f"`label` must give classes to compare encoders by, got {read.kind}.")
         tried.append(_try(name, read, FitSettings.from_dict({"split": split, "seed": seed})))
