@@ -43,7 +43,6 @@ BASES = {
     "PairLoss",
     "RowLoss",
     "Relation",
-    "VectorIndex",
     "MetricLearner",
     "Miner",
     "PairScore",

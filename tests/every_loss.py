@@ -227,7 +227,7 @@ MINERS: dict[str, Callable[[], Any]] = {
     "DistanceWeighted": lambda: nearer.mining.DistanceWeighted(generator=drawn()),
     "HardestFraction": lambda: nearer.mining.HardestFraction(0.3),
     "LargestErrors": lambda: nearer.mining.LargestErrors(0.4),
-    "RandomPairs": lambda: nearer.mining.RandomPairs(negatives=3, generator=drawn()),
+    "RandomPairs": lambda: nearer_papers.systems.RandomPairs(negatives=3, generator=drawn()),
     "SemiHard": nearer.mining.SemiHard,
     "SemiHardTriplets": lambda: nearer.mining.SemiHardTriplets(0.3),
     "SpanningTree": nearer_papers.systems.SpanningTree,

@@ -241,7 +241,9 @@ def semi_supervised() -> str:
     record = recipe.of_the_tables(load("semi_supervised"))
     ablation = set(recipe.TABLES["ablation"]) - set(recipe.TABLES["table-4"])
     rows: list[tuple[object, ...]] = []
-    for data, (nmi, first) in (recipe.PRINTED | {"cars196_features": recipe.PRINTED_OURS["cars196"]}).items():
+    for data, (nmi, first) in (recipe.PRINTED | recipe.PRINTED_OURS).items():
+        if data not in {row["data"] for row in record}:
+            continue
         mine = [row for row in record if row["data"] == data]
         order = [one for some in recipe.TABLES.values() for one in some if one not in ablation]
         for method in dict.fromkeys(order):
@@ -273,6 +275,52 @@ def semi_supervised_ablation() -> str:
             (data, name, *_few_label_line([found[seed] for seed in sorted(seeds)])) for name, found in mine.items()
         ]
     return markdown(("data", "method", *SHOWN_AS), rows) + source(record)
+
+
+@table("photographs")
+def photographs() -> str:
+    """A table for each set of photos: frozen, closed form and the whole network trained, and what is printed."""
+    from nearer_papers.unified_view._photographs import HEADER, LOADERS, TABLES, lines
+
+    parts = []
+    for name in LOADERS:
+        if measured(f"photographs_{name}"):
+            rows = [row for row in load(f"photographs_{name}") if row["row"] not in TABLES["peer"]]
+            parts.append(markdown((name, *HEADER[1:]), lines(rows)) + source(rows))
+    return "\n".join(parts)
+
+
+@table("photographs-peer")
+def photographs_peer() -> str:
+    """The same loss in both libraries: scores of the same seeds, and CPU milliseconds of the loss alone."""
+    from nearer_papers.unified_view._photograph_peers import OURS
+    from nearer_papers.unified_view._photographs import LOADERS
+
+    found, record = [], []
+    for data in LOADERS:
+        rows = load(f"photographs_{data}") if measured(f"photographs_{data}") else []
+        by = {(row["row"], row["network"], row["pixels"], row["seed"]): row for row in rows}
+        for theirs, ours in OURS.items():
+            pairs = [
+                (by[ours, *key[1:]], row) for key, row in by.items() if key[0] == theirs and (ours, *key[1:]) in by
+            ]
+            if not pairs:
+                continue
+            record += [row for pair in pairs for row in pair]
+            scores = [
+                " / ".join(
+                    f"{statistics.fmean(pair[side]['scores'][name] for pair in pairs):.1f}" for side in (0, 1)
+                )
+                for name in ("recall@1", "map@r", "nmi")
+            ]
+            spent = [
+                statistics.fmean(pair[1]["loss, CPU ms"][side] for pair in pairs) for side in ("ours", "theirs")
+            ]
+            found.append((data, ours, *scores, f"{spent[0]:.1f} / {spent[1]:.1f}", len(pairs)))
+    if not found:
+        return "Not measured yet.\n"
+    header = ("data", "loss", "R@1", "MAP@R", "NMI", "loss alone, CPU ms", "seeds")
+    return markdown(header, found) + source(record)
 
 
 UNSEEN = {

@@ -107,7 +107,7 @@ def pair_weighting() -> str:
     )
     fixed = torch.tensor(
         [1.0, 0.8, 0.55, 0.6, 0.35, 0.1], dtype=torch.float64
-    )  # itself, two friends, three strangers
+    )  # itself, two positives, three negatives
     labels = torch.tensor([0, 0, 0, 1, 2, 3, 0, 4])
     grid = np.linspace(0, 1, 61)
     parts = []
@@ -141,8 +141,8 @@ def semi_supervised() -> str:
         own = np.flatnonzero(y == c)
         labels[own[np.argmin(abs(X[own, 0] - end))]] = c
     shares = class_shares(nearest_neighbors(X, k=8, normalized=False), labels, gamma=0.99)
-    believed = shares.shares.argmax(1).numpy()
-    assert (believed == y).mean() > 0.97, "the picture is to show a graph that carries the classes along"
+    predicted = shares.shares.argmax(1).numpy()
+    assert (predicted == y).mean() > 0.97, "the picture is to show a graph that carries the classes along"
     lead = (shares.shares[:, 0] - shares.shares[:, 1]).numpy()
     place = np.column_stack([40 + 280 * (X[:, 0] + 1.1) / 3.2, 150 - 118 * (X[:, 1] + 0.6) / 1.7])
     parts = []

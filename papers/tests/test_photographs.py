@@ -17,8 +17,10 @@ from nearer.exceptions import ParameterError
 from nearer.models._encoders import frozen
 from nearer.models._whole_network import Recipe
 from nearer_papers._recipe import Request
+from nearer_papers.unified_view import _photograph_peers as peers
 from nearer_papers.unified_view import _photographs as photographs
 from nearer_papers.unified_view._photographs import measure, present
+from nearer_papers.unified_view._unseen_classes import Setting
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -71,7 +73,7 @@ def test_rows_start_at_the_closed_form_and_say_how_they_came_about(made: Path) -
     assert list(measure(Request(seeds=2, only=request.only, done=keys))) == []
     (section,) = present(list(found.values()), request).sections
     table = section.parts[-1]
-    assert [line[:2] for line in table.rows] == [
+    assert [[line[0], line[-2]] for line in table.rows] == [
         ["frozen", "1"],
         ["closed form", "1"],
         ["RAW+VTHM", "2"],
@@ -114,3 +116,36 @@ def test_what_is_not_there_is_refused() -> None:
         next(measure(Request(only=("cub20",))))
     assert {"RAW+VTHM", "AMSoftmax", "JRD", "SoftTriple", "MS", "Margin"} <= set(photographs.ROWS)
     assert set(photographs.TABLES["headline"]) <= set(photographs.ROWS)
+
+
+@pytest.mark.usefixtures("made")
+def test_rows_beside_the_peer_are_those_of_ours() -> None:
+    pytest.importorskip("pytorch_metric_learning", reason="the extra 'peers' is not installed")
+    asked = ("SoftTriple, not merged", "triplet + miner")
+    request = Request(seeds=1, only=("cub200", *asked, *(f"{name}{peers.THEIRS}" for name in asked)))
+    found = {one.row["row"]: one.row for one in measure(request)}
+    for name in asked:
+        ours, theirs = found[name], found[f"{name}{peers.THEIRS}"]
+        assert ours["recipe"] == theirs["recipe"]
+        assert ours["tried"] == theirs["tried"], "chosen for ours, used for both"
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-4)
+        assert set(theirs["loss, CPU ms"]) == {"ours", "theirs"}
+        for score, value in ours["scores"].items():
+            assert theirs["scores"][score] == pytest.approx(value, abs=4), "one photo in sixty is 1.7"
+
+
+@pytest.mark.parametrize("name", peers.PAIRS)
+def test_both_sides_of_a_pair_are_one_formula(name: str) -> None:
+    pytest.importorskip("pytorch_metric_learning", reason="the extra 'peers' is not installed")
+    torch.manual_seed(0)
+    labels = torch.arange(8).repeat_interleave(5)
+    rows = torch.randn(40, 16) + 0.6 * torch.randn(8, 16)[labels]
+    ours, theirs = peers.pair_of(name, Setting(8, 16, 0, 0))
+    peers.same_start_as_ours(theirs, ours)
+    found = []
+    for loss in (ours, theirs):
+        given = rows.clone().requires_grad_()
+        value = loss(given, labels)
+        value.backward()
+        found.append((value.detach(), given.grad))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-6)

@@ -16,6 +16,7 @@ from unseen_class_sets import photos, tiny_backbone
 from nearer.datasets import Dataset, Split
 from nearer.estimators import SERAPH
 from nearer.exceptions import NearerError
+from nearer.models._encoders import FrozenEncoder
 from nearer.reports._page import html_report
 from nearer_papers._catalog import recipe_named
 from nearer_papers._recipe import Request
@@ -172,7 +173,9 @@ def test_table_2_on_features_of_classes_never_seen(monkeypatch: pytest.MonkeyPat
 
 def test_photos_are_described_by_rmac_of_a_backbone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = photos(tmp_path, each=8)
-    monkeypatch.setitem(few_label_features.LOADERS, "cub200", lambda: load_cub200(folder=root, check_counts=False))
+    monkeypatch.setitem(
+        few_label_features.LOADERS, "cub200", lambda **_: load_cub200(folder=root, check_counts=False)
+    )
     length = Length(start_steps=2, partitions=1, epochs=1, unlabeled=40, free_steps=2)
     monkeypatch.setitem(semi_supervised.QUICK, "cub200", length)
     backbone = Backbone(tiny_backbone, size=14)
@@ -182,11 +185,40 @@ def test_photos_are_described_by_rmac_of_a_backbone(tmp_path: Path, monkeypatch:
     drawn = next(one for one in outcome.sections if one.heading == "Pictures of cub200")
     # Three maps in one picture, a grid of photos for each method, the curve.
     assert len(drawn.parts) == 6
-    with pytest.raises(NearerError, match="`backbone` must be given for the photos of cars196"):
-        load_few_label_features("cars196", 0)
     rows = Backbone(lambda: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(4)), size=14)
     with pytest.raises(NearerError, match="must return feature maps"):
         load_few_label_features("cub200", 0, backbone=rows)
+
+
+def test_photos_without_a_backbone_are_described_once_by_the_packaged_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = photos(tmp_path, each=8)
+    asked = []
+
+    def load(*, allow_missing: bool) -> Any:
+        asked.append(allow_missing)
+        return load_cub200(folder=root, check_counts=False)
+
+    monkeypatch.setenv("NEARER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(few_label_features.LOADERS, "cub200", load)
+    settings = {"size": 14, "mean": [0.5] * 3, "std": [0.5] * 3}
+    made = FrozenEncoder("tiny", "photos", None, settings, own=tiny_backbone())
+    monkeypatch.setattr(few_label_features, "frozen", lambda name, kind: made)
+    real, described = few_label_features._rmac, []
+    monkeypatch.setattr(
+        few_label_features,
+        "_rmac",
+        lambda *given: described.append(1) or real(given[0], Backbone(tiny_backbone, size=14)),
+    )
+    first = load_few_label_features("cub200", 0, allow_missing=True)
+    few_label_features._described.cache_clear()
+    again = load_few_label_features("cub200", 0, allow_missing=True)
+    assert torch.equal(first.items, again.items)
+    assert len(described) == 2, "the training and the test photos, once"
+    assert all(asked)
+    assert int((first.labels >= 0).sum()) == 5 * len(torch.unique(first.labels[first.labels >= 0]))
+    few_label_features._described.cache_clear()
 
 
 def test_the_toy_mines_what_the_labels_say_where_they_do_not_reach_too_far() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import math
 import numbers
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from nearer.exceptions import ParameterError, ShapeError
+from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,3 +88,16 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
     close = difflib.get_close_matches(str(value), options, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     raise ParameterError(f"`{name}` must be one of {', '.join(map(repr, options))}, got {value!r}.{hint}")
+
+
+def needed(module: str, what: str, extra: str) -> Any:
+    """A module of a package that comes with an extra, imported when it is first needed; `what` needs it.
+
+    >>> needed("math", "Counting needs math", "all").floor(2.5)
+    2
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        message = f"{what}, which is not installed. Run: pip install 'nearer[{extra}]'"
+        raise MissingDataError(message) from error

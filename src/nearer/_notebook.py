@@ -22,7 +22,9 @@ def bar(low: float, high: float, *, of: tuple[float, float] = (0.0, 1.0)) -> Mar
     '<svg'
     """
     width, (start, end) = 90.0, of
-    x, y, zero = (width * (min(max(one, start), end) - start) / ((end - start) or 1.0) for one in (low, high, 0.0))
+    x, y, zero = (
+        width * (min(max(value, start), end) - start) / ((end - start) or 1.0) for value in (low, high, 0.0)
+    )
     color = "#c43c39" if high < 0 else "#888" if low < 0 < high else "#2a78b5"
     return Markup(
         f'<svg width="{width:.0f}" height="12" role="img" aria-label="{low:.3f} to {high:.3f}">'
@@ -51,7 +53,7 @@ def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, foot
     >>> html_table(["a<b"], [[0.5]]).count("&lt;"), "0.5000" in html_table(["x"], [[0.5]])
     (1, True)
     """
-    head = "".join(f'<th scope="col">{html.escape(one)}</th>' for one in columns)
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in columns)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     lines = "".join(f"<div><small>{html.escape(line)}</small></div>" for line in foot)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{lines}"

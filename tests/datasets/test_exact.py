@@ -18,7 +18,7 @@ from nearer.app.cli._loading import paired
 from nearer.datasets._anything import Columns
 from nearer.datasets._cleaning import Cleaning
 from nearer.datasets._frame import CellForm, frame_from, read_cells
-from nearer.datasets._sampling import sample_rows
+from nearer.datasets._streams import sample_rows
 from nearer.exceptions import ParameterError
 from nearer.index import open_index
 from nearer.models import embed_stream

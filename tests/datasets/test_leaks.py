@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 
 import nearer
 from nearer.datasets._anything import Columns
-from nearer.datasets._leaks import COPY, RUNNING
+from nearer.datasets._cleaning import COPY, RUNNING
 from nearer.models._reading import read_items
 
 
@@ -85,8 +85,8 @@ def test_the_places_where_a_number_may_jump_are_few() -> None:
 
 
 def test_a_running_number_with_infinities_makes_no_warning() -> None:
+    from nearer.datasets._cleaning import leaking
     from nearer.datasets._frame import Column, Frame
-    from nearer.datasets._leaks import leaking
 
     frame = Frame({"n": Column("number", np.r_[np.arange(10.0), np.inf, np.inf])})
     assert leaking(frame, None, np.zeros(12, int), ("x",)) == {"n": f"{RUNNING} (but for 2 places)"}

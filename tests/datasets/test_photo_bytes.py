@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearer.datasets._image_files import load_image
-from nearer.datasets._photo_bytes import cut, photo_bytes
+from nearer.datasets._image_files import cut, load_image, photo_bytes
 from nearer.exceptions import CorruptFileError
 
 Image = pytest.importorskip("PIL.Image")
@@ -28,7 +27,7 @@ def made(folder: Path) -> list[Path]:
 def test_short_sides_are_alike_and_long_ones_bounded(tmp_path: Path, most: float) -> None:
     paths = made(tmp_path)
     done: list[int] = []
-    found = photo_bytes([*paths, load_image(paths[0])], 24, most=most, folder=tmp_path, told=done.append)
+    found = photo_bytes([*paths, load_image(paths[0])], 24, most=most, folder=tmp_path, progress=done.append)
     assert [photo.shape for photo in found] == [(24, 36, 3), (48, 24, 3), (24, 24, 3), (24, 36, 3)]
     assert done == [1, 2, 3, 4]
     assert sorted(tmp_path.iterdir()) == paths, "the file that is mapped has no name"

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import nearer
-from nearer.datasets import _sampling as sampling
-from nearer.datasets._sampling import rows_that_fit, sample_rows
+from nearer.datasets import _streams as sampling
+from nearer.datasets._streams import rows_that_fit, sample_rows
 from nearer.exceptions import ParameterError
 
 

@@ -13,7 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from nearer.estimators import AAKNN, HRAML, MLKNN, MetricKNN
 from nearer.estimators.relation._hraml import AlignmentNetwork, PartnerSampler
 from nearer.exceptions import LabelError, NearerWarning, ParameterError, ShapeError
-from nearer.relations import MultiLabels, relation_of
+from nearer.relations import MultiLabels
+from nearer.relations._kinds import relation_of
 
 QUICK: dict[str, Any] = {
     "epochs": 20,

@@ -20,7 +20,8 @@ from nearer.estimators.relation._raml_krr import constrained_krr, krr_by_gradien
 from nearer.estimators.relation._raml_pairs import PairSums, choose_pairs, pair_targets
 from nearer.estimators.relation._raml_svr import outer_features, svr_by_features, svr_by_kernel
 from nearer.exceptions import LabelError, NearerWarning, ParameterError, ShapeError, StoppedEarlyWarning
-from nearer.relations import ClassLabels, MultiLabels, Numbers, relation_of
+from nearer.relations import ClassLabels, MultiLabels, Numbers
+from nearer.relations._kinds import relation_of
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 

@@ -12,7 +12,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nearer.evaluation import evaluate, map_at_r, mrr, precision_at_k, r_precision, recall_at_k
+from nearer.evaluation import evaluate, map_at_r, recall_at_k
 from nearer.evaluation._engine import _nearest as nearest
 from nearer.evaluation._engine import _tiles as tiles
 from nearer.evaluation._engine._problem import prepare
@@ -24,10 +24,7 @@ SIMILARITIES = ["cosine", "dot", "euclidean"]
 TIES = ["index", "pessimistic", "optimistic"]
 FUNCTIONS: dict[str, Callable[..., float]] = {
     "recall@1": recall_at_k,
-    "precision@1": precision_at_k,
     "map@r": map_at_r,
-    "r-precision": r_precision,
-    "mrr": mrr,
 }
 
 
@@ -287,7 +284,8 @@ def test_k_beyond_the_database() -> None:
     points, labels = random_set(20, classes=2)
     assert recall_at_k(points, labels, k=500, similarity="cosine") == 1.0
     expected = np.mean([(labels == label).sum() - 1 for label in labels]) / 500
-    assert precision_at_k(points, labels, k=500, similarity="cosine") == pytest.approx(expected)
+    scores = evaluate(points, labels, scores=["precision@500"], similarity="cosine")
+    assert scores["precision@500"] == pytest.approx(expected)
 
 
 def test_large_labels_are_not_confused() -> None:

@@ -12,21 +12,13 @@ from torch import nn
 
 from nearer._storage import write_folder
 from nearer.exceptions import CorruptFileError, MissingDataError
-from nearer.geometry import (
-    MLP,
-    AsymmetricMap,
-    Chain,
-    Mahalanobis,
-    OrthogonalMap,
-    Standardize,
-    TwoEncoders,
-    UnitLength,
-)
+from nearer.geometry import MLP, AsymmetricMap, Chain, Mahalanobis, OrthogonalMap, TwoEncoders, UnitLength
 from nearer.geometry._encoders import ColorCNN, DigitsCNN, SideBySide
 from nearer.geometry._kernel_map import KernelMap
 from nearer.geometry._loading import KNOWN, load
 from nearer.geometry._orthogonal import orthonormalize
 from nearer.geometry._plain import Columns, SignedRoot
+from nearer.geometry._standardize import Standardize
 from nearer.geometry._trees import ProbabilityMap, Trees
 
 

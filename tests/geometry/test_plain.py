@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 from nearer.exceptions import ParameterError
-from nearer.geometry import MLP, AsymmetricMap, Chain, Mahalanobis, OrthogonalMap, Standardize
+from nearer.geometry import MLP, AsymmetricMap, Chain, Mahalanobis, OrthogonalMap
 from nearer.geometry._encoders import ColorCNN, DigitsCNN
 from nearer.geometry._plain import to_sequential
+from nearer.geometry._standardize import Standardize
 
 ROWS = 5 + 3 * torch.randn(20, 6, generator=torch.Generator().manual_seed(0))
 MODULES = {

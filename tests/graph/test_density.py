@@ -1,4 +1,4 @@
-"""Peaks of a graph, Parzen's density, and pseudo-labels."""
+"""Parzen's density and pseudo-labels."""
 
 from __future__ import annotations
 
@@ -6,46 +6,17 @@ import numpy as np
 import pytest
 import torch
 
+from nearer.estimators.partial._isdml import parzen_density
 from nearer.exceptions import NearerError, ParameterError
 from nearer.graph import class_shares, nearest_neighbors, propagate
-from nearer.graph._density import find_modes, parzen_density, stationary_distribution
 from nearer.graph._propagation import two_sided_affinity
-from nearer.graph._transition import Transition
 from nearer.neighbors import Neighbors
-
-
-def test_the_stationary_share_is_a_left_eigenvector() -> None:
-    x = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
-    near = nearest_neighbors(x, k=5)
-    share = stationary_distribution(near)
-    assert float(share.sum()) == pytest.approx(1, abs=1e-6)
-    moved = Transition(near.indices).backward(share[:, None])[:, 0]
-    torch.testing.assert_close(moved, share, atol=1e-8, rtol=0)
-
-
-def test_a_cycle_settles_and_every_item_of_it_is_a_mode() -> None:
-    near = Neighbors((torch.arange(6)[:, None] + 1) % 6, torch.ones(6, 1))
-    torch.testing.assert_close(stationary_distribution(near), torch.full((6,), 1 / 6).double())
-    assert find_modes(near).tolist() == list(range(6))
-
-
-def test_modes_are_peaks_and_few() -> None:
-    generator = torch.Generator().manual_seed(1)
-    x = torch.cat([torch.randn(100, 2, generator=generator) + c for c in (0.0, 30.0)])
-    near = nearest_neighbors(x, k=8, normalized=False)
-    share, modes = stationary_distribution(near), find_modes(near)
-    assert 2 <= len(modes) < 40
-    for mode in modes.tolist():
-        around = set(near.indices[mode].tolist()) | set((near.indices == mode).any(1).nonzero()[:, 0].tolist())
-        assert all(share[mode] >= share[other] - 1e-9 for other in around)
-    assert (modes < 100).any()
-    assert (modes >= 100).any()
 
 
 def test_parzen_is_the_sum_of_kernels_and_does_not_underflow() -> None:
     x = np.random.default_rng(0).normal(size=(50, 3))
     kernel = np.exp(-((x[:, None] - x[None]) ** 2).sum(2) / (2 * 0.7**2)).sum(1)
-    np.testing.assert_allclose(parzen_density(x, width=0.7, block=8).numpy(), kernel / kernel.max(), rtol=1e-12)
+    np.testing.assert_allclose(parzen_density(x, width=0.7, block=8), kernel / kernel.max(), rtol=1e-12)
     assert (parzen_density(x, width=1e-9) == 1).all()
     with pytest.raises(NearerError, match="`width` must be greater than 0"):
         parzen_density(x, width=0.0)
@@ -131,7 +102,7 @@ def test_shares_in_float32_have_three_digits_and_the_same_classes() -> None:
 def test_many_items_are_solved_to_three_digits_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     near, _, labels = blobs_graph(400)
     assert class_shares(near, labels).shares.dtype == torch.float64
-    monkeypatch.setattr("nearer.graph._believing.QUICK_FROM", 400)
+    monkeypatch.setattr("nearer.graph._propagation.QUICK_FROM", 400)
     assert class_shares(near, labels).shares.dtype == torch.float32
     assert class_shares(near, labels, rtol=1e-9).shares.dtype == torch.float64
     assert class_shares(near, labels).pseudo_labels.shape == (400,)

@@ -70,9 +70,9 @@ def test_models_without_maps_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("way", ["exchange", "two renames"])
 def test_switching_folders(tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "two renames":
-        from nearer.index import _switch
+        from nearer.index import _copy
 
-        monkeypatch.setattr(_switch, "exchange", lambda one, other: False)
+        monkeypatch.setattr(_copy, "exchange", lambda one, other: False)
     for name, factor in {"old": 1, "new": -1}.items():
         with open_index(tmp_path / name, dimension=5, fingerprint=name) as index:
             index.add(factor * X)

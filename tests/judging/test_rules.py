@@ -10,14 +10,17 @@ from scipy import stats
 
 from nearer.judging._class_losses import (
     Calibration,
+    bets,
     database_losses,
     distances,
+    fewest_classes,
     matched_losses,
+    mean_bound,
     missed,
+    pair_bound,
     thresholds,
     within,
 )
-from nearer.judging._rules import bets, fewest_classes, mean_bound, pair_bound
 
 
 def drawn(seed: int = 0, m: int = 7) -> Calibration:

@@ -13,7 +13,7 @@ from nearer.exceptions import NearerError
 from nearer.geometry import normalize
 from nearer.geometry._orthogonal import orthonormalize
 from nearer.losses import AngularTripletLoss
-from nearer.losses.pairs._angular_triplets import angular_factor_gradient, angular_margins, tangent_weight
+from nearer.losses.pairs._angular import angular_factor_gradient, angular_margins, tangent_weight
 from nearer.relations import Triplets
 
 

@@ -202,6 +202,7 @@ def test_a_memory_takes_a_tuple_for_its_batch() -> None:
 
 
 MINERS = [kind for name in nearer.mining.__all__ if issubclass(kind := getattr(nearer.mining, name), Miner)]
+MINERS.append(nearer_papers.systems.RandomPairs)
 
 
 @pytest.mark.parametrize("kind", MINERS)

@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from every_loss import value_and_gradient
+from nearer.estimators.relation._hraml import draw_partners
 from nearer.exceptions import NearerWarning, ParameterError
 from nearer.losses import RelationAlignmentLoss
 from nearer.losses.pairs._relation_alignment import best_line, moments
-from nearer.mining import LargestErrors, RandomPairs
-from nearer.mining._random_pairs import draw_partners
+from nearer.mining import LargestErrors
 from nearer.pairwise._panels import tile_size
 from nearer.relations import LabelDistributions, MultiLabels, Numbers, Pairs, PartialLabels, Relation
+from nearer_papers.systems import RandomPairs
 
 
 def label_sets(n: int = 40, q: int = 6, seed: int = 0) -> Tensor:

@@ -26,7 +26,6 @@ from nearer.mining import (
     BatchHard,
     DistanceWeighted,
     HardestFraction,
-    RandomPairs,
     SemiHard,
     SemiHardTriplets,
 )
@@ -35,7 +34,7 @@ from nearer.pairwise import Miner, Panel
 from nearer.pairwise._panels import iterate_panels, tile_size
 from nearer.pairwise._rule import Pairing
 from nearer.relations import ClassLabels, MultiLabels
-from nearer_papers.systems import SpanningTree
+from nearer_papers.systems import RandomPairs, SpanningTree
 from nearer_papers.systems._spanning_tree import spanning_tree
 
 SETTINGS: dict[str, dict[str, object]] = {
@@ -46,7 +45,7 @@ KINDS = {
     name: getattr(nearer.mining, name)
     for name in nearer.mining.__all__
     if inspect.isclass(getattr(nearer.mining, name)) and hasattr(getattr(nearer.mining, name), "prepare")
-}
+} | {"RandomPairs": RandomPairs}
 
 
 def make(name: str) -> Miner:

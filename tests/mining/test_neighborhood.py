@@ -18,7 +18,7 @@ from nearer.neighbors import Neighbors
 def test_five_items_by_hand() -> None:
     near = Neighbors(torch.tensor([[1, 2, 3, 4]] * 1 + [[0, 2, 3, 4]] + [[0, 1, 3, 4]] * 3), torch.ones(5, 4))
     affinity = torch.tensor([[0.1, 0.4, -0.2, 0.3]] * 5)
-    found = mine_neighborhood(near, affinity, anchors=[0, 1])
+    found = mine_neighborhood(near, affinity)[:4]
     # Falling order of anchor 0: 2, 4 | 1, 3, paired by rank.
     assert found.tolist() == [[0, 2, 1], [0, 4, 3], [1, 2, 0], [1, 4, 3]]
 
@@ -41,25 +41,24 @@ def test_counts_places_and_determinism_under_ties(seed: int, n: int, k: int, tie
 
 def test_equal_affinities_are_ordered_by_distance_whatever_the_columns() -> None:
     near = Neighbors(torch.tensor([[1, 2, 3, 4]] * 5), torch.arange(4.0).expand(5, 4))
-    assert mine_neighborhood(near, torch.zeros(5, 4), anchors=[0]).tolist() == [[0, 1, 3], [0, 2, 4]]
+    assert mine_neighborhood(near, torch.zeros(5, 4))[:2].tolist() == [[0, 1, 3], [0, 2, 4]]
 
 
 def test_an_odd_k_leaves_the_middle_out() -> None:
     near = Neighbors(torch.tensor([[1, 2, 3]] * 4), torch.ones(4, 3))
-    assert mine_neighborhood(near, [[3, 2, 1]] * 4, anchors=[0]).tolist() == [[0, 1, 3]]
+    assert mine_neighborhood(near, [[3, 2, 1]] * 4)[:1].tolist() == [[0, 1, 3]]
 
 
 @pytest.mark.parametrize(
-    ("affinity", "anchors", "message"),
+    ("affinity", "message"),
     [
-        (torch.zeros(3, 2), None, r"`affinity` must have the shape \(4, 3\)"),
-        (torch.full((4, 3), torch.nan), None, "must be finite"),
-        (torch.zeros(4, 3), [4], "`anchors` must be row numbers between 0 and 3"),
+        (torch.zeros(3, 2), r"`affinity` must have the shape \(4, 3\)"),
+        (torch.full((4, 3), torch.nan), "must be finite"),
     ],
 )
-def test_bad_input(affinity: Any, anchors: Any, message: str) -> None:
+def test_bad_input(affinity: Any, message: str) -> None:
     with pytest.raises(NearerError, match=message):
-        mine_neighborhood(Neighbors(torch.tensor([[1, 2, 3]] * 4), torch.ones(4, 3)), affinity, anchors=anchors)
+        mine_neighborhood(Neighbors(torch.tensor([[1, 2, 3]] * 4), torch.ones(4, 3)), affinity)
 
 
 @settings(max_examples=30, deadline=None)

@@ -410,7 +410,7 @@ def test_a_packaged_encoder_is_found_by_its_name(tmp_path: Path, monkeypatch: py
 def test_the_command_line(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoders, "installed", lambda name: True)
     monkeypatch.setattr("nearer.models._reading.installed", lambda name: True)
-    monkeypatch.setattr(encoders, "_efficientnet", lambda name: tiny())
+    monkeypatch.setattr(encoders, "_network", lambda name: tiny())
     run = CliRunner()
 
     def call(*words: str | Path) -> str:

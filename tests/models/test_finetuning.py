@@ -313,7 +313,7 @@ def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         encoders.PACKAGED, "efficientnet-lite0", encoders.replace(small, settings={**small.settings, **SEEN})
     )
     monkeypatch.setattr(encoders, "installed", lambda name: True)
-    monkeypatch.setattr(encoders, "_efficientnet", lambda name: tiny())
+    monkeypatch.setattr(encoders, "_network", lambda name: tiny())
     words = ["fit", str(tmp_path / "photos"), "--finetune", "--epochs", "2", "--lr", "0.003", "--no-pictures"]
     done = CliRunner().invoke(app, [*words, "--encoder", "efficientnet-lite0", "--out", str(tmp_path / "model")])
     assert done.exit_code == 0, done.output
@@ -322,3 +322,33 @@ def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert model.method == "fine-tuned"
     assert model.transform(x[:2]).shape[0] == 2, "a packaged encoder comes back by its name"
     assert not (tmp_path / "model.training").exists()
+
+
+@pytest.mark.usefixtures("rising")
+@pytest.mark.parametrize("chunk", [None, 7])
+def test_a_loss_that_looks_at_several_layers_gets_them(chunk: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    class Seeing(nearer.losses.JRDLoss):
+        def forward(self, embeddings: Any, labels: Any, *, pooled: Any = None) -> Any:
+            given.append((embeddings.detach(), pooled.detach()))
+            assert pooled.requires_grad, "the features learn by it"
+            return super().forward(embeddings, labels, pooled=pooled)
+
+    monkeypatch.setattr(nearer.losses, "JRDLoss", Seeing)
+    wanted = {"chunk": chunk, "n_components": 5, "loss_settings": {"alpha": 0.5}}
+    model = tuned(loss="JRDLoss", settings=wanted)
+    assert model.method == "fine-tuned"
+    embeddings, pooled = given[0]
+    assert embeddings.shape == (32, 5)
+    assert pooled.shape == (32, 16)
+    head = model.fitted.problem.inputs.encoder.network.head
+    torch.testing.assert_close(embeddings, head(pooled), msg="the embedding is the head of these features")
+
+
+def test_jrd_makes_its_class_vectors_itself() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 15)
+    rows = rng.normal(size=(4, 6))[labels] * 2 + rng.normal(size=(60, 6))
+    model = nearer.fit(rows, labels, loss="JRDLoss", settings={"epochs": 2, "pictures": False})
+    assert model.method == "network"

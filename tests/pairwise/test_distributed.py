@@ -13,10 +13,10 @@ from torch import multiprocessing
 from every_loss import CASES, batch, value_and_gradient
 from nearer.exceptions import LabelError, ParameterError
 from nearer.losses import RAWLoss, ShardedLoss
-from nearer.mining import VTHM, DistanceWeighted, HardestFraction, RandomPairs, SemiHardTriplets
+from nearer.mining import VTHM, DistanceWeighted, HardestFraction, SemiHardTriplets
 from nearer.pairwise._panels import tile_size
 from nearer.relations import MultiLabels, Pairs, PartialLabels
-from nearer_papers.systems import SpanningTree
+from nearer_papers.systems import RandomPairs, SpanningTree
 
 # Shards of different length: 14 and 10 of 24.
 CUT = 14

@@ -18,8 +18,9 @@ from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.losses import BinomialDevianceLoss, ContrastiveLoss, RAWLoss
 from nearer.mining import VTHM
 from nearer.pairwise._panels import tile_size
-from nearer.relations import ClassLabels, LabelDistributions, MultiLabels, Numbers, Soft, kind_of, relation_of
+from nearer.relations import ClassLabels, LabelDistributions, MultiLabels, Numbers, Soft, kind_of
 from nearer.relations._difference import find_difference
+from nearer.relations._kinds import relation_of
 from nearer.relations._relation import GradedRelation
 
 

@@ -23,8 +23,8 @@ from nearer.relations import (
     Soft,
     Triplets,
     kind_of,
-    relation_of,
 )
+from nearer.relations._kinds import relation_of
 from nearer.relations._shared import Kind
 
 

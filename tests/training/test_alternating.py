@@ -33,8 +33,6 @@ def nearest_right(z: Tensor, y: Tensor) -> float:
 LEARNERS = {
     "neighborhood": lambda d, l, g: NeighborhoodAngular(d, l, k=6, generator=g),
     "literal": lambda d, l, g: NeighborhoodAngular(d, l, k=6, literal=True, metric_steps=2, generator=g),
-    "free": lambda d, l, g: NeighborhoodAngular(d, l, k=6, orthogonal=False, generator=g),
-    "modes": lambda d, l, g: NeighborhoodAngular(d, l, k=6, modes_only=True, generator=g),
     "pseudo-labels": lambda d, l, g: PseudoLabelAngular(d, l, k=6, generator=g),
     "pseudo-labels free": lambda d, l, g: PseudoLabelAngular(d, l, k=6, orthogonal=False, generator=g),
 }

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from nearer.exceptions import CorruptFileError, NotFiniteError, ParameterError
+from nearer.exceptions import CorruptFileError, MissingDataError, NotFiniteError, ParameterError
 from nearer.training import (
     Checkpoints,
     CSVLog,
@@ -200,7 +200,7 @@ def test_tensorboard(tmp_path):
 
 def test_without_tensorboard_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(ParameterError, match=r"nearer\[tensorboard\]"):
+    with pytest.raises(MissingDataError, match=r"nearer\[tensorboard\]"):
         TensorBoardLog(tmp_path)
 
 

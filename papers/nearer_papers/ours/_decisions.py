@@ -25,8 +25,17 @@ from nearer.datasets import load
 from nearer.estimators import WithinClass
 from nearer.geometry import embed
 from nearer.geometry._encoders import DigitsCNN
-from nearer.judging._class_losses import Calibration, Floats, distances, thresholds
-from nearer.judging._rules import CONFIDENCE, bets, fewest_classes, mean_bound, pair_bound
+from nearer.judging._class_losses import (
+    CONFIDENCE,
+    Calibration,
+    Floats,
+    bets,
+    distances,
+    fewest_classes,
+    mean_bound,
+    pair_bound,
+    thresholds,
+)
 from nearer.losses import RAWLoss
 from nearer.mining import VTHM
 from nearer.reports._page import Section, Table

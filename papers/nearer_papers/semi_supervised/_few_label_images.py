@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from nearer._checks import check_choice
 from nearer.datasets import few_labels, stratified_split
 from nearer.geometry._encoders import ColorCNN, DigitsCNN
-from nearer.training._views import jiggled
+from nearer.training._photo_batches import jiggled
 from nearer_papers.data._cifar10 import load_cifar10
 from nearer_papers.data._fashion import load_fashion_mnist
 from nearer_papers.data._mnist import load_mnist

@@ -2,7 +2,7 @@
 
 Table 1 on MNIST, Fashion-MNIST and CIFAR-10: the initial network, five deep baselines and ours; the paper's own
 setting as a row. Table 2, the same on fine-grained classes never seen: features of Cars-196, or your photos of CUB
-and Cars behind R-MAC of a backbone. Table 3: learning without labels. Table 4: with and without orthogonality.
+and Cars behind R-MAC of a network. Table 3: learning without labels. Table 4: with and without orthogonality.
 Table 5: labels alone. An ablation: ours without each of its changes to the paper. Figure 1b: mined triplets on a
 toy. Figure 2: the curve of validation, the angle α, maps of three metrics. Figure 3: what is retrieved, by ours and
 three rivals. NMI and R@1, 2, 4, 8 on test items.
@@ -20,7 +20,7 @@ import torch
 from nearer._checks import check_choice
 from nearer.reports._page import Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request
-from nearer_papers.semi_supervised._few_label_features import FEATURES, PHOTOS, load_few_label_features
+from nearer_papers.semi_supervised._few_label_features import FEATURES, NETWORK, PHOTOS, load_few_label_features
 from nearer_papers.semi_supervised._few_label_images import DATASETS, FewLabelImages, load_few_label_images
 from nearer_papers.semi_supervised._semi_supervised_figures import (
     MAPPED,
@@ -102,7 +102,8 @@ def result_file(row: Mapping[str, Any]) -> str:
 def measure(request: Request) -> Iterator[Measured]:
     """Run the tables that are asked for; `only` may name data sets ("mnist"), tables ("table-1") and methods.
 
-    The photos of "cub200" and "cars196" are read from your data folder and need a `backbone`.
+    The photos of "cub200" and "cars196" are read from your data folder and described by EfficientNet-Lite0 or by
+    `backbone`.
     """
     names, tables, methods = _asked(request)
     seeds = 1 if request.quick else request.seeds
@@ -129,6 +130,8 @@ def measure(request: Request) -> Iterator[Measured]:
                 starts[angle, long] = start_from_labels(data, seed, long, alpha=angle)
             run = run_method(method, data, seed, long, starts[angle, long], alpha=angle)
             row = {"data": name, "method": method, "seed": seed, "alpha": angle, "partitions": long.partitions}
+            if name in PHOTOS:
+                row |= {"network": NETWORK if request.backbone is None else "given", "note": data.note}
             row |= {"scores": run.scores, "history": run.history, "length": dataclasses.asdict(long)}
             if angle == _angle(name) and long == length and method in TABLES["pictures"]:
                 runs[method] = run
@@ -142,7 +145,9 @@ def _load(name: str, seed: int, request: Request) -> FewLabelImages:
     if name in DATASETS:
         return load_few_label_images(name, seed, **_small(request.quick))
     tested = 1000 if request.quick else None
-    return load_few_label_features(name, seed, backbone=request.backbone, tested=tested)
+    return load_few_label_features(
+        name, seed, backbone=request.backbone, tested=tested, allow_missing=request.allow_missing
+    )
 
 
 def present(rows: Sequence[dict[str, Any]], request: Request) -> Outcome:

@@ -36,11 +36,13 @@ from ._pddm import PairScore as PairScore
 from ._pddm import PDDMLoss as PDDMLoss
 from ._quadruplet import QuadrupletLoss as QuadrupletLoss
 from ._quadruplet import TwoTermQuadrupletLoss as TwoTermQuadrupletLoss
+from ._random_pairs import RandomPairs as RandomPairs
 from ._random_triplet import RandomTripletLoss as RandomTripletLoss
 from ._rank_range import HardnessController as HardnessController
 from ._rank_range import RankRange as RankRange
 from ._rebuilding import follow_loss as follow_loss
 from ._rebuilding import rebuild as rebuild
+from ._riemannian_sgd import RiemannianSGD as RiemannianSGD
 from ._rmac import rmac as rmac
 from ._spanning_tree import SpanningTree as SpanningTree
 from ._synthetic import SyntheticLoss as SyntheticLoss

@@ -16,8 +16,7 @@ from torch.nn.functional import logsigmoid, softplus
 
 from nearer._checks import check_int, check_number
 from nearer.estimators._matrices import Array, factor_psd
-from nearer.estimators.partial._apit import APIT
-from nearer.estimators.partial._apllr import APLLR, affinity_edges
+from nearer.estimators.partial._apllr import APIT, APLLR, affinity_edges
 from nearer.estimators.partial._isdml import ISDML, density_edges
 from nearer.estimators.partial._lrml import LRML
 from nearer.estimators.partial._partly_labeled import EdgeList, PartlyLabeledLearner, neighbor_edges

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from nearer._checks import check_int, check_number
 from nearer.estimators._matrices import Array, ridged, root_and_inverse_root, symmetric
-from nearer.estimators._optimize import follow_iterations, minimize, report, warn_stopped_early
+from nearer.estimators._optimize import follow_iterations, minimize, report, warn_if_stopped_early
 from nearer.estimators._sampling import default_pairs, random_pairs
 from nearer.estimators._scatter import label_scatters, pair_scatters, take_differences
 from nearer.estimators._supervision import MatrixLearner, PairSupervision, nonzero_pairs
@@ -187,6 +187,5 @@ class DMLEig(PairSupervision, MatrixLearner):
         matrix, self.objective_, self.n_iter_, self.converged_ = dml_eig_matrix(
             ridged(similar, scales, ridge), delta, mu=mu, max_iter=max_iter, tol=tol, verbose=self.verbose
         )
-        if not self.converged_:
-            warn_stopped_early(self, self.n_iter_)
+        warn_if_stopped_early(self)
         return matrix

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from nearer._checks import check_choice, check_int, check_number
-from nearer.losses.pairs._angular_triplets import tangent_weight
+from nearer.losses.pairs._angular import tangent_weight
 from nearer.pairwise._rule import inner_settings
 
 __all__ = ["SyntheticLoss"]

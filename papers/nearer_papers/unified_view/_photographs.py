@@ -29,27 +29,29 @@ from torch import Tensor, nn
 
 from nearer._checks import check_choice
 from nearer._storage import write_file
-from nearer.datasets._photo_bytes import Photo, photo_bytes
+from nearer.datasets._image_files import Photo, photo_bytes
 from nearer.evaluation import evaluate
 from nearer.losses._shared import ProxyLoss
 from nearer.models._efficientnet_lite import LITE
-from nearer.models._encoders import frozen
+from nearer.models._encoders import RESNET50, frozen
 from nearer.models._feature_cache import cache_folder
 from nearer.models._tuned import TunedNetwork, untuned_network
-from nearer.models._whole_network import Recipe, closed_form, start_class_vectors, train_whole
+from nearer.models._whole_network import Recipe, WithFeatures, closed_form, start_class_vectors, train_whole
 from nearer.reports._page import Section, Table
 from nearer.training import Checkpoints, ClassSampler, PhotoBatches, UniformSampler
 from nearer.training._shared import Sampler, pages_kept
+from nearer.training._step import Precision
 from nearer_papers._recipe import Measured, Outcome, Request
 from nearer_papers._results import trees
 from nearer_papers.data._cars196 import load_cars196
 from nearer_papers.data._cub200 import load_cub200
 from nearer_papers.joint_representations._jrd import BASELINES as JOINT_BASELINES
 from nearer_papers.joint_representations._jrd import VARIANTS
+from nearer_papers.unified_view._photograph_peers import OURS, PEER_ROWS, loss_cost, pair_of, same_start_as_ours
 from nearer_papers.unified_view._unified_view import ABLATION, BASELINES
 from nearer_papers.unified_view._unseen_classes import Row, Setting, Steps, summarize
 
-__all__ = ["KEY", "TABLES", "measure", "present", "result_file"]
+__all__ = ["HEADER", "KEY", "TABLES", "lines", "measure", "present", "result_file"]
 
 KEY = ("data", "network", "pixels", "row", "seed", "rate")
 FROZEN, CLOSED = "frozen", "closed form"
@@ -58,12 +60,23 @@ LOADERS = {"cub200": load_cub200, "cars196": load_cars196}
 # that.
 VIEWS = {"160px": (256, 227, 160), "224px": (256, 227, 224), "256px": (256, 240, 256)}
 NETWORK, PIXELS = "efficientnet-lite0", "160px"
+NETWORKS = (*LITE, RESNET50)
+# Half precision where it was measured to be faster on a processor that has it: convolutions that see all channels.
+PRECISION: dict[str, Precision] = {RESNET50: "bfloat16"}
 DIMENSION, EPOCHS = 512, 4
 # Factors on the rate that are tried, and the share of an epoch that each has.
 FACTORS, TUNING = (0.5, 1.0, 2.0), 0.5
 HELD_OUT = 0.2
 SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "map@r", "nmi")
 VERSION = 1
+HEADER = (
+    "row", "network", "pixels", "epochs", *(name.upper().replace("RECALL", "R") for name in SCORES), "seeds",
+    "printed R@1",
+)  # fmt: skip
+ABOUT = (
+    f"Unseen classes, {DIMENSION} dimensions; mean ± standard error over seeds. Printed numbers are those of the "
+    "papers, with larger networks, pixels and lengths."
+)
 
 
 def _rows() -> dict[str, Row]:
@@ -72,7 +85,8 @@ def _rows() -> dict[str, Row]:
     # The main table of the joint-representation paper, not its ablation.
     known["JRD"] = next(row for row in JOINT_BASELINES if row.name == "JRD")
     plain = ("classes", "uniform")
-    return {name: row for name, row in known.items() if row.loss and not row.build and row.sampler in plain}
+    found = {name: row for name, row in known.items() if row.loss and not row.build and row.sampler in plain}
+    return found | {row.name: row for row in PEER_ROWS}
 
 
 ROWS = _rows()
@@ -81,6 +95,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "ablation": tuple(row.name for row in ABLATION if row.name in ROWS),
     "variants": tuple(row.name for row in VARIANTS if row.name in ROWS),
     "baselines": tuple(row.name for row in (*BASELINES, *JOINT_BASELINES) if row.name in ROWS),
+    "peer": tuple(row.name for row in PEER_ROWS),
 }
 
 
@@ -142,14 +157,14 @@ def measure(request: Request) -> Iterator[Measured]:
 
 def _asked(request: Request) -> tuple[list[str], list[str], str, str]:
     for name in request.only:
-        check_choice(name, "only", [*LOADERS, *TABLES, *ROWS, FROZEN, CLOSED, *LITE, *VIEWS])
+        check_choice(name, "only", [*LOADERS, *TABLES, *ROWS, FROZEN, CLOSED, *NETWORKS, *VIEWS])
     sets = [name for name in LOADERS if name in request.only] or list(LOADERS)
     rows = [name for name in ROWS if name in request.only]
     tables = [name for name in TABLES if name in request.only] or ([] if rows else ["headline"])
     wanted = list(dict.fromkeys([*(row for table in tables for row in TABLES[table]), *rows]))
     if any(name in request.only for name in (FROZEN, CLOSED)) and not rows and not set(TABLES) & set(request.only):
         wanted = []
-    network = next((name for name in LITE if name in request.only), NETWORK)
+    network = next((name for name in NETWORKS if name in request.only), NETWORK)
     return sets, wanted, network, next((view for view in VIEWS if view in request.only), PIXELS)
 
 
@@ -209,18 +224,6 @@ def embedded(network: nn.Module, batches: PhotoBatches, rows: Any = None) -> NDA
     return found
 
 
-class _WithFeatures(nn.Module):
-    """Embedding and features side by side, for losses that look at both."""
-
-    def __init__(self, network: TunedNetwork) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, photos: Tensor) -> Tensor:
-        rows = self.network.trunk(photos)
-        return torch.cat([self.network.head(rows), rows], dim=1)
-
-
 def run(data: Photographs, name: str, seed: int, *, epochs: int) -> dict[str, Any]:
     """One row: its scores on unseen classes, and how it came about."""
     if name == FROZEN:
@@ -230,7 +233,8 @@ def run(data: Photographs, name: str, seed: int, *, epochs: int) -> dict[str, An
     form = {"form": chosen, "dimension": DIMENSION}
     if name == CLOSED:
         return {"scores": scored(head(torch.from_numpy(data.frozen_test)).numpy(), data.unseen), **form}
-    factor, tried = chosen_rate(data, name)
+    # The peer has the rates of our row: two equal losses are compared, not two choices.
+    factor, tried = chosen_rate(data, OURS.get(name, name))
     history, network = trained(data, name, seed, every, head, factor=factor, epochs=epochs)
     recipe = dataclasses.replace(Recipe(), rate=factor * Recipe().rate)
     return {
@@ -238,9 +242,16 @@ def run(data: Photographs, name: str, seed: int, *, epochs: int) -> dict[str, An
         **form,
         "epochs": epochs,
         "loss": history,
-        "recipe": dataclasses.asdict(recipe),
+        **({"loss, CPU ms": _loss_cost(data, name)} if name in TABLES["peer"] else {}),
+        "recipe": {**dataclasses.asdict(recipe), "precision": PRECISION.get(data.network, "float32")},
         "tried": tried,
     }
+
+
+def _loss_cost(data: Photographs, name: str) -> dict[str, float]:
+    recipe, classes = Recipe(), len(np.unique(data.labels))
+    labels = torch.arange(min(recipe.classes, classes)).repeat_interleave(recipe.per_class)
+    return loss_cost(name, Setting(classes, DIMENSION, 0, 0), labels)
 
 
 def chosen_rate(data: Photographs, name: str) -> tuple[float, dict[str, Any]]:
@@ -294,13 +305,19 @@ def trained(
     network = TunedNetwork(trunk, head)
     labels = torch.unique(torch.from_numpy(data.labels[rows]), return_inverse=True)[1]
     rest = data.frozen_train.shape[1]
-    loss = row.loss(Setting(int(labels.max()) + 1, DIMENSION, rest, seed))
-    if any(isinstance(module, ProxyLoss) for module in loss.modules()):
-        start_class_vectors(loss, head(torch.from_numpy(data.frozen_train[rows])), labels)
+    setting = Setting(int(labels.max()) + 1, DIMENSION, rest, seed)
+    ours, loss = pair_of(name, setting) if name in OURS else (row.loss(setting),) * 2
+    if name in TABLES["peer"]:
+        # Making one more loss has drawn numbers: both rows of a pair see the same parts of the photos.
+        torch.manual_seed(seed)
+    if any(isinstance(module, ProxyLoss) for module in ours.modules()):
+        start_class_vectors(ours, head(torch.from_numpy(data.frozen_train[rows])), labels)
+    if name in OURS:
+        same_start_as_ours(loss, ours)
     recipe = dataclasses.replace(Recipe(), rate=factor * Recipe().rate)
     batches = _Some(data.train, torch.from_numpy(rows), labels)
     folder = _place(data, name, seed, factor, epochs, share, "checkpoints")
-    encoder: nn.Module = _WithFeatures(network) if row.features else network
+    encoder: nn.Module = WithFeatures(network) if row.features else network
     history = train_whole(
         encoder,
         loss,
@@ -309,6 +326,7 @@ def trained(
         recipe=recipe,
         epochs=epochs,
         validate=None,
+        precision=PRECISION.get(data.network, "float32"),
         checkpoints=Checkpoints(folder, keep=1),
     )
     shutil.rmtree(folder, ignore_errors=True)
@@ -347,36 +365,32 @@ def scored(embeddings: NDArray[np.float32], labels: Any, names: Sequence[str] = 
 
 
 def present(rows: Sequence[dict[str, Any]], request: Request) -> Outcome:
-    """A table for every set, network and size that was asked for; printed numbers have a column of their own."""
+    """A table for every set, network and size that was asked for."""
     sets, _, network, view = _asked(request)
     mine = [row for row in rows if row["data"] in sets and row["network"] == network and row["pixels"] == view]
-    sections = [_section(name, network, view, [row for row in mine if row["data"] == name]) for name in sets]
-    return Outcome(
-        "Photographs, the whole network", [one for one in sections if one is not None], {"summary": summarize(mine)}
-    )
+    sections = []
+    for name in sets:
+        body = lines([row for row in mine if row["data"] == name])
+        if body:
+            sections.append(Section(f"{name}: {network}, {view}", [ABOUT, Table(list(HEADER), body)]))
+    return Outcome("Photographs, the whole network", sections, {"summary": summarize(mine)})
 
 
-def _section(name: str, network: str, view: str, rows: Sequence[Mapping[str, Any]]) -> Section | None:
-    if not rows:
-        return None
+def lines(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """The lines of a table of one set: what each row is, its scores, its seeds and what the papers print for it."""
     order = [FROZEN, CLOSED, *ROWS]
-    lines = sorted(summarize(rows), key=lambda line: order.index(line["row"]))
-
-    def cell(line: Mapping[str, Any], key: str) -> str:
-        return f"{line[key]:.1f}" + (f" ± {line[f'{key} error']:.1f}" if line["seeds"] > 1 else "")
-
-    def printed(row: str) -> str:
-        known = (ROWS[row].printed or {}) if row in ROWS else {}
-        return f"{known[name]:g}" if name in known else "–"
-
-    head = ["row", "seeds", *(key.replace("recall", "R").upper() for key in SCORES), "printed R@1"]
-    body = [
-        [line["row"], str(line["seeds"]), *(cell(line, key) for key in SCORES), printed(line["row"])]
-        for line in lines
-    ]
-    text = (
-        f"{name}, {network} at {view}, {DIMENSION} dimensions, {EPOCHS} epochs; unseen classes, mean ± standard "
-        "error "
-        "over seeds. Printed numbers are those of the papers, with larger networks, pixels and lengths."
-    )
-    return Section(f"{name}: {network}, {view}", [text, Table(head, body)])
+    found = []
+    for network, view in dict.fromkeys((row["network"], row["pixels"]) for row in rows):
+        mine = [row for row in rows if (row["network"], row["pixels"]) == (network, view)]
+        for line in sorted(summarize(mine), key=lambda line: order.index(line["row"])):
+            name = line["row"]
+            epochs = {int(row["epochs"]) for row in mine if row["row"] == name and "epochs" in row}
+            printed = (ROWS[name].printed or {}) if name in ROWS else {}
+            cells = [
+                f"{line[key]:.1f}" + (f" ± {line[f'{key} error']:.1f}" if line["seeds"] > 1 else "")
+                for key in SCORES
+            ]
+            shown = f"{printed[line['data']]:g}" if line["data"] in printed else "–"
+            length = ", ".join(map(str, sorted(epochs))) or "–"
+            found.append([name, network, view, length, *cells, str(line["seeds"]), shown])
+    return found

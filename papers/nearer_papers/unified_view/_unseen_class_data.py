@@ -28,7 +28,7 @@ from nearer._checks import check_choice
 from nearer.datasets import Dataset, Split, class_disjoint_split
 from nearer.exceptions import LabelError, ParameterError
 from nearer.training import TensorBatches
-from nearer.training._views import jiggled
+from nearer.training._photo_batches import jiggled
 from nearer_papers.data._cars196 import load_cars196, load_cars196_features
 from nearer_papers.data._cifar10 import load_cifar10
 from nearer_papers.data._coil20 import load_coil20

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nearer.exceptions import NearerError
 from nearer.training import UniformSampler, train
-from nearer.training._views import jiggled
+from nearer.training._photo_batches import jiggled
 from nearer_papers.systems._comparators import (
     DeepClusterStep,
     ExemplarStep,

@@ -7,9 +7,8 @@ import torch
 
 from every_loss import batch, value_and_gradient
 from nearer.exceptions import ParameterError
-from nearer.mining import RandomPairs
 from nearer.pairwise._panels import tile_size
-from nearer_papers.systems import GlobalLoss, SmartMiningLoss
+from nearer_papers.systems import GlobalLoss, RandomPairs, SmartMiningLoss
 
 
 def printed(x: torch.Tensor, y: torch.Tensor, weight: float, margin: float) -> torch.Tensor:

@@ -185,7 +185,8 @@ def is_whole(folder: Path) -> bool:
     """Whether a folder is one that nearer wrote, every byte of it as it was written."""
     try:
         with Snapshot(folder) as snapshot:
-            manifest = _sealed(snapshot)
+            manifest = snapshot.manifest()
+            _check_seal(manifest, snapshot.path)
             snapshot.hold(list(manifest["files"]))
             for name, expected in manifest["files"].items():
                 snapshot.checked(name, expected)
@@ -225,12 +226,6 @@ def _content(snapshot: Snapshot, format: str, version: int) -> Folder:
             pages[name] = data.tobytes()
     library = str(manifest.get("library"))
     return Folder(format, written, library, tensors, documents, manifest["metadata"], pages)
-
-
-def _sealed(snapshot: Snapshot) -> dict[str, Any]:
-    manifest = snapshot.manifest()
-    _check_seal(manifest, snapshot.path)
-    return manifest
 
 
 def _check_seal(manifest: dict[str, Any], folder: Path) -> None:

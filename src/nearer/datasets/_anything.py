@@ -136,7 +136,7 @@ def dataset_from_frame(
         ignore = set(columns.ignore)
         if columns.features:
             ignore |= {column for column in table.names if column not in columns.features}
-        from nearer.datasets._leaks import leaking
+        from nearer.datasets._cleaning import leaking
 
         leaks = leaking(table.without((*ignore, *columns.features)), y, codes, names)
         cleaning = Cleaning.learn(table, ignore=[column for column in table.names if column in ignore], leaks=leaks)
@@ -302,7 +302,7 @@ def check_ids(data: Dataset) -> Dataset:
 
 def sampled_frame(path: Path, most: int | None, exact: Collection[str]) -> tuple[Frame, str]:
     """The table, or as many rows of it as are wanted or fit, and a sentence that says so."""
-    from nearer.datasets._sampling import rows_that_fit, sample_rows
+    from nearer.datasets._streams import rows_that_fit, sample_rows
 
     share = rows_that_fit(path) if path.is_file() else 1.0
     if most is None and share >= 1:

@@ -12,27 +12,21 @@ A picture is seen upright, on white, with 8 bits for each color, whatever the fi
 
 from __future__ import annotations
 
+import itertools
 import os
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nearer._checks import check_choice, check_int
+from nearer._checks import check_choice, check_int, needed
 from nearer._limits import check_limit, limit
-from nearer.exceptions import CorruptFileError, LimitError, MissingDataError, NearerError
-
-__all__ = [
-    "IMAGES",
-    "LARGE",
-    "as_seen",
-    "crop_image",
-    "list_images",
-    "load_image",
-    "shrink_while_read",
-    "why_unreadable",
-]
+from nearer.exceptions import CorruptFileError, LimitError, MissingDataError
 
 # What the names of images end in, and what Pillow may read in them.
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -40,12 +34,9 @@ _KINDS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 
 
 def _pillow() -> ModuleType:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise NearerError(
-            "Reading images needs Pillow, which is not installed. Run: pip install 'nearer[images]'"
-        ) from error
+    needed("PIL", "Reading images needs Pillow", "images")
+    from PIL import Image
+
     return Image
 
 
@@ -164,16 +155,16 @@ def _reason(error: BaseException) -> str:
 
 def list_images(root: Path) -> list[str]:
     """The images below a folder as sorted relative paths; hidden files and other kinds are left out."""
-    found = []
+    files = []
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         inside = Path(folder).relative_to(root)
-        found += [
+        files += [
             (inside / name).as_posix()
             for name in names
             if not name.startswith(".") and Path(name).suffix.lower() in IMAGES
         ]
-    return sorted(found)
+    return sorted(files)
 
 
 # A larger picture is read smaller where that is still twice as large as what is wanted of it.
@@ -268,3 +259,82 @@ def _ends(values: Any) -> tuple[float, float]:
     if low >= 0 and high <= 255:
         return 0.0, 1.0 if high <= 1 else 255.0
     return low, high
+
+
+Photo = NDArray[np.uint8]
+# Decoded before the first of them is needed.
+AHEAD = 128
+
+
+def photo_bytes(
+    items: Sequence[Any],
+    side: int,
+    *,
+    squash: bool = False,
+    most: float = 1e9,
+    folder: str | os.PathLike[str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[Photo]:
+    """Photos, files or bytes (h, w, 3), as bytes whose short side is `side` long, in the order of the items.
+
+    What is more than twice as long as wide is cut to its middle; with `squash` all are stretched to a square. Where
+    they would take more than `most` bytes they lie in a temporary file, which is mapped and has no name, so that
+    nothing is left of it. `progress` hears after each photo how many are done.
+
+    >>> [photo.shape for photo in photo_bytes([np.zeros((40, 90, 3), np.uint8)], 20)]
+    [(20, 40, 3)]
+    """
+    check_int(side, "side")
+    # A photo is half as long again as it is wide, in the mean.
+    if len(items) * side * side * 3 * (1.0 if squash else 1.5) <= most:
+        return list(_decoded(items, side, squash, progress))
+    shapes: list[tuple[int, ...]] = []
+    with tempfile.TemporaryFile(dir=folder, prefix="nearer-photos-") as file:
+        for photo in _decoded(items, side, squash, progress):
+            file.write(photo.data)
+            shapes.append(photo.shape)
+        file.flush()
+        pixels: Photo = np.memmap(file, dtype=np.uint8, mode="r")
+    ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)])
+    return [pixels[a:b].reshape(shape) for (a, b), shape in zip(itertools.pairwise(ends), shapes, strict=True)]
+
+
+def _decoded(
+    items: Sequence[Any], side: int, squash: bool, progress: Callable[[int], None] | None
+) -> Iterable[Photo]:
+    done = 0
+    with ThreadPoolExecutor() as pool:
+        for start in range(0, len(items), AHEAD):
+            for photo in pool.map(lambda item: _small(item, side, squash), items[start : start + AHEAD]):
+                done += 1
+                if progress is not None:
+                    progress(done)
+                yield photo
+
+
+def _small(item: Any, side: int, squash: bool) -> Photo:
+    photo: Photo
+    if isinstance(item, str | os.PathLike):
+        photo = load_image(Path(item), side if squash else None, enough=side, rough=True)
+    else:
+        photo = np.asarray(item)
+    if squash:
+        return np.ascontiguousarray(cut(photo, (0, 0, *photo.shape[:2]), side))
+    scale = side / min(photo.shape[:2])
+    height, width = (min(round(scale * length), 2 * side) for length in photo.shape[:2])
+    return np.ascontiguousarray(crop_image(photo, (height, width)))
+
+
+def cut(photo: Photo, box: tuple[int, int, int, int], size: int) -> Photo:
+    """The part (top, left, height, width) of a photo stretched to a square, bilinear, smoothed where it shrinks.
+
+    >>> cut(np.arange(12, dtype=np.uint8).reshape(2, 2, 3), (0, 1, 1, 1), 1)
+    array([[[3, 4, 5]]], dtype=uint8)
+    """
+    top, left, height, width = box
+    part = photo[top : top + height, left : left + width]
+    if (height, width) == (size, size):
+        return part
+    from PIL import Image
+
+    return np.asarray(Image.fromarray(part).resize((size, size), Image.Resampling.BILINEAR))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nearer._checks import needed
 from nearer._limits import check_expansion
 from nearer.datasets._dataset import Array
 from nearer.datasets._frame import arrow_array, arrow_values, frame_from
@@ -27,13 +28,9 @@ STEP = 1 << 14
 @contextmanager
 def opened_parquet(path: Path) -> Iterator[Any]:
     """The open file, text as dictionaries; whatever pyarrow refuses inside becomes an error of ours."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise NearerError(
-            "Reading Parquet needs pyarrow, which is not installed. Run: pip install 'nearer[tables]'"
-        ) from error
+    pa, parquet = (
+        needed(name, "Reading Parquet needs pyarrow", "tables") for name in ("pyarrow", "pyarrow.parquet")
+    )
     try:
         # Not read_table(path): that looks for a partitioned folder and infers more than this one file says.
         file = parquet.ParquetFile(path, pre_buffer=False)

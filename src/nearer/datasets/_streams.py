@@ -1,7 +1,8 @@
 """Data that does not fit into memory, part by part: tables, arrays, folders of photos, Hugging Face data sets.
 
 A stream knows how many rows it has where that is cheap to know, can begin at any row, and has a fingerprint, by
-which a run that was interrupted sees that it goes on with the same data.
+which a run that was interrupted sees that it goes on with the same data. A metric of p columns has p² numbers at
+most: rows beyond some hundred thousands teach it nothing more, so a random sample of the rows is what a fit needs.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nearer._checks import check_int, needed
 from nearer.datasets._csv_files import csv_form
-from nearer.datasets._frame import CellForm, Frame, frame_from
+from nearer.datasets._dataset import Array
+from nearer.datasets._frame import CellForm, Column, Frame, frame_from
 from nearer.datasets._image_files import list_images
 from nearer.datasets._numpy_files import UNREADABLE, npy_header
 from nearer.datasets._parquet_files import INDEX, batches, opened_parquet
 from nearer.datasets._table import PARQUET, TABLES, TEXT_TABLES, check_different
-from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, ShapeError
+from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 
 # What Arrow decodes at a time: large steps would keep whole row groups.
 READ_ROWS = 1 << 14
@@ -209,10 +212,7 @@ def _blocks(rows: Iterator[list[str]], size: int) -> Iterator[list[list[str]]]:
 
 def _saved_by_hugging_face(path: Path) -> Stream:
     """A folder that `Dataset.save_to_disk` wrote: Arrow streams, named in state.json."""
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise NearerError("Reading Arrow needs pyarrow. Run: pip install 'nearer[tables]'") from error
+    pa = needed("pyarrow", "Reading Arrow needs pyarrow", "tables")
     if (path / "dataset_dict.json").is_file():
         splits = json.loads((path / "dataset_dict.json").read_text()).get("splits", [])
         raise ParameterError(
@@ -254,3 +254,69 @@ def _hugging_face(data: Any) -> Stream:
 
     print_of = getattr(data, "_fingerprint", None) or _fingerprint(str(data))
     return Stream("data set", None if streams else len(data), str(print_of), parts)
+
+
+# What a table takes in memory for each byte of its file: numbers as float64, words as Python strings, and copies.
+GROWTH = {True: 12.0, False: 6.0}  # compressed Parquet or text
+SHARE = 0.5
+
+
+def rows_that_fit(path: Path) -> float:
+    """The share of a table's rows, at most 1, that fits into half of this machine's memory.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.csv"
+    >>> _ = path.write_text("a,b\\n1,2\\n")
+    >>> rows_that_fit(path)
+    1.0
+    """
+    asked = GROWTH[path.suffix.lower() in PARQUET] * path.stat().st_size
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 8 << 30
+    return min(1.0, SHARE * memory / max(asked, 1.0))
+
+
+def sample_rows(path: Path, most: int, *, seed: int = 0, exact: Collection[str] = ()) -> tuple[Frame, int]:
+    """At most `most` rows of a CSV or Parquet file, drawn at random and in their order, and how many there are.
+
+    What was written is kept of the columns of `exact`, and costs memory.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.csv"
+    >>> _ = path.write_text("a,b\\n" + "".join(f"{n},{n % 2}\\n" for n in range(50)))
+    >>> frame, total = sample_rows(path, 10)
+    >>> len(frame), total
+    (10, 50)
+    """
+    check_int(most, "rows")
+    stream = open_stream(path)
+    total = int(stream.rows or 0)
+    chosen = np.sort(np.random.default_rng(seed).choice(total, min(most, total), replace=False))
+    taken: dict[str, list[Column]] = {}
+    start = 0
+    for part in stream.parts(0, READ_ROWS):
+        inside = chosen[(chosen >= start) & (chosen < start + len(part))] - start
+        start += len(part)
+        if len(inside):
+            for name, column in part.columns.items():
+                some = column.take(inside)
+                taken.setdefault(name, []).append(some if name in exact else Column(some.kind, some.values))
+    return Frame({name: _joined(columns) for name, columns in taken.items()}, rows=chosen), total
+
+
+def _joined(columns: list[Column]) -> Column:
+    """Parts of a column as one; a part without any value has no say in what the column is."""
+    first = next((column for column in columns if not column.missing.all()), columns[0])
+    kind = first.kind
+    blank = None if kind == "word" else np.nan
+    values = [
+        column.values if column.kind == kind else np.full(len(column.values), blank, dtype=first.values.dtype)
+        for column in columns
+    ]
+    exact, written = (_all_of([getattr(column, name) for column in columns]) for name in ("exact", "written"))
+    return Column(kind, np.concatenate(values), exact, written)
+
+
+def _all_of(arrays: list[Array | None]) -> Array | None:
+    """The arrays as one, None where one is missing."""
+    present = [array for array in arrays if array is not None]
+    return np.concatenate(present) if len(present) == len(arrays) else None

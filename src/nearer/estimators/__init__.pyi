@@ -2,7 +2,7 @@ from ._class_probabilities import ClassProbabilities as ClassProbabilities
 from ._learner import MetricLearner as MetricLearner
 from .linear._alignment import Alignment as Alignment
 from .linear._covariance import Covariance as Covariance
-from .linear._euclidean import Euclidean as Euclidean
+from .linear._covariance import Euclidean as Euclidean
 from .linear._gmml import GMML as GMML
 from .linear._itml import ITML as ITML
 from .linear._kernels import KernelLearner as KernelLearner
@@ -24,7 +24,7 @@ from .neighbors._asymmetric_knn import KernelAsymmetricKNN as KernelAsymmetricKN
 from .neighbors._neighbors import AAKNN as AAKNN
 from .neighbors._neighbors import MLKNN as MLKNN
 from .neighbors._neighbors import MetricKNN as MetricKNN
-from .partial._apit import APIT as APIT
+from .partial._apllr import APIT as APIT
 from .partial._apllr import APLLR as APLLR
 from .partial._isdml import ISDML as ISDML
 from .partial._lrml import LRML as LRML

@@ -33,8 +33,8 @@ from nearer._checks import check_int, check_number
 from nearer.estimators._learner import MapLearner
 from nearer.estimators._matrices import Array
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError
-from nearer.geometry import Chain, Mahalanobis, Standardize, embed
-from nearer.geometry._shared import ProbabilityMap, Trees
+from nearer.geometry import Chain, Mahalanobis, embed
+from nearer.geometry._shared import ProbabilityMap, Standardize, Trees
 
 __all__ = ["ClassProbabilities"]
 

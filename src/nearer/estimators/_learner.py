@@ -32,6 +32,22 @@ def as_similar(similar: Any, m: int) -> Array:
     return array > 0
 
 
+def check_components(wanted: Any, n_features: int, *, of: str = "") -> int:
+    """How many of the features (`of` says whose) to keep as components; None keeps all.
+
+    >>> check_components(None, 4), check_components(2, 4)
+    (4, 2)
+    """
+    if wanted is None:
+        return n_features
+    if isinstance(wanted, bool) or not isinstance(wanted, (int, np.integer)) or not 1 <= wanted <= n_features:
+        raise ParameterError(
+            f"`n_components` must be an integer between 1 and the {n_features} features{of}, got {wanted!r}. "
+            f"None keeps all of them."
+        )
+    return int(wanted)
+
+
 class PairAnswers:
     """What follows from `pair_distance`: scores, a threshold, and a yes or no for pairs."""
 
@@ -117,15 +133,7 @@ class MetricLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _check_targets(self, n_features: int) -> int:
         """How many components to keep."""
-        wanted = getattr(self, "n_components", None)
-        if wanted is None:
-            return n_features
-        if isinstance(wanted, bool) or not isinstance(wanted, (int, np.integer)) or not 1 <= wanted <= n_features:
-            raise ParameterError(
-                f"`n_components` must be an integer between 1 and the {n_features} features, got {wanted!r}. "
-                f"None keeps all of them."
-            )
-        return int(wanted)
+        return check_components(getattr(self, "n_components", None), n_features)
 
     @property
     def _n_features_out(self) -> int:

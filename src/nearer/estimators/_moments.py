@@ -48,18 +48,18 @@ class Moments:
         """Take rows (n, p), their classes (n,) and their weights (n,), all above 0, in."""
         names, codes = np.unique(y, return_inverse=True)
         self._make_room(names)
-        for number, place in enumerate(np.searchsorted(self.classes, names)):
+        for number, index in enumerate(np.searchsorted(self.classes, names)):
             mine = codes == number
             rows, weight = X[mine].astype(np.float64), weights[mine, None]
-            before, new = self.counts[place], weight.sum()
+            before, new = self.counts[index], weight.sum()
             mean = (weight * rows).sum(axis=0) / new
             rows -= mean
-            apart = mean - self.means[place]
-            self.scatters[place] += (weight * rows).T @ rows + before * new / (before + new) * np.outer(
+            apart = mean - self.means[index]
+            self.scatters[index] += (weight * rows).T @ rows + before * new / (before + new) * np.outer(
                 apart, apart
             )
-            self.means[place] += apart * (new / (before + new))
-            self.counts[place] = before + new
+            self.means[index] += apart * (new / (before + new))
+            self.counts[index] = before + new
 
     def _make_room(self, names: Array) -> None:
         if not len(self.classes):

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -36,12 +37,14 @@ def follow_iterations(follow: Follow | None) -> Iterator[None]:
         _following.reset(token)
 
 
-def warn_stopped_early(learner: object, n_iter: int, reason: str = "") -> None:
-    """Tell the user that `learner` stopped after `n_iter` iterations without meeting its tolerance."""
+def warn_if_stopped_early(learner: Any, reason: str = "") -> None:
+    """Tell the user where a learner stopped without meeting its tolerance, and after how many iterations."""
+    if learner.converged_:
+        return
     # SERAPH has no tolerance to raise.
     settings = "`max_iter` or `tol`" if hasattr(learner, "tol") else "`max_iter`"
     warnings.warn(
-        f"{type(learner).__name__} stopped before it converged, after {n_iter} iterations{reason}. "
+        f"{type(learner).__name__} stopped before it converged, after {learner.n_iter_} iterations{reason}. "
         f"Raise {settings}, or standardise the features.",
         StoppedEarlyWarning,
         stacklevel=4,

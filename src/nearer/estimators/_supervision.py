@@ -50,6 +50,9 @@ class MatrixLearner(MetricLearner):
         self._finish(self._learn_labels(X, codes, rng), X, codes, d, rng)
         return self
 
+    def _choose_blend(self, X: Any, codes: Array | None, matrix: Array, rng: np.random.RandomState) -> float:
+        return resolve_blend(self.blend, X, codes, matrix, rng)
+
     def _finish(
         self,
         matrix: Array,
@@ -76,7 +79,7 @@ class MatrixLearner(MetricLearner):
                 stacklevel=3,
             )
             matrix = np.eye(len(matrix))
-        self.blend_ = resolve_blend(self.blend, X, codes, matrix, rng)
+        self.blend_ = self._choose_blend(X, codes, matrix, rng)
         if covariance is None:
             # Whoever fits on all rows begins anew.
             self.__dict__.pop("_moments", None)

@@ -10,9 +10,6 @@ from ._result import Comparison as Comparison
 from ._result import Evaluation as Evaluation
 from ._result import compare as compare
 from ._retrieval import map_at_r as map_at_r
-from ._retrieval import mrr as mrr
-from ._retrieval import precision_at_k as precision_at_k
-from ._retrieval import r_precision as r_precision
 from ._retrieval import recall_at_k as recall_at_k
 from ._tree import evaluate_tree as evaluate_tree
 from ._unlabeled import evaluate_unlabeled as evaluate_unlabeled

@@ -72,9 +72,9 @@ class Evaluation(Mapping[str, float]):
         for name, value in self.scores.items():
             low, high = self.intervals.get(name, (value, value))
             drawn = bar(0.0, value) if 0 <= value <= 1 else ""
-            told = f"{low:.4f} to {high:.4f}" if name in self.intervals else ""
+            interval = f"{low:.4f} to {high:.4f}" if name in self.intervals else ""
             label = f"{name} (lower is better)" if name in self.lower_is_better else name
-            rows.append([label, value, drawn, *([told] if self.intervals else [])])
+            rows.append([label, value, drawn, *([interval] if self.intervals else [])])
         columns = ["score", "value", "", *(["95 %"] if self.intervals else [])]
         return html_table(columns, rows, foot=_foot(self.counts, self.settings))
 
@@ -197,8 +197,8 @@ class Comparison:
             verdict += f", and worse in {', '.join(worse)}" if worse else ""
         else:
             verdict = f"{second} is worse than {first} in {', '.join(worse)}"
-        told = f"{verdict}." + (f" No {difference} in {', '.join(open_)}." if open_ else "")
-        return told + self._fallen()
+        sentence = f"{verdict}." + (f" No {difference} in {', '.join(open_)}." if open_ else "")
+        return sentence + self._fallen()
 
     def _fallen(self) -> str:
         """What got worse among the scores that have no interval."""

@@ -66,38 +66,6 @@ def recall_at_k(
     return score_problem(problem, [f"recall@{check_int(k, 'k')}"], ties)[f"recall@{k}"]
 
 
-def precision_at_k(
-    embeddings: Any,
-    labels: Any,
-    database: Any = None,
-    database_labels: Any = None,
-    *,
-    k: int = 1,
-    similarity: Similarity = "euclidean",
-    ties: Ties = "index",
-    unlabeled: Unlabeled = "error",
-) -> float:
-    """The mean share of items of the query's class among the K most similar.
-
-    Places beyond the end of the database count as wrong, so K ≥ n gives (right items) / K.
-
-    >>> precision_at_k([[1, 0], [2, 1], [0, 1], [1, 3]], ["a", "a", "b", "b"], k=2, similarity="cosine")
-    0.5
-
-    Args:
-        embeddings: rows to score, (n, d).
-        labels: classes of the rows, (n,).
-        database: rows to search in, (m, d); None searches each row among the others.
-        database_labels: classes of the database, (m,).
-        k: how many of the nearest count.
-        similarity: "euclidean", "cosine" or "dot".
-        ties: how equal similarities are ordered: "index", "optimistic" or "pessimistic".
-        unlabeled: what −1 means: "error", "ignore" or "class".
-    """
-    problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
-    return score_problem(problem, [f"precision@{check_int(k, 'k')}"], ties)[f"precision@{k}"]
-
-
 def map_at_r(
     embeddings: Any,
     labels: Any,
@@ -128,64 +96,6 @@ def map_at_r(
     """
     problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
     return score_problem(problem, ["map@r"], ties)["map@r"]
-
-
-def r_precision(
-    embeddings: Any,
-    labels: Any,
-    database: Any = None,
-    database_labels: Any = None,
-    *,
-    similarity: Similarity = "euclidean",
-    ties: Ties = "index",
-    unlabeled: Unlabeled = "error",
-) -> float:
-    """The mean share of right items among the R most similar, R = the number of right items of the query.
-
-    >>> points = [[0.0], [1.0], [1.5], [5.0]]
-    >>> r_precision(points, ["a", "a", "b", "a"], similarity="euclidean")
-    0.5
-
-    Args:
-        embeddings: rows to score, (n, d).
-        labels: classes of the rows, (n,).
-        database: rows to search in, (m, d); None searches each row among the others.
-        database_labels: classes of the database, (m,).
-        similarity: "euclidean", "cosine" or "dot".
-        ties: how equal similarities are ordered: "index", "optimistic" or "pessimistic".
-        unlabeled: what −1 means: "error", "ignore" or "class".
-    """
-    problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
-    return score_problem(problem, ["r-precision"], ties)["r-precision"]
-
-
-def mrr(
-    embeddings: Any,
-    labels: Any,
-    database: Any = None,
-    database_labels: Any = None,
-    *,
-    similarity: Similarity = "euclidean",
-    ties: Ties = "index",
-    unlabeled: Unlabeled = "error",
-) -> float:
-    """Mean reciprocal rank: 1 / the place of the first right item, averaged over the queries, at any depth.
-
-    >>> points = [[0.0], [1.0], [1.5], [5.0]]
-    >>> round(mrr(points, ["a", "a", "b", "a"], similarity="euclidean"), 4)  # (1 + 1/2 + 1/2) / 3
-    0.6667
-
-    Args:
-        embeddings: rows to score, (n, d).
-        labels: classes of the rows, (n,).
-        database: rows to search in, (m, d); None searches each row among the others.
-        database_labels: classes of the database, (m,).
-        similarity: "euclidean", "cosine" or "dot".
-        ties: how equal similarities are ordered: "index", "optimistic" or "pessimistic".
-        unlabeled: what −1 means: "error", "ignore" or "class".
-    """
-    problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
-    return score_problem(problem, ["mrr"], ties)["mrr"]
 
 
 def parse(name: str) -> tuple[str, int]:

@@ -58,18 +58,18 @@ def evaluate_tree(
     if (database is None) != (database_paths is None):
         raise ShapeError("`database` must come with `database_paths`, and without it there must be none.")
     tree = Tree(paths, database_paths)
-    found = rows if database is None else as_matrix(database, "database")
+    searched = rows if database is None else as_matrix(database, "database")
     for name, number, expected in (
         ("paths", tree.n_queries, len(rows)),
-        ("database_paths", tree.n_database, len(found)),
+        ("database_paths", tree.n_database, len(searched)),
     ):
         if number != expected:
             raise ShapeError(f"`{name}` must have one path for each of the {expected} rows, got {number}.")
-    others = len(found) - (database is None)
+    others = len(searched) - (database is None)
     if others < 1:
         raise LabelError("There must be an item to find for every query, got one row alone.")
     k = check_int(k, "k", maximum=others)
-    near = search(rows, None if database is None else found, k, similarity=similarity).indices.numpy()
+    near = search(rows, None if database is None else searched, k, similarity=similarity).indices.numpy()
     queries, items = (side.cpu().numpy().astype(np.int64) for side in (tree.queries, tree.database))
     sizes = np.bincount(items.ravel(), minlength=int(queries.max()) + 1)[queries] - (database is None)
     asked = sizes[:, -1] > 0
@@ -87,6 +87,6 @@ def evaluate_tree(
     return Evaluation(
         scores,
         {"similarity": similarity, "search": "itself" if database is None else "database"},
-        {"queries": len(shared), "excluded": len(rows) - len(shared), "database": len(found), "levels": levels},
+        {"queries": len(shared), "excluded": len(rows) - len(shared), "database": len(searched), "levels": levels},
         frozenset({"mistake"}),
     )

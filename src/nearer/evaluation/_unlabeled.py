@@ -67,14 +67,14 @@ def evaluate_unlabeled(
     rows = rows[drawn]
     k = check_int(k, "k", maximum=len(rows) - 1)
     near = search(rows, None, k, similarity=similarity).indices.numpy()
-    found = np.bincount(near.ravel(), minlength=len(rows)).astype(np.float64)
+    times = np.bincount(near.ravel(), minlength=len(rows)).astype(np.float64)
     rank, dimension = _effective_rank(rows), rows.shape[1]
     scores = {
         "effective-rank": rank,
         "rank-share": rank / dimension,
         "mean-cosine": _mean_cosine(rows),
-        "hubness": _skewness(found),
-        "never-found": float((found == 0).mean()),
+        "hubness": _skewness(times),
+        "never-found": float((times == 0).mean()),
         "twins": 1 - len(np.unique(rows, axis=0)) / len(rows),
     }
     if other is not None:

@@ -11,4 +11,3 @@ from ._plain import UnitLength as UnitLength
 from ._similarity import cosine_similarity as cosine_similarity
 from ._similarity import euclidean_distance as euclidean_distance
 from ._similarity import normalize as normalize
-from ._standardize import Standardize as Standardize

@@ -4,14 +4,13 @@ from ._encoders import SideBySide as SideBySide
 from ._kernel_map import KernelMap as KernelMap
 from ._loading import REFUSED as REFUSED
 from ._loading import build as build
-from ._orthogonal import cayley_retraction as cayley_retraction
 from ._orthogonal import orthonormalize as orthonormalize
-from ._orthogonal import polar_retraction as polar_retraction
 from ._orthogonal import qr_retraction as qr_retraction
 from ._orthogonal import tangent_projection as tangent_projection
 from ._plain import Columns as Columns
 from ._plain import SignedRoot as SignedRoot
 from ._plain import to_sequential as to_sequential
 from ._saving import description as description
+from ._standardize import Standardize as Standardize
 from ._trees import ProbabilityMap as ProbabilityMap
 from ._trees import Trees as Trees

@@ -23,9 +23,9 @@ from nearer._validation import as_matrix
 from nearer.exceptions import CorruptFileError, ParameterError
 from nearer.index._fields import note_of
 from nearer.index._filters import as_condition
-from nearer.index._index import SearchResult
 from nearer.index._items import Id, Items
 from nearer.index._notes import Metadata
+from nearer.index._vector_index import SearchResult
 from nearer.neighbors._shared import load_faiss
 
 Bits = NDArray[np.uint8]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +16,7 @@ from torch import Tensor
 from nearer._checks import check_choice, check_int
 from nearer._plain import Floats, Positions
 from nearer._validation import as_matrix
-from nearer.exceptions import NearerError, ParameterError
+from nearer.exceptions import ParameterError
 from nearer.index._approximate import SMALL, Structure, build, recall_of, warn_if_poor
 from nearer.index._fields import note_of
 from nearer.index._filters import Condition, as_condition
@@ -27,93 +24,16 @@ from nearer.index._items import Id, Items
 from nearer.index._kinds import HNSW, IVF, IVFPQ, Exact, Recall, SearchKind
 from nearer.index._notes import Metadata
 from nearer.index._rows import LONGEST, WIDEST, Change, center_of, checked_lengths, exact_search, kept_rows
+from nearer.index._vector_index import SearchResult, VectorIndex
 from nearer.neighbors._shared import Similarity
 
 # Share of removed items above which a structure is built again without them.
 STALE = 0.25
 # Removed items that an exact search steps over without a thought.
 GAPS = 64
-# Queries that a notebook shows.
-SHOWN = 10
 
 
-class Hit(NamedTuple):
-    """One found item."""
-
-    id: Id
-    similarity: float
-    metadata: Metadata
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """The found items, one row per query, best first: ids, similarities and metadata of shape (q, k).
-
-    `ids` is an array of int64, or of text (dtype object). `result[i]` is the list of hits of query i.
-
-    >>> from nearer.index import Index
-    >>> index = Index(1)
-    >>> _ = index.add([[0.0], [1.0]], ids=["zero", "one"])
-    >>> result = index.search([[0.9]], k=1)
-    >>> result.ids.tolist(), result[0][0].id
-    ([['one']], 'one')
-    """
-
-    ids: NDArray[Any]
-    similarities: Floats
-    metadata: list[list[Metadata]]
-    similarity: Similarity
-
-    @property
-    def distances(self) -> Floats:
-        """Down = closer: the Euclidean distance, 1 − cosine, or minus the inner product."""
-        return 1 - self.similarities if self.similarity == "cosine" else -self.similarities
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, query: int) -> list[Hit]:
-        row = zip(self.ids[query].tolist(), self.similarities[query].tolist(), self.metadata[query], strict=True)
-        return [Hit(*hit) for hit in row]
-
-    def __iter__(self) -> Iterator[list[Hit]]:
-        return (self[query] for query in range(len(self)))
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the hits of the first queries with their metadata, and photos that are on disk."""
-        from nearer._notebook import html_table
-
-        hits = [
-            (query, rank, hit) for query in range(min(len(self), SHOWN)) for rank, hit in enumerate(self[query], 1)
-        ]
-        names = list(dict.fromkeys(name for _, _, hit in hits for name in hit.metadata or {}))
-        drawn = {number: seen for number, (_, _, hit) in enumerate(hits) if (seen := _photo(hit.metadata))}
-        rows = [
-            [
-                *([drawn.get(number, "")] if drawn else []),
-                *(query, rank, hit.id, -hit.similarity if self.similarity == "euclidean" else hit.similarity),
-                *((hit.metadata or {}).get(name, "") for name in names),
-            ]
-            for number, (query, rank, hit) in enumerate(hits)
-        ]
-        near = "distance" if self.similarity == "euclidean" else self.similarity
-        rest = [f"{SHOWN} of {len(self):,} queries"] if len(self) > SHOWN else []
-        return html_table([*([""] if drawn else []), "query", "rank", "id", near, *names], rows, foot=rest)
-
-
-def _photo(metadata: Metadata) -> str | None:
-    """A small picture of the file that an item names, None where there is none to see."""
-    from nearer._notebook import picture
-    from nearer.datasets._image_files import IMAGES, load_image
-
-    for value in (metadata or {}).values():
-        if isinstance(value, str) and value.lower().endswith(IMAGES) and Path(value).is_file():
-            with contextlib.suppress(NearerError):
-                return picture(load_image(value, enough=96), Path(value).name)
-    return None
-
-
-class Index:
+class Index(VectorIndex):
     """Embeddings (n, dimension) with ids and metadata, and the search over them.
 
     `similarity` is "euclidean" (minus the distance), "cosine" (rows are kept at length one) or "dot". Vectors are
@@ -159,14 +79,6 @@ class Index:
 
     def close(self) -> None:
         """Nothing to give back; indexes in folders and data bases have."""
-
-    def __enter__(self) -> Index:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __len__(self) -> int:
         return len(self._items) - self._removed

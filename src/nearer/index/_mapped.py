@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
 from nearer.exceptions import ParameterError
-from nearer.index._index import SearchResult
 from nearer.index._items import Id
 from nearer.index._notes import Metadata
+from nearer.index._vector_index import SearchResult, VectorIndex
 from nearer.neighbors._shared import Similarity
 
 
-class MappedIndex:
+class MappedIndex(VectorIndex):
     """An index that takes items instead of embeddings; made by `open_index(..., model=...)`.
 
     A model with `transform_queries` and `transform_database` is asymmetric: each side has its own map, and a new
@@ -78,14 +77,6 @@ class MappedIndex:
     def close(self) -> None:
         """Close the index."""
         self.index.close()
-
-    def __enter__(self) -> MappedIndex:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def maps_of(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:

@@ -16,16 +16,16 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 
-from nearer._checks import check_int
+from nearer._checks import check_int, needed
 from nearer._plain import Floats
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError
 from nearer.index._fields import note_of
 from nearer.index._filters import Compare, Condition, Every
-from nearer.index._index import SearchResult
 from nearer.index._items import Id, as_ids
 from nearer.index._kinds import HNSW, IVF, Exact, Wanted
 from nearer.index._remote import Candidates, RemoteIndex, _check_known, checked_about, lost
 from nearer.index._rows import Change
+from nearer.index._vector_index import SearchResult
 
 METRICS = {"euclidean": "L2", "cosine": "COSINE", "dot": "IP"}
 LONGEST_ID = 65_535
@@ -39,13 +39,7 @@ FIELDS = ["id", "position", "whole", "metadata", "embedding"]
 
 def load_pymilvus() -> Any:
     """pymilvus, imported when it is first needed."""
-    try:
-        import pymilvus
-    except ImportError as error:
-        raise MissingDataError(
-            "Milvus must be reached through pymilvus, which is not installed. Run: pip install 'nearer[milvus]'"
-        ) from error
-    return pymilvus
+    return needed("pymilvus", "Milvus must be reached through pymilvus", "milvus")
 
 
 class MilvusIndex(RemoteIndex):
@@ -250,21 +244,15 @@ class MilvusIndex(RemoteIndex):
             return _about(client, self.name)
 
     def _known(self, ids: Sequence[Id]) -> set[Id]:
-        return set(self._get(ids, ["whole"]))
+        return set(self._column("whole", ids))
 
-    def _rows_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
-        return {item_id: row["embedding"] for item_id, row in self._get(ids, ["whole", "embedding"]).items()}
-
-    def _notes_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
-        return {item_id: row["metadata"] for item_id, row in self._get(ids, ["whole", "metadata"]).items()}
-
-    def _get(self, ids: Sequence[Id], fields: list[str]) -> dict[Id, Any]:
+    def _column(self, name: str, ids: Sequence[Id]) -> dict[Id, Any]:
         entities: dict[Id, Any] = {}
         with self._asking() as client:
             for start in range(0, len(ids), BATCH):
                 condition = _one_of([str(item_id) for item_id in ids[start : start + BATCH]])
-                rows = client.query(self.name, filter=condition, output_fields=["id", *fields])
-                entities |= {_id(row): row for row in rows}
+                rows = client.query(self.name, filter=condition, output_fields=list({"id", "whole", name}))
+                entities |= {_id(row): row[name] for row in rows}
         return entities
 
     @contextmanager

@@ -4,78 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-
-from torch import Tensor
+from typing import Any
 
 from nearer._checks import check_choice
 from nearer._storage._folder import resolved
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.index._database import check_plain, has_database
-from nearer.index._index import Index, SearchResult
-from nearer.index._items import Id
+from nearer.index._index import Index
 from nearer.index._kinds import SearchKind, Wanted
 from nearer.index._older import is_older
 from nearer.index._saving import check_free
 from nearer.index._sqlite import SQLiteIndex
+from nearer.index._vector_index import VectorIndex
 from nearer.neighbors._shared import Similarity
-
-if TYPE_CHECKING:
-    from nearer.index._remote import RemoteIndex
-
-
-class VectorIndex(Protocol):
-    """What every index can do, wherever it lives: the same ids, similarities and order from each.
-
-    `similarity`, `dimension`, `fingerprint` (of the model that made the embeddings, or None) and `made_by` (the
-    name of that model and where it lies, or None) say what is in it.
-
-    >>> from nearer.index import Index
-    >>> index: VectorIndex = Index(2)
-    >>> index.dimension, index.similarity
-    (2, 'euclidean')
-    """
-
-    dimension: int
-    similarity: Similarity
-    fingerprint: str | None
-    made_by: dict[str, Any] | None
-
-    def add(self, embeddings: Any, ids: Any = None, metadata: Any = None) -> list[Id]:
-        """Add new items: all of them, or on an error none."""
-
-    def upsert(self, embeddings: Any, ids: Any, metadata: Any = None) -> list[Id]:
-        """Add items or put them in the place of those with the same ids; may be repeated."""
-
-    def remove(self, ids: Any) -> int:
-        """Remove known items."""
-
-    def search(self, queries: Any, k: int = 10, *, where: Any = None) -> SearchResult:
-        """The k most similar items of each query, equal ones in order of insertion."""
-
-    def count(self, where: Any = None) -> int:
-        """How many items there are, or have these metadata values."""
-
-    def embeddings(self, ids: Any) -> Tensor:
-        """The stored rows of known items."""
-
-    def metadata(self, ids: Any) -> list[dict[str, Any]]:
-        """The metadata of known items."""
-
-    @property
-    def ids(self) -> list[Id]:
-        """All ids, in order of insertion."""
-
-    def __len__(self) -> int: ...
-
-    def __contains__(self, item_id: object) -> bool: ...
-
-    def close(self) -> None:
-        """Give back files and connections."""
-
-    def __enter__(self) -> VectorIndex: ...
-
-    def __exit__(self, kind: Any, error: Any, at: Any) -> None: ...
 
 
 def open_index(
@@ -191,7 +132,7 @@ def model_of(index: VectorIndex, where: str | os.PathLike[str]) -> Path:
     return there
 
 
-def _open_remote(where: str, wanted: Wanted) -> RemoteIndex:
+def _open_remote(where: str, wanted: Wanted) -> Any:
     if where.startswith("milvus"):
         from nearer.index._milvus import MilvusIndex
 

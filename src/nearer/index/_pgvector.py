@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
+from nearer._checks import needed
 from nearer._plain import Floats
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, WriteError
 from nearer.index._remote import lost
@@ -29,13 +30,7 @@ START = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 
 def load_psycopg() -> Any:
     """psycopg, imported when it is first needed."""
-    try:
-        import psycopg
-    except ImportError as error:
-        raise MissingDataError(
-            "PostgreSQL must be reached through psycopg, which is missing. Run: pip install 'nearer[postgres]'"
-        ) from error
-    return psycopg
+    return needed("psycopg", "PostgreSQL must be reached through psycopg", "postgres")
 
 
 class Vector:

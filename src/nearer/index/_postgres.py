@@ -273,12 +273,6 @@ class PostgresIndex(RemoteIndex):
 
         return self._run(work) if connection is None else work(connection)
 
-    def _rows_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
-        return self._column("embedding", ids)
-
-    def _notes_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
-        return self._column("metadata", ids)
-
     def _column(self, name: str, ids: Sequence[Id]) -> dict[Id, Any]:
         def work(connection: Any) -> dict[Id, Any]:
             rows = (

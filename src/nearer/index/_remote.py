@@ -9,9 +9,8 @@ accident.
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +23,11 @@ from nearer._validation import as_matrix
 from nearer.exceptions import CorruptFileError, LostWorkerError, ParameterError
 from nearer.index._fields import Kinds, kinds_from
 from nearer.index._filters import Condition, as_condition, check_condition
-from nearer.index._index import SearchResult
 from nearer.index._items import Id, Items, as_ids, check_next_id
 from nearer.index._kinds import kind_from
 from nearer.index._notes import Metadata
 from nearer.index._rows import Change, checked_lengths, kept_rows
+from nearer.index._vector_index import SearchResult, VectorIndex
 from nearer.neighbors._shared import Similarity, best_first, similarities
 
 ROUNDING = 2.0**-24
@@ -44,7 +43,7 @@ class Candidates(NamedTuple):
     more: bool
 
 
-class RemoteIndex(ABC):
+class RemoteIndex(VectorIndex):
     """An index in an engine; one connection, used by one thread at a time."""
 
     def __init__(self, name: str, about: Mapping[str, Any]) -> None:
@@ -66,14 +65,6 @@ class RemoteIndex(ABC):
 
     def __contains__(self, item_id: object) -> bool:
         return isinstance(item_id, int | str) and not isinstance(item_id, bool) and bool(self._known([item_id]))
-
-    def __enter__(self) -> RemoteIndex:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()
 
     def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
         """As `Index.search`: the k most similar items of each query, equal ones in order of insertion."""
@@ -104,14 +95,8 @@ class RemoteIndex(ABC):
 
     def embeddings(self, ids: Any) -> Tensor:
         """The stored rows of known items, (n, dimension)."""
-        wanted = as_ids(ids, "ids")
-        with self._one_at_a_time:
-            stored = self._rows_of(wanted)
-        _check_known(wanted, stored)
-        rows = np.array([stored[item_id] for item_id in wanted], dtype=np.float32).reshape(
-            len(wanted), self.dimension
-        )
-        return torch.from_numpy(rows)
+        rows = np.array(self._of("embedding", ids), dtype=np.float32)
+        return torch.from_numpy(rows.reshape(-1, self.dimension))
 
     def fields(self) -> dict[str, set[str]]:
         """As `Index.fields`."""
@@ -120,11 +105,14 @@ class RemoteIndex(ABC):
 
     def metadata(self, ids: Any) -> list[Metadata]:
         """The metadata of known items, a dictionary for each."""
+        return self._of("metadata", ids)
+
+    def _of(self, column: str, ids: Any) -> list[Any]:
         wanted = as_ids(ids, "ids")
         with self._one_at_a_time:
-            notes = self._notes_of(wanted)
-        _check_known(wanted, notes)
-        return [notes[item_id] for item_id in wanted]
+            stored = self._column(column, wanted)
+        _check_known(wanted, stored)
+        return [stored[item_id] for item_id in wanted]
 
     def _condition(self, where: Mapping[str, Any] | None) -> Condition | None:
         """A condition whose fields the index has; where they are not known yet, the engine is asked."""
@@ -191,31 +179,6 @@ class RemoteIndex(ABC):
         return last >= kth - slack * length * longest
 
     @abstractmethod
-    def add(self, embeddings: Any, ids: Any = None, metadata: Any = None) -> list[Id]:
-        """As `Index.add`."""
-
-    @abstractmethod
-    def upsert(self, embeddings: Any, ids: Any, metadata: Any = None) -> list[Id]:
-        """As `Index.upsert`."""
-
-    @abstractmethod
-    def remove(self, ids: Any) -> int:
-        """As `Index.remove`."""
-
-    @abstractmethod
-    def count(self, where: Mapping[str, Any] | None = None) -> int:
-        """As `Index.count`."""
-
-    @property
-    @abstractmethod
-    def ids(self) -> list[Id]:
-        """All ids, in order of insertion."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Give the connection back."""
-
-    @abstractmethod
     def _candidates(self, queries: Floats, fetch: int, where: Condition | None) -> list[Candidates]:
         """About `fetch` nearest items of each query, or all that there are."""
 
@@ -241,12 +204,8 @@ class RemoteIndex(ABC):
         """Which of these ids are there."""
 
     @abstractmethod
-    def _notes_of(self, ids: Sequence[Id]) -> dict[Id, Metadata]:
-        """The metadata of these ids, as far as they are there."""
-
-    @abstractmethod
-    def _rows_of(self, ids: Sequence[Id]) -> dict[Id, Any]:
-        """The rows of these ids, as far as they are there."""
+    def _column(self, name: str, ids: Sequence[Id]) -> dict[Id, Any]:
+        """The "embedding" or the "metadata" of these ids, as far as they are there."""
 
 
 def checked_about(about: Any, name: str) -> dict[str, Any]:

@@ -143,7 +143,7 @@ class Audit:
 def find_issues(
     features: Any, labels: Any = None, *, classes: Sequence[str] = (), k: int = NEIGHBORS, seed: int = 0
 ) -> Audit:
-    """Look at rows (n, p) and class codes (n,), −1 or None for none: wrong labels, duplicates, overlap, strangers.
+    """Look at rows (n, p) and class codes (n,), −1 without one: wrong labels, duplicates, overlap, isolated rows.
 
     Wrong labels: P is the mean of out-of-sample logistic regression and of the vote of k nearest neighbors, and
     rows are ordered by 0.6·rank(P_y) + 0.4·rank(P_y − max_{j≠y} P_j). Without labels of two classes there is no

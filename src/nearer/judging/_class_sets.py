@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._checks import check_number
-from nearer._validation import as_array, as_matrix
+from nearer._validation import as_array
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.judging._class_losses import BLOCK, distances
+from nearer.judging._influence import embedded
 
 
 class ClassSets:
@@ -39,7 +40,7 @@ class ClassSets:
 
     def fit(self, X: Any, y: Any) -> Self:
         """Remember the known items X (n, p) and their classes y (n,)."""
-        self.rows_ = self._embedded(X, "X")
+        self.rows_ = embedded(self.metric, X)
         labels = as_array(y)
         if labels.shape != (len(self.rows_),):
             raise ShapeError(f"`y` must have one class for each of the {len(self.rows_)} rows, got {labels.shape}.")
@@ -82,7 +83,7 @@ class ClassSets:
         return [[label.item() if hasattr(label, "item") else label for label in row] for row in sets]
 
     def _scores(self, X: Any, name: str) -> NDArray[np.float64]:
-        rows = self._embedded(X, name)
+        rows = embedded(self.metric, X, name)
         nearest = np.full((len(rows), len(self.classes_)), np.inf)
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)
@@ -93,11 +94,6 @@ class ClassSets:
         other = np.where(nearest == two[:, :1], two[:, 1:], two[:, :1])
         total = nearest + other
         return np.divide(nearest, total, out=np.full_like(total, 0.5), where=total > 0)
-
-    def _embedded(self, rows: Any, name: str) -> NDArray[np.float32]:
-        if self.metric is not None:
-            rows = getattr(self.metric, "transform", self.metric)(rows)
-        return as_matrix(rows, name).detach().cpu().numpy().astype(np.float32)
 
     def _check(self, *, fitted: bool, calibrated: bool = False) -> None:
         if fitted and not hasattr(self, "rows_"):

@@ -29,7 +29,7 @@ NEIGHBORS, GAMMA = 15, 0.95
 DAMPING, REACH = 0.9, 3
 
 
-def embedded(metric: Any, X: Any) -> Array:
+def embedded(metric: Any, X: Any, name: str = "X", *, minimum_rows: int = 1) -> Array:
     """Rows where they are compared: under a model, an estimator, a function, or as they are (None)."""
     apply = getattr(metric, "transform", metric)
     if metric is not None and (not callable(apply) or isinstance(metric, type)):
@@ -37,9 +37,9 @@ def embedded(metric: Any, X: Any) -> Array:
             f"`metric` must be a model, an estimator, a function of rows or None, got a {type(metric).__name__}."
         )
     # A torch module takes tensors, whatever X came as.
-    given = as_matrix(X, "X") if isinstance(metric, torch.nn.Module) and apply is metric else X
+    given = as_matrix(X, name) if isinstance(metric, torch.nn.Module) and apply is metric else X
     rows = X if metric is None else apply(given)
-    return as_matrix(rows, "X", minimum_rows=2).detach().cpu().numpy().astype(np.float32)
+    return as_matrix(rows, name, minimum_rows=minimum_rows).detach().cpu().numpy().astype(np.float32)
 
 
 def graph_of(rows: Array, *, k: int = NEIGHBORS) -> Neighbors:

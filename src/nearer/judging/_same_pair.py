@@ -10,23 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._checks import check_choice, check_int, check_number
-from nearer._validation import as_array, as_matrix
+from nearer._validation import as_array
 from nearer.exceptions import LabelError, NearerWarning, ParameterError, ShapeError
 from nearer.judging._class_losses import (
+    CONFIDENCE,
+    GUARANTEES,
     Calibration,
     Floats,
+    Guarantee,
     Rows,
+    bets,
     database_losses,
+    fewest_classes,
     matched_losses,
+    mean_bound,
     missed,
+    pair_bound,
     thresholds,
     within,
 )
+from nearer.judging._influence import embedded
 from nearer.judging._likeness import Likeness
-from nearer.judging._rules import CONFIDENCE, GUARANTEES, Guarantee, bets, fewest_classes, mean_bound, pair_bound
 from nearer.neighbors import search
 from nearer.neighbors._shared import unit_rows
 
+SETTINGS = ("error", "miss", "guarantee", "per", "similarity", "seed")
 MATCHINGS = 8
 # Without labels: items that are compared pair by pair, and false matches to be expected among them.
 MOST_UNLABELED, PAIRS = 3_000, 10
@@ -279,9 +287,9 @@ class SamePair:
         if self.labeled_:
             lines.append(f"pairs of one class called same: {self.true_matches_:.3f} of the calibration pairs")
         else:
-            told = "not known, none were given" if np.isnan(self.true_matches_) else f"{self.true_matches_:.3f}"
+            share = "not known, none were given" if np.isnan(self.true_matches_) else f"{self.true_matches_:.3f}"
             lines += [
-                f"near-copies called same: {told}",
+                f"near-copies called same: {share}",
                 "no labels: items that differ and mean the same were counted as different",
             ]
         if self.same_within_ < 0:
@@ -294,11 +302,10 @@ class SamePair:
     def to_dict(self) -> dict[str, Any]:
         """Everything but the metric, as JSON."""
         self._check_calibrated()
-        settings = ("error", "miss", "guarantee", "per", "similarity", "seed")
         fitted = ("same_within_", "different_beyond_", "n_classes_", "n_items_", "n_database_")
         rates = ("false_matches_", "true_matches_")
         return {
-            **{name: getattr(self, name) for name in settings},
+            **{name: getattr(self, name) for name in SETTINGS},
             "labeled_": self.labeled_,
             **{name: _plain(getattr(self, name)) for name in (*fitted, *rates)},
             "curve_": [[_plain(value) for value in row] for row in self.curve_.tolist()],
@@ -312,15 +319,7 @@ class SamePair:
     def from_dict(cls, record: Mapping[str, Any], *, metric: Any = None) -> SamePair:
         """The decision that `to_dict` came from; `metric` is the one it was calibrated with."""
         try:
-            made = cls(
-                record["error"],
-                miss=record["miss"],
-                metric=metric,
-                guarantee=record["guarantee"],
-                per=record["per"],
-                similarity=record["similarity"],
-                seed=record["seed"],
-            )
+            made = cls(metric=metric, **{name: record[name] for name in SETTINGS})
             for name in ("same_within_", "different_beyond_"):
                 value = record[name]
                 setattr(made, name, float(value) if value is not None else (-np.inf if "same" in name else np.inf))
@@ -343,13 +342,8 @@ class SamePair:
 
     def _embedded(self, rows: Any, name: str) -> Rows:
         """Rows where they are compared."""
-        if self.metric is not None:
-            transform = getattr(self.metric, "transform", self.metric)
-            rows = transform(rows)
-        embedded: Rows = as_matrix(rows, name).detach().cpu().numpy().astype(np.float32)
-        if self.similarity == "cosine":
-            embedded = unit_rows(embedded, name)
-        return embedded
+        where = embedded(self.metric, rows, name)
+        return unit_rows(where, name) if self.similarity == "cosine" else where
 
 
 def _plain(value: Any) -> Any:

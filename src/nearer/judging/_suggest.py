@@ -57,7 +57,7 @@ def suggest_pairs(metric: Any, X: Any, known: Any, n: int = 20) -> Array:
         n: how many questions.
     """
     n = check_int(n, "n")
-    rows = embedded(metric, X)
+    rows = embedded(metric, X, minimum_rows=2)
     groups, apart = _what_is_known(known, len(rows))
     neighbors = graph_of(rows)
     S = walk(neighbors)
@@ -142,7 +142,7 @@ def suggest_items(metric: Any, X: Any, labels: Any, n: int = 20, *, allowed: Any
         allowed: (m,) true for rows that may be asked; None allows all that have no label.
     """
     n = check_int(n, "n")
-    rows = embedded(metric, X)
+    rows = embedded(metric, X, minimum_rows=2)
     known = as_labels(labels, "labels", n=len(rows)).cpu().numpy()
     free = known < 0
     if allowed is not None:

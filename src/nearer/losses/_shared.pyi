@@ -1,6 +1,6 @@
-from .pairs._angular_triplets import angular_factor_gradient as angular_factor_gradient
-from .pairs._angular_triplets import angular_margins as angular_margins
-from .pairs._angular_triplets import tangent_weight as tangent_weight
+from .pairs._angular import angular_factor_gradient as angular_factor_gradient
+from .pairs._angular import angular_margins as angular_margins
+from .pairs._angular import tangent_weight as tangent_weight
 from .pairs._asymmetric_regularizers import RegularizerName as RegularizerName
 from .pairs._asymmetric_regularizers import asymmetric_regularizer as asymmetric_regularizer
 from .pairs._distances import sum_weighted_squares as sum_weighted_squares

@@ -4,5 +4,4 @@ from ._batch_hard import SemiHardTriplets as SemiHardTriplets
 from ._distance_weighted import DistanceWeighted as DistanceWeighted
 from ._hardest_fraction import HardestFraction as HardestFraction
 from ._hardest_fraction import LargestErrors as LargestErrors
-from ._random_pairs import RandomPairs as RandomPairs
 from ._vthm import VTHM as VTHM

@@ -82,11 +82,7 @@ class SemiHard(Miner):
 
     def prepare(self, pairing: Pairing) -> Select:
         """Row by row; nothing to know in advance."""
-        return _by_extremes
-
-
-def _by_extremes(panel: Panel) -> tuple[Tensor, Tensor]:
-    return mine_semi_hard(panel.similarity, panel.positive, panel.negative)
+        return lambda panel: mine_semi_hard(panel.similarity, panel.positive, panel.negative)
 
 
 class SemiHardTriplets(Miner):

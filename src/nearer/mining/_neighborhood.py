@@ -13,12 +13,12 @@ from nearer.exceptions import ShapeError
 from nearer.neighbors import Neighbors
 
 
-def mine_neighborhood(neighbors: Neighbors, affinity: Any, *, anchors: Any = None) -> Tensor:
+def mine_neighborhood(neighbors: Neighbors, affinity: Any) -> Tensor:
     """Triplets (anchor, positive, negative) of row numbers from affinities (n, k) of the edges: (m, 3).
 
     The neighbours of an anchor are put in the order of falling affinity, equal ones by distance, then by index;
     with h = ⌊k/2⌋ the r-th of the first h goes with the r-th of the last h. An odd k leaves its middle neighbour
-    out. `anchors` are row numbers, such as `find_modes(neighbors)`; all rows by default. h triplets per anchor.
+    out. Every row is an anchor, of h triplets.
 
     >>> near = Neighbors(torch.tensor([[1, 2], [0, 2], [1, 0]]), torch.ones(3, 2))
     >>> mine_neighborhood(near, [[0.1, 0.9], [0.5, 0.5], [0.7, 0.2]]).tolist()
@@ -33,18 +33,12 @@ def mine_neighborhood(neighbors: Neighbors, affinity: Any, *, anchors: Any = Non
             f"{tuple(weight.shape)}."
         )
     check_finite(weight, "affinity")
-    if anchors is None:
-        chosen = torch.arange(neighbors.n, device=weight.device)
-    else:
-        chosen = as_tensor(anchors, "anchors").to(torch.int64)
-        if chosen.ndim != 1 or (len(chosen) and (chosen.min() < 0 or chosen.max() >= neighbors.n)):
-            raise ShapeError(f"`anchors` must be row numbers between 0 and {neighbors.n - 1}.")
     # The columns stand in the order of distance and index, and a stable sort keeps that among equals.
-    order = weight[chosen].sort(dim=1, descending=True, stable=True).indices
-    near = neighbors.indices[chosen].gather(1, order)
+    near = neighbors.indices.gather(1, weight.sort(dim=1, descending=True, stable=True).indices)
     half = neighbors.k // 2
     positive, negative = near[:, :half], near[:, neighbors.k - half :]
-    return torch.stack([chosen[:, None].expand_as(positive), positive, negative], dim=2).reshape(-1, 3)
+    anchors = torch.arange(neighbors.n, device=weight.device)[:, None].expand_as(positive)
+    return torch.stack([anchors, positive, negative], dim=2).reshape(-1, 3)
 
 
 def mine_signed(

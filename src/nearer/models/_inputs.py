@@ -18,7 +18,7 @@ from nearer.datasets._anything import Columns, label_columns, named_columns, rea
 from nearer.datasets._cleaning import Cleaned, Cleaning
 from nearer.datasets._frame import Frame
 from nearer.exceptions import ParameterError, ShapeError
-from nearer.geometry import Standardize
+from nearer.geometry._shared import Standardize
 from nearer.models._encoders import FrozenEncoder
 from nearer.models._reading import Reading, as_frame, from_hub, is_photo, is_table, read_items
 

@@ -15,7 +15,8 @@ from torch import nn
 from nearer import estimators
 from nearer.estimators._shared import OF_FEW
 from nearer.exceptions import ParameterError
-from nearer.geometry import Chain, Mahalanobis, Standardize, TwoEncoders, UnitLength, embed
+from nearer.geometry import Chain, Mahalanobis, TwoEncoders, UnitLength, embed
+from nearer.geometry._shared import Standardize
 from nearer.models._maps import as_module
 from nearer.models._problem import CLASSES, Problem
 from nearer.models._settings import FitSettings

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from nearer.estimators import HRAML, AsymmetricKNN, ClassProbabilities, KernelLearner, WithinClass
-from nearer.geometry import MLP, Chain, Mahalanobis, Standardize, TwoEncoders, UnitLength
-from nearer.geometry._shared import KernelMap, SideBySide, SignedRoot
+from nearer.geometry import MLP, Chain, Mahalanobis, TwoEncoders, UnitLength
+from nearer.geometry._shared import KernelMap, SideBySide, SignedRoot, Standardize
 
 __all__ = ["as_module"]
 

@@ -44,10 +44,10 @@ from nearer.models._predicting import Votes, predict, predict_proba, score
 
 if TYPE_CHECKING:
     from nearer.index import Index
-    from nearer.index._index import SearchResult
     from nearer.index._kinds import SearchKind
+    from nearer.index._vector_index import SearchResult
     from nearer.judging import Audit, SamePair
-    from nearer.judging._rules import Guarantee
+    from nearer.judging._class_losses import Guarantee
     from nearer.models._adapting import Adaptation
     from nearer.models._explain import Explanation
     from nearer.models._migrating import Migration

@@ -14,15 +14,15 @@ from nearer import losses
 from nearer._checks import check_choice
 from nearer.evaluation import recall_at_k
 from nearer.exceptions import ParameterError
-from nearer.geometry import MLP, Chain, Standardize, embed
-from nearer.geometry._shared import ColorCNN, DigitsCNN
+from nearer.geometry import MLP, Chain, embed
+from nearer.geometry._shared import ColorCNN, DigitsCNN, Standardize
 from nearer.losses import RAWLoss
 from nearer.mining import VTHM
 from nearer.models._learning import Learned, Watch
 from nearer.models._problem import Problem
 from nearer.models._scoring import evaluate_problem, main_score
 from nearer.models._settings import FitSettings
-from nearer.relations import relation_of
+from nearer.relations._shared import relation_of
 from nearer.training import (
     Checkpoints,
     ClassSampler,
@@ -151,6 +151,8 @@ def named_loss(settings: FitSettings, n_classes: int, width: int) -> nn.Module:
             wanted.setdefault(setting, value)
     for setting in wanted:
         check_choice(setting, f"setting of {name}", list(known))
+    if "softmax" in known:
+        wanted.setdefault("softmax", losses.AMSoftmaxLoss(n_classes, width))
     needs = [
         parameter.name
         for parameter in known.values()

@@ -7,6 +7,7 @@ destroys what was there), the trunk does, in small steps; normalisation is froze
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,15 @@ from nearer.models._maps import as_module
 from nearer.training import Checkpoints, EncoderStep, cosine, parameter_groups, train
 from nearer.training._shared import Callback, History, Sampler, activation_bytes
 
-__all__ = ["Recipe", "classes_and_items", "closed_form", "items_at_once", "start_class_vectors", "train_whole"]
+__all__ = [
+    "Recipe",
+    "WithFeatures",
+    "classes_and_items",
+    "closed_form",
+    "items_at_once",
+    "start_class_vectors",
+    "train_whole",
+]
 
 # What a step holds beside what the backward pass needs: gradients, the layer that is computed, the batch itself.
 MARGIN = 1.5
@@ -96,6 +105,31 @@ def items_at_once(network: nn.Module, items: Tensor, batch: int, memory: float) 
     return 0 if fit < 2 else fit
 
 
+class WithFeatures(nn.Module):
+    """Embedding and features of a network that has `trunk` and `head`, in one row (n, d + p)."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, items: Tensor) -> Tensor:
+        features = self.network.trunk(items)
+        return torch.cat([self.network.head(features), features], dim=1)
+
+
+class _Pooled(nn.Module):
+    """A loss that is given the features beside the embedding, of such rows."""
+
+    def __init__(self, loss: Any) -> None:
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, rows: Tensor, labels: Any) -> Tensor:
+        d = self.loss.softmax.embedding_dim
+        value: Tensor = self.loss(rows[:, :d], labels, pooled=rows[:, d:])
+        return value
+
+
 def train_whole(
     network: nn.Module,
     loss: nn.Module,
@@ -112,8 +146,10 @@ def train_whole(
     checkpoints: Checkpoints | None = None,
 ) -> History:
     """AdamW in small steps with warm-up, then along half a cosine to zero; with `validate` the best epoch is kept,
-    the start among them, and without it the last.
+    the start among them, and without it the last. A loss that takes the layer `pooled` gets the features.
     """
+    if "pooled" in inspect.signature(loss.forward).parameters:
+        network, loss = WithFeatures(network), _Pooled(loss)
     groups = parameter_groups(
         {"encoder": network, "loss": loss},
         {"encoder": recipe.rate, "loss": recipe.class_rate},

@@ -1,5 +1,6 @@
 from ._angles import angular_by_tiles as angular_by_tiles
 from ._classes import CenterSimilarity as CenterSimilarity
+from ._classes import ClassSimilarity as ClassSimilarity
 from ._classes import VectorSimilarity as VectorSimilarity
 from ._classes import class_softmax as class_softmax
 from ._classes import class_tiles as class_tiles

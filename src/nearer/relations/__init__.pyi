@@ -3,7 +3,6 @@ from ._graded import MultiLabels as MultiLabels
 from ._graded import Numbers as Numbers
 from ._graded import Soft as Soft
 from ._kinds import kind_of as kind_of
-from ._kinds import relation_of as relation_of
 from ._labels import ClassLabels as ClassLabels
 from ._labels import PartialLabels as PartialLabels
 from ._pairs import Pairs as Pairs

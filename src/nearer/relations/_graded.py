@@ -45,24 +45,19 @@ class MultiLabels(GradedRelation):
         function: how different two rows are, by name or as a function.
     """
 
+    read = staticmethod(as_indicator)
+
     def __init__(
         self,
         labels: Any,
         database_labels: Any = None,
         *,
         positive_from: float = 1e-6,
-        function: str | Callable[[Tensor, Tensor], Tensor] | Difference = "jaccard",
+        function: str | Callable[[Tensor, Tensor], Tensor] = "jaccard",
     ) -> None:
         self.positive_from = check_number(positive_from, "positive_from", above=0.0, maximum=1.0)
-        database = None if database_labels is None else as_indicator(database_labels, "database_labels")
-        set_table(self, as_indicator(labels, "labels"), database, "number of labels")
-        set_difference(
-            self,
-            function if isinstance(function, Difference) else find_difference(function, "sets", self.queries),
-        )
-
-    def between(self, queries: Tensor, database: Tensor) -> MultiLabels:
-        return MultiLabels(queries, database, positive_from=self.positive_from, function=self.difference)
+        set_table(self, labels, database_labels)
+        set_difference(self, find_difference(function, "sets", self.queries))
 
 
 def as_distribution(value: Any, name: str) -> Tensor:
@@ -90,26 +85,19 @@ class LabelDistributions(GradedRelation):
         function: how different two rows are, by name or as a function.
     """
 
+    read = staticmethod(as_distribution)
+
     def __init__(
         self,
         labels: Any,
         database_labels: Any = None,
         *,
         positive_from: float = 0.5,
-        function: str | Callable[[Tensor, Tensor], Tensor] | Difference = "l1",
+        function: str | Callable[[Tensor, Tensor], Tensor] = "l1",
     ) -> None:
         self.positive_from = check_number(positive_from, "positive_from", above=0.0, maximum=1.0)
-        database = None if database_labels is None else as_distribution(database_labels, "database_labels")
-        set_table(self, as_distribution(labels, "labels"), database, "number of labels")
-        set_difference(
-            self,
-            function
-            if isinstance(function, Difference)
-            else find_difference(function, "distributions", self.queries),
-        )
-
-    def between(self, queries: Tensor, database: Tensor) -> LabelDistributions:
-        return LabelDistributions(queries, database, positive_from=self.positive_from, function=self.difference)
+        set_table(self, labels, database_labels)
+        set_difference(self, find_difference(function, "distributions", self.queries))
 
 
 def as_numbers(value: Any, name: str) -> Tensor:
@@ -137,20 +125,20 @@ class Numbers(GradedRelation):
         positive_from: the degree from which a pair is positive.
     """
 
+    columns = "columns"
+    names = ("values", "database_values")
+    read = staticmethod(as_numbers)
+
     def __init__(
         self, values: Any, database_values: Any = None, *, span: float | None = None, positive_from: float = 0.9
     ) -> None:
         self.positive_from = check_number(positive_from, "positive_from", above=0.0, maximum=1.0)
-        database = None if database_values is None else as_numbers(database_values, "database_values")
-        set_table(self, as_numbers(values, "values"), database, "columns")
+        set_table(self, values, database_values)
         if span is None:
             both = torch.cat([self.queries, self.database])
             span = float(both.max() - both.min()) if both.numel() else 1.0
             span = span if span > 0 else 1.0  # all equal: every degree is 1
         set_difference(self, Difference(l1, check_number(span, "span", above=0.0), 4.0))
-
-    def between(self, queries: Tensor, database: Tensor) -> Numbers:
-        return Numbers(queries, database, span=self.largest, positive_from=self.positive_from)
 
 
 class Soft(TableRelation):

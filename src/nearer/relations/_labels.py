@@ -23,12 +23,10 @@ class ClassLabels(TableRelation):
         database_labels: classes of the database, (m,); the same items if None.
     """
 
-    def __init__(self, labels: Any, database_labels: Any = None) -> None:
-        database = None if database_labels is None else as_labels(database_labels, "database_labels")
-        set_table(self, as_labels(labels, "labels"), database, "columns")
+    read = staticmethod(as_labels)
 
-    def between(self, queries: Tensor, database: Tensor) -> ClassLabels:
-        return ClassLabels(queries, database)
+    def __init__(self, labels: Any, database_labels: Any = None) -> None:
+        set_table(self, labels, database_labels)
 
     def degrees(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
         degree = (self.queries[queries, None] == self.database[None, database]).float()
@@ -52,13 +50,11 @@ class PartialLabels(TableRelation):
         unknown: the label of rows without one.
     """
 
+    read = staticmethod(as_labels)
+
     def __init__(self, labels: Any, database_labels: Any = None, *, unknown: int = -1) -> None:
         self.unknown = check_int(unknown, "unknown", minimum=-(2**62))
-        database = None if database_labels is None else as_labels(database_labels, "database_labels")
-        set_table(self, as_labels(labels, "labels"), database, "columns")
-
-    def between(self, queries: Tensor, database: Tensor) -> PartialLabels:
-        return PartialLabels(queries, database, unknown=self.unknown)
+        set_table(self, labels, database_labels)
 
     def degrees(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
         rows, columns = self.queries[queries, None], self.database[None, database]

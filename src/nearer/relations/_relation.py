@@ -78,9 +78,19 @@ class TableRelation(Relation):
     queries: Tensor
     database: Tensor
 
-    @abstractmethod
-    def between(self, queries: Tensor, database: Tensor) -> TableRelation:
+    columns = "columns"  # what the two tables must have in common
+    names = ("labels", "database_labels")
+
+    @staticmethod
+    def read(value: Any, name: str) -> Tensor:
+        """Labels as they come, as a table with a row for each item; a table stays as it is."""
+        return value
+
+    def between(self, queries: Tensor, database: Tensor) -> Self:
         """The same relation between two other tables (a memory bank, the shards of a distributed batch)."""
+        made = copy.copy(self)
+        set_table(made, queries, database)
+        return made
 
     def against(self, other: TableRelation) -> TableRelation:
         """These items as queries, the items of `other` as the database."""
@@ -97,6 +107,7 @@ class GradedRelation(TableRelation):
 
     positive_from: float
     difference: Difference
+    columns = "number of labels"
 
     def degrees(self, queries: Any = ALL, database: Any = ALL) -> tuple[Tensor, Tensor]:
         degree = self.difference.degree(self.queries[queries], self.database[database])
@@ -116,16 +127,17 @@ def set_difference(relation: GradedRelation, difference: Difference) -> None:
     relation.attainable = difference.attainable
 
 
-def set_table(relation: TableRelation, queries: Tensor, database: Tensor | None, columns: str) -> None:
-    """Store two tables of equal width in a relation."""
-    relation.queries = queries
-    relation.database = queries if database is None else database
-    if relation.database.shape[1:] != queries.shape[1:]:
+def set_table(relation: TableRelation, labels: Any, database_labels: Any) -> None:
+    """Store two tables of equal width in a relation, one for both sides if there are no labels of a database."""
+    side, other = relation.names
+    relation.queries = relation.read(labels, side)
+    relation.database = relation.queries if database_labels is None else relation.read(database_labels, other)
+    if relation.database.shape[1:] != relation.queries.shape[1:]:
         raise ShapeError(
-            f"queries and database must have the same {columns}, got {tuple(queries.shape[1:])} and "
-            f"{tuple(relation.database.shape[1:])}."
+            f"queries and database must have the same {relation.columns}, got {tuple(relation.queries.shape[1:])} "
+            f"and {tuple(relation.database.shape[1:])}."
         )
-    relation.n_queries = queries.shape[0]
+    relation.n_queries = relation.queries.shape[0]
     relation.n_database = relation.database.shape[0]
 
 

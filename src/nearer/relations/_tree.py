@@ -21,12 +21,12 @@ def tree_levels(paths: Any, *, name: str = "labels") -> list[tuple[str, ...]]:
     >>> tree_levels(["Aves/Icteridae", "Aves/Laridae"])
     [('Aves', 'Icteridae'), ('Aves', 'Laridae')]
     """
-    if isinstance(paths, Sequence) and not isinstance(paths, str) and all(isinstance(one, str) for one in paths):
-        rows = [tuple(part.strip() for part in one.strip("/").split("/")) for one in paths]
+    if isinstance(paths, Sequence) and not isinstance(paths, str) and all(isinstance(path, str) for path in paths):
+        rows = [tuple(part.strip() for part in path.strip("/").split("/")) for path in paths]
     else:
         table = as_array(paths, name)
         if table.ndim == 1 and table.dtype.kind in "UO":
-            return tree_levels([str(one) for one in table.tolist()], name=name)
+            return tree_levels([str(path) for path in table.tolist()], name=name)
         if table.ndim != 2:
             raise ShapeError(
                 f'`{name}` must hold a path for each item, texts such as "family/species" or a column for each '
@@ -90,6 +90,8 @@ class Tree(GradedRelation):
         positive_from: the degree from which a pair is positive.
     """
 
+    columns = "number of levels"
+
     def __init__(self, labels: Any, database_labels: Any = None, *, positive_from: float = 1.0) -> None:
         self.positive_from = check_number(positive_from, "positive_from", above=0.0, maximum=1.0)
         sides = [labels] if database_labels is None else [labels, database_labels]
@@ -98,18 +100,8 @@ class Tree(GradedRelation):
         else:
             names = ("labels", "database_labels")
             tables = _of_names([tree_levels(side, name=name) for side, name in zip(sides, names, strict=False)])
-        self.set_nodes(*tables)
-
-    def set_nodes(self, queries: Tensor, database: Tensor | None = None) -> None:
-        """Take tables of node numbers, (n, levels)."""
-        set_table(self, queries, database, "number of levels")
-        set_difference(self, Difference(_levels_apart, float(max(1, queries.shape[1])), 2.0))
-
-    def between(self, queries: Tensor, database: Tensor) -> Tree:
-        made = object.__new__(Tree)
-        made.positive_from = self.positive_from
-        made.set_nodes(queries, database)
-        return made
+        set_table(self, tables[0], tables[1] if len(tables) > 1 else None)
+        set_difference(self, Difference(_levels_apart, float(max(1, self.queries.shape[1])), 2.0))
 
     def ancestors(self) -> Tensor:
         """The nodes on each path as a label set, a 0/1 matrix (n, nodes) without nodes that all share.
@@ -119,5 +111,5 @@ class Tree(GradedRelation):
         """
         nodes = torch.unique(self.queries)
         sets = (self.queries[:, :, None] == nodes).any(dim=1)
-        found: Tensor = sets[:, ~sets.all(dim=0)].to(torch.float32)
-        return found
+        kept: Tensor = sets[:, ~sets.all(dim=0)].to(torch.float32)
+        return kept

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearer.exceptions import MissingDataError
+from nearer._checks import needed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,13 +99,8 @@ def class_colors(count: int) -> list[str]:
 
 def load_matplotlib() -> Any:
     """matplotlib, imported when it is first needed."""
-    try:
-        import matplotlib.style
-    except ImportError as error:
-        raise MissingDataError(
-            "Pictures are drawn with matplotlib, which is not installed. Run: pip install 'nearer[plot]'"
-        ) from error
-    return matplotlib
+    needed("matplotlib.style", "Pictures are drawn with matplotlib", "plot")
+    return needed("matplotlib", "Pictures are drawn with matplotlib", "plot")
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from ._photo_batches import PhotoBatches as PhotoBatches
 from ._processes import joint_loss as joint_loss
 from ._processes import process_group as process_group
 from ._riemannian import RiemannianAdam as RiemannianAdam
-from ._riemannian import RiemannianSGD as RiemannianSGD
 from ._samplers import ClassSampler as ClassSampler
 from ._samplers import HierarchicalSampler as HierarchicalSampler
 from ._samplers import UniformSampler as UniformSampler

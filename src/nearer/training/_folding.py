@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-__all__ = ["fold_norms"]
+from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 # Rounding of some dozen layers in float32, against the largest entry.
 TOLERANCE = 1e-3
@@ -48,13 +47,13 @@ def fold_norms(network: nn.Module, items: Tensor) -> tuple[nn.Module, int]:
         for name, child in list(parent.named_children()):
             if id(child) in inside:
                 setattr(parent, name, nn.Identity())
-    found = _rows(folded(items))
-    error = float((found - expected).abs().max()) / max(float(expected.abs().max()), 1e-12)
+    values = _rows(folded(items))
+    error = float((values - expected).abs().max()) / max(float(expected.abs().max()), 1e-12)
     kept, count = (folded, len(pairs)) if error <= TOLERANCE else (plain, 0)
     for layer in kept.modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-            for one in layer.parameters():
-                one.requires_grad_(False)
+            for parameter in layer.parameters():
+                parameter.requires_grad_(False)
     return kept, count
 
 
@@ -73,7 +72,9 @@ def _pairs(network: nn.Module, items: Tensor) -> tuple[Tensor, list[tuple[nn.Con
             pairs.append((made[id(given[0])][0], layer))
 
     # A subclass may do more than normalise (timm's have the activation inside).
-    watched = [one for one in network.modules() if isinstance(one, nn.Conv2d) or type(one) is nn.BatchNorm2d]
+    watched = [
+        layer for layer in network.modules() if isinstance(layer, nn.Conv2d) or type(layer) is nn.BatchNorm2d
+    ]
     hooks = [layer.register_forward_hook(look) for layer in watched]
     try:
         expected = _rows(network(items))
@@ -87,17 +88,11 @@ def _pairs(network: nn.Module, items: Tensor) -> tuple[Tensor, list[tuple[nn.Con
 def _fold(convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
     assert norm.running_mean is not None
     assert norm.running_var is not None
-    scale = torch.rsqrt(norm.running_var.double() + norm.eps)
-    if norm.weight is not None:
-        scale = scale * norm.weight.double()
-    shift = -norm.running_mean.double() * scale
-    if norm.bias is not None:
-        shift = shift + norm.bias.double()
-    if convolution.bias is not None:
-        shift = shift + convolution.bias.double() * scale
-    weight = convolution.weight
-    weight.copy_(weight.double() * scale[:, None, None, None])
-    convolution.bias = nn.Parameter(shift.to(weight.dtype))
+    mean, variance = norm.running_mean.double(), norm.running_var.double()
+    own, first = convolution.weight, None if convolution.bias is None else convolution.bias.double()
+    weight, bias = fuse_conv_bn_weights(own.double(), first, mean, variance, norm.eps, norm.weight, norm.bias)
+    own.copy_(weight)
+    convolution.bias = nn.Parameter(bias.to(own.dtype))
 
 
 def _rows(came: Any) -> Tensor:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nearer._checks import needed
 from nearer._storage import write_file
 from nearer.exceptions import ParameterError
 from nearer.training._loop import Moment
@@ -106,14 +107,9 @@ class TensorBoardLog:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ParameterError(
-                "TensorBoardLog needs TensorBoard: pip install 'nearer[tensorboard]'. The CSV and JSON lines logs "
-                "need nothing."
-            ) from error
-        self._make = SummaryWriter
+        # The CSV and JSON lines logs need nothing.
+        what = "TensorBoardLog needs TensorBoard"
+        self._make = needed("torch.utils.tensorboard", what, "tensorboard").SummaryWriter
         self.folder = Path(folder)
         self._writer: Any = None
 

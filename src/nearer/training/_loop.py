@@ -27,9 +27,6 @@ from nearer.training._samplers import Sampler
 from nearer.training._state import get_random_state, set_random_state
 from nearer.training._step import Step
 
-__all__ = ["Callback", "History", "Moment", "TrainingInterrupted", "train"]
-
-
 EventKind = Literal["start", "step", "epoch", "end"]
 
 
@@ -290,8 +287,8 @@ class _Run:
         return {} if rate is None else {"rate": float(rate)}
 
     def _interrupted(self) -> None:
-        place = f"stopped after step {self.done} of {self.total * len(self.sampler)}."
-        raise TrainingInterrupted(f"{place} {self.where()}")
+        progress = f"stopped after step {self.done} of {self.total * len(self.sampler)}."
+        raise TrainingInterrupted(f"{progress} {self.where()}")
 
     def where(self) -> str:
         """Where the run can go on from."""

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-__all__ = ["activation_bytes", "pages_kept"]
-
 # Numbers of mallopt(3). Above the first threshold every allocation is mapped, zeroed page by page and unmapped
 # again: a third of the time of a step, because activations are large and short-lived.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
@@ -51,7 +49,7 @@ def activation_bytes(network: nn.Module, items: Tensor) -> float:
     True
     """
     held: dict[int, int] = {}
-    own = {one.untyped_storage().data_ptr() for one in (*network.parameters(), *network.buffers())}
+    own = {tensor.untyped_storage().data_ptr() for tensor in (*network.parameters(), *network.buffers())}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from nearer._checks import check_int, check_number
 from nearer.geometry import Mahalanobis, OrthogonalMap, normalize
 from nearer.graph import class_shares, nearest_neighbors, propagate
-from nearer.graph._shared import find_modes, two_sided_affinity
+from nearer.graph._shared import two_sided_affinity
 from nearer.losses._shared import angular_factor_gradient, angular_margins, tangent_weight
 from nearer.mining._shared import mine_neighborhood, mine_signed
 from nearer.neighbors import Neighbors
@@ -26,8 +26,7 @@ class NeighborhoodAngular:
 
     Embeddings of length one of `in_features` columns are projected to `embedding_dim`. Per batch L takes
     `metric_steps` iterations of Riemannian conjugate gradients on the batch, then the encoder takes one step.
-    `literal` has the weight ν = 1 of the paper instead of the balanced 1/(c − 1); `orthogonal=False` drops the
-    constraint on L (plain gradient steps on a free factor); `modes_only` takes the peaks of the graph as anchors.
+    `literal` has the weight ν = 1 of the paper instead of the balanced 1/(c − 1).
 
     >>> learner = NeighborhoodAngular(8, 4, k=6)
     >>> learner.count(100)  # three triplets per item
@@ -44,8 +43,6 @@ class NeighborhoodAngular:
         alpha: the angle of the loss, in degrees.
         metric_steps: steps on the map for each batch.
         literal: the setting of the paper, to the letter.
-        orthogonal: keep the columns of the map orthonormal.
-        modes_only: take anchors at the peaks of the graph only.
         generator: draws the first weights; torch's own if None.
     """
 
@@ -59,16 +56,13 @@ class NeighborhoodAngular:
         alpha: float = 40.0,
         metric_steps: int = 10,
         literal: bool = False,
-        orthogonal: bool = True,
-        modes_only: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
         self.k, self.gamma = check_int(k, "k", minimum=2), gamma
         self.weight = tangent_weight(alpha, "alpha")
         self.metric_steps = check_int(metric_steps, "metric_steps", minimum=0)
-        self.literal, self.orthogonal, self.modes_only = literal, orthogonal, modes_only
-        start = OrthogonalMap(in_features, embedding_dim, generator=generator)
-        self.module: Any = start if orthogonal else Mahalanobis.from_factor(start.factor)
+        self.literal = literal
+        self.module: Any = OrthogonalMap(in_features, embedding_dim, generator=generator)
         self.module.requires_grad_(False)
         self.triplets = torch.zeros(0, 3, dtype=torch.int64)
 
@@ -81,8 +75,7 @@ class NeighborhoodAngular:
         near = _graph(embeddings, self.k)
         nu = 1.0 if self.literal else None
         affinity = propagate(near, labels, gamma=self.gamma, negative_weight=nu).edges
-        anchors = find_modes(near) if self.modes_only else None
-        self.triplets = mine_neighborhood(near, affinity, anchors=anchors)
+        self.triplets = mine_neighborhood(near, affinity)
 
     def batch(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
         """The items of some triplets, each once, and the triplets among them."""
@@ -99,17 +92,10 @@ class NeighborhoodAngular:
         a, p, n = (z[column] for column in content.T)
         near, far = a - p, n - (a + p) / 2
         factor = self.module.factor
-        if self.orthogonal:
-            moved = riemannian_conjugate_gradient(
-                lambda L: angular_factor_gradient(near, far, L, self.weight),
-                factor.data,
-                max_iter=self.metric_steps,
-            ).point
-        else:
-            moved = factor.data
-            for _ in range(self.metric_steps):
-                moved = moved - 0.01 / len(near) * angular_factor_gradient(near, far, moved, self.weight)[1]
-        factor.data.copy_(moved)
+        descent = riemannian_conjugate_gradient(
+            lambda L: angular_factor_gradient(near, far, L, self.weight), factor.data, max_iter=self.metric_steps
+        )
+        factor.data.copy_(descent.point)
 
     def loss(self, embeddings: Tensor, content: Tensor) -> Tensor:
         """`Σ softplus(m)` over the triplets of the batch."""

@@ -1,4 +1,5 @@
-"""Batches of photos for a network: random parts of them to learn from, their middles to be scored on."""
+"""Batches of photos for a network: random parts of them to learn from, their middles to be scored on; and random
+views of a batch of images."""
 
 from __future__ import annotations
 
@@ -9,14 +10,13 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from nearer._checks import check_choice, check_int, check_number
 from nearer._validation import as_tensor
-from nearer.datasets._photo_bytes import Photo, cut
+from nearer.datasets._image_files import Photo, cut
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.training._step import row_numbers
-
-__all__ = ["PhotoBatches"]
 
 TRIES = 10
 
@@ -75,7 +75,7 @@ class PhotoBatches:
             if check_number(high, name, maximum=1.0 if name == "area" else None) < low:
                 raise ParameterError(f"`{name}` must rise, got {low} and {high}.")
         self.area, self.ratio, self.flip = area, ratio, flip
-        self.mean, self.std = (torch.tensor(one).reshape(1, 3, 1, 1) for one in (mean, std))
+        self.mean, self.std = (torch.tensor(channels).reshape(1, 3, 1, 1) for channels in (mean, std))
         self.swapped = check_choice(colors, "colors", ["rgb", "bgr"]) == "bgr"
 
     def __len__(self) -> int:
@@ -109,7 +109,7 @@ class PhotoBatches:
 
     def _part(self, height: int, width: int, draws: Sequence[Sequence[float]]) -> tuple[int, int, int, int]:
         """Top, left, height and width: the first draw that fits inside, else the middle."""
-        low, high = (math.log(one) for one in self.ratio)
+        low, high = (math.log(end) for end in self.ratio)
         for share, slant, down, right in draws:
             pixels = height * width * (self.area[0] + share * (self.area[1] - self.area[0]))
             ratio = math.exp(low + slant * (high - low))
@@ -125,3 +125,44 @@ class PhotoBatches:
         images = torch.from_numpy(bytes_).permute(0, 3, 1, 2).float()
         images = (images - 255 * self.mean) / (255 * self.std)
         return images.flip(1) if self.swapped else images
+
+
+def jiggled(
+    images: Tensor,
+    *,
+    shift: float = 2.0,
+    turn: float = 0.15,
+    stretch: float = 0.1,
+    flip: bool = False,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Images moved by up to `shift` pixels, turned by up to `turn` radians, scaled by up to `stretch`, each its
+    own way.
+
+    `flip` also mirrors half of them. Pixels from outside repeat the border. (n, c, h, w) -> (n, c, h, w).
+
+    >>> image = torch.rand(2, 1, 5, 5)
+    >>> torch.allclose(jiggled(image, shift=0, turn=0, stretch=0), image, atol=1e-5)
+    True
+    """
+    if images.ndim != 4:
+        raise ShapeError(f"`images` must have shape (n, channels, h, w), got {tuple(images.shape)}.")
+    n, _, height, width = images.shape
+    angle, size, right, down = 2 * torch.rand(4, n, generator=generator).to(images.device) - 1
+    angle, size = turn * angle, 1 + stretch * size
+    mirror = torch.ones(n, device=images.device)
+    if flip:
+        mirror = 1 - 2 * (torch.rand(n, generator=generator).to(images.device) < 0.5).float()
+    # The image is two units wide and high.
+    rows = [
+        mirror * size * angle.cos(),
+        -angle.sin(),
+        2 * shift / width * right,
+        mirror * angle.sin(),
+        size * angle.cos(),
+        2 * shift / height * down,
+    ]
+    grid = functional.affine_grid(
+        torch.stack(rows, dim=1).reshape(n, 2, 3), list(images.shape), align_corners=False
+    )
+    return functional.grid_sample(images, grid, align_corners=False, padding_mode="border")

@@ -1,8 +1,8 @@
 """Descent on the set of matrices with orthonormal columns, `LᵀL = I`: whole problems and stochastic steps.
 
 `riemannian_conjugate_gradient` is the optimiser of the semi-supervised paper (the defaults of Manopt, written out).
-`RiemannianSGD` and `RiemannianAdam` are torch optimisers for parameters that start with orthonormal columns, such
-as the factor of `OrthogonalMap`; after any number of steps the columns still are.
+`RiemannianAdam` is a torch optimiser for parameters that start with orthonormal columns, such as the factor of
+`OrthogonalMap`; after any number of steps the columns still are.
 """
 
 from __future__ import annotations
@@ -10,31 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from nearer._checks import check_choice, check_int, check_number
+from nearer._checks import check_int, check_number
 from nearer.exceptions import ParameterError
-from nearer.geometry._shared import (
-    cayley_retraction,
-    orthonormalize,
-    polar_retraction,
-    qr_retraction,
-    tangent_projection,
-)
+from nearer.geometry._shared import orthonormalize, qr_retraction, tangent_projection
 
-Retraction = Literal["qr", "polar", "cayley"]
-RETRACTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "qr": qr_retraction,
-    "polar": polar_retraction,
-    "cayley": cayley_retraction,
-}
 SUFFICIENT, CONTRACTION, MOST_EVALUATIONS = 0.5, 0.5, 10
-# Cayley's curve leaves the set by rounding, 2e-6 in 5,000 steps of float32; the others do not.
-REPAIR_EVERY = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,12 +107,11 @@ def _search(
     return fresh, cost, step, step if evaluation == 2 else 2 * step
 
 
-class _Orthonormal(Optimizer):
-    """What both optimisers share: the checks, the projected gradient and the way back to the set."""
+class OrthonormalOptimizer(Optimizer):
+    """What optimisers with orthonormal columns share: checks, the projected gradient, the way back to the set."""
 
     def __init__(self, parameters: Iterable[Any], defaults: dict[str, Any]) -> None:
         check_number(defaults["lr"], "lr", above=0.0)
-        check_choice(defaults["retraction"], "retraction", RETRACTIONS)
         try:
             super().__init__(parameters, defaults)
         except (TypeError, ValueError, KeyError) as error:
@@ -164,51 +149,13 @@ class _Orthonormal(Optimizer):
                 state = self.state[point]
                 state["count"] = state.get("count", 0) + 1
                 slope = tangent_projection(point, point.grad)
-                self._move(point, -group["lr"] * self._direction(point, slope, group, state), group, state["count"])
+                step = -group["lr"] * self._direction(point, slope, group, state)
+                # In double precision: the matrices are small, and rounding would add up over thousands of steps.
+                point.copy_(qr_retraction(point.double(), step.double()).to(point.dtype))
         return loss
 
-    def _move(self, point: Tensor, step: Tensor, group: dict[str, Any], count: int) -> None:
-        # In double precision: the matrices are small, and rounding would add up over thousands of steps.
-        moved = RETRACTIONS[group["retraction"]](point.double(), step.double())
-        if group["retraction"] == "cayley" and count % REPAIR_EVERY == 0:
-            moved = orthonormalize(moved)
-        point.copy_(moved.to(point.dtype))
 
-
-class RiemannianSGD(_Orthonormal):
-    """Stochastic descent on `LᵀL = I`: project the gradient, add momentum, retract.
-
-    >>> L = torch.nn.Parameter(orthonormalize(torch.tensor([[1.0], [1.0]])))
-    >>> optimizer = RiemannianSGD([L], lr=0.1)
-    >>> for _ in range(200):
-    ...     optimizer.zero_grad()
-    ...     L[0].square().sum().backward()
-    ...     optimizer.step()
-    >>> L.detach().abs().round(decimals=3).ravel().tolist()
-    [0.0, 1.0]
-
-    Args:
-        parameters: matrices with orthonormal columns.
-        lr: learning rate.
-        momentum: share of the last step that is kept.
-        retraction: how a step comes back: "qr", "polar" or "cayley".
-    """
-
-    def __init__(
-        self, parameters: Iterable[Any], *, lr: float = 0.01, momentum: float = 0.0, retraction: Retraction = "qr"
-    ) -> None:
-        check_number(momentum, "momentum", minimum=0.0, maximum=0.999)
-        super().__init__(parameters, {"lr": lr, "momentum": momentum, "retraction": retraction})
-
-    def _direction(self, point: Tensor, slope: Tensor, group: dict[str, Any], state: dict[str, Any]) -> Tensor:
-        if group["momentum"]:
-            before = state.get("velocity")
-            carried = 0 if before is None else group["momentum"] * tangent_projection(point, before)
-            slope = state["velocity"] = carried + slope
-        return slope
-
-
-class RiemannianAdam(_Orthonormal):
+class RiemannianAdam(OrthonormalOptimizer):
     """Adam on `LᵀL = I`: the first moment is carried by projection, the second is one number per matrix.
 
     A number per entry would turn the step out of the tangent space, and has no meaning on the set.
@@ -228,20 +175,14 @@ class RiemannianAdam(_Orthonormal):
         parameters: matrices with orthonormal columns.
         lr: learning rate.
         betas: of the two moments.
-        retraction: how a step comes back: "qr", "polar" or "cayley".
     """
 
     def __init__(
-        self,
-        parameters: Iterable[Any],
-        *,
-        lr: float = 0.01,
-        betas: tuple[float, float] = (0.9, 0.999),
-        retraction: Retraction = "qr",
+        self, parameters: Iterable[Any], *, lr: float = 0.01, betas: tuple[float, float] = (0.9, 0.999)
     ) -> None:
         for beta in betas:
             check_number(beta, "betas", minimum=0.0, maximum=0.99999)
-        super().__init__(parameters, {"lr": lr, "betas": betas, "retraction": retraction})
+        super().__init__(parameters, {"lr": lr, "betas": betas})
 
     def _direction(self, point: Tensor, slope: Tensor, group: dict[str, Any], state: dict[str, Any]) -> Tensor:
         first, second = group["betas"]

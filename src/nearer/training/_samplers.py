@@ -9,7 +9,7 @@ They iterate as well, one epoch after the other, so each is a `batch_sampler` of
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -36,7 +36,7 @@ class Sampler(Protocol):
         """The row numbers of every batch of one epoch."""
 
 
-class BatchSampler(ABC):
+class BatchSampler(Sampler, ABC):
     """Iterating over `epoch`: every pass is the next epoch, as a `batch_sampler` of a DataLoader wants it.
 
     With `torch.distributed` running, a pass gives this process's share of each joint batch, so that the processes
@@ -44,14 +44,6 @@ class BatchSampler(ABC):
     """
 
     _next = 0
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """How many batches an epoch has."""
-
-    @abstractmethod
-    def epoch(self, number: int) -> Sequence[Tensor]:
-        """The row numbers of every joint batch of one epoch."""
 
     def set_epoch(self, number: int) -> None:
         """Let the next pass be this epoch, as a resumed run needs; the ones after it count on from there."""
@@ -105,7 +97,24 @@ class UniformSampler(BatchSampler):
         return torch.split(order, self.batch_size)[: len(self)]
 
 
-class ClassSampler(BatchSampler):
+class _ByClass(BatchSampler):
+    """What samplers of so many classes with so many items each share."""
+
+    batches: int
+
+    def _set_classes(self, labels: Any, n_classes: int, per_class: int, seed: int) -> int:
+        """Keep the settings; how many items have a label."""
+        self.members = members_of(labels)
+        self.classes = check_int(n_classes, "n_classes")
+        self.per_class = check_int(per_class, "per_class")
+        self.seed = check_int(seed, "seed", minimum=0)
+        return sum(map(len, self.members))
+
+    def __len__(self) -> int:
+        return self.batches
+
+
+class ClassSampler(_ByClass):
     """`n_classes` random classes with `per_class` items each, the batch that pair losses want.
 
     Classes take turns: none comes again before all others of its round have come. The items of a class take turns
@@ -129,19 +138,12 @@ class ClassSampler(BatchSampler):
     def __init__(
         self, labels: Any, *, n_classes: int, per_class: int, batches: int | None = None, seed: int = 0
     ) -> None:
-        self.members = members_of(labels)
-        self.classes = check_int(n_classes, "n_classes")
-        self.per_class = check_int(per_class, "per_class")
+        labeled = self._set_classes(labels, n_classes, per_class, seed)
         if n_classes > len(self.members):
             raise ParameterError(
                 f"`n_classes` must be at most the {len(self.members)} classes there are, got {n_classes}."
             )
-        labeled = sum(map(len, self.members))
         self.batches = batch_count(batches, labeled, n_classes * per_class)
-        self.seed = check_int(seed, "seed", minimum=0)
-
-    def __len__(self) -> int:
-        return self.batches
 
     def epoch(self, number: int) -> Sequence[Tensor]:
         """Batches of shape (classes · per_class,), the items of a class side by side."""
@@ -154,7 +156,7 @@ class ClassSampler(BatchSampler):
         ]
 
 
-class HierarchicalSampler(BatchSampler):
+class HierarchicalSampler(_ByClass):
     """Batches from few groups of classes, so that the classes of a batch are hard to tell apart.
 
     `groups` names the group of every item (a super-class, an alphabet, a branch of a class tree). A batch takes
@@ -199,24 +201,17 @@ class HierarchicalSampler(BatchSampler):
                 raise LabelError(
                     f"`groups` must hold each class whole, and class {label} is in {group} and {group_of[label]}."
                 )
-        self.members = members_of(array)
+        labeled = self._set_classes(array, n_classes, per_class, seed)
         by_group: dict[int, list[int]] = {}
         for number, name in enumerate(names.tolist()):
             by_group.setdefault(group_of[name], []).append(number)
         self.groups = [by_group[group] for group in sorted(by_group)]
         self.groups_per_batch = check_int(groups_per_batch, "groups_per_batch")
-        self.classes = check_int(n_classes, "n_classes")
-        self.per_class = check_int(per_class, "per_class")
         if groups_per_batch > len(self.groups):
             raise ParameterError(
                 f"`groups_per_batch` must be at most the {len(self.groups)} groups, got {groups_per_batch}."
             )
-        size = groups_per_batch * n_classes * per_class
-        self.batches = batch_count(batches, int(known.sum()), size)
-        self.seed = check_int(seed, "seed", minimum=0)
-
-    def __len__(self) -> int:
-        return self.batches
+        self.batches = batch_count(batches, labeled, groups_per_batch * n_classes * per_class)
 
     def epoch(self, number: int) -> Sequence[Tensor]:
         """Batches of up to groups_per_batch · classes · per_class rows, class by class."""

@@ -4,8 +4,8 @@ from ._loop import History as History
 from ._loop import Moment as Moment
 from ._memory import activation_bytes as activation_bytes
 from ._memory import pages_kept as pages_kept
+from ._photo_batches import jiggled as jiggled
 from ._processes import agree as agree
 from ._processes import rank as rank
 from ._riemannian import riemannian_conjugate_gradient as riemannian_conjugate_gradient
 from ._samplers import Sampler as Sampler
-from ._views import jiggled as jiggled

@@ -28,16 +28,6 @@ from nearer.exceptions import NearerWarning, NotFiniteError, ParameterError, Sha
 from nearer.training._processes import EarlyAverage, joint_loss, same_start, share
 from nearer.training._schedules import Schedule, constant
 
-__all__ = [
-    "Batches",
-    "EncoderStep",
-    "Step",
-    "TensorBatches",
-    "backward_in_chunks",
-    "parameter_groups",
-    "row_numbers",
-]
-
 Precision = Literal["float32", "bfloat16", "float16"]
 _HALVES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -121,10 +111,10 @@ class EncoderStep:
         self.max_norm = None if max_norm is None else check_number(max_norm, "max_norm", above=0.0)
         self._count = 0
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]
-        self._device = next((one.device for one in encoder.parameters()), torch.device("cpu"))
+        self._device = next((parameter.device for parameter in encoder.parameters()), torch.device("cpu"))
         # Gradients in float16 underflow; bfloat16 has the range of float32 and needs no scaling.
         self._scaler = torch.amp.GradScaler(self._device.type, init_scale=2.0**10, enabled=precision == "float16")
-        if chunk is not None and any(_learns_statistics(one) for one in encoder.modules()):
+        if chunk is not None and any(_learns_statistics(layer) for layer in encoder.modules()):
             warnings.warn(
                 f"batch normalisation sees chunks of {chunk} items, not the batch: the step is not the plain one",
                 NearerWarning,
@@ -153,10 +143,10 @@ class EncoderStep:
                 encode=self._encode,
             )
             value = scaled / self._scaler.get_scale()
-        found = value.item()
-        if not -float("inf") < found < float("inf"):
+        loss = value.item()
+        if not -float("inf") < loss < float("inf"):
             raise NotFiniteError(
-                f"The loss must be finite, got {found} in step {self._count + 1}. Lower the learning rate, set "
+                f"The loss must be finite, got {loss} in step {self._count + 1}. Lower the learning rate, set "
                 f"max_norm, or look at the items of this batch."
             )
         self._early.average(self._parameters())
@@ -166,7 +156,7 @@ class EncoderStep:
         self._scaler.step(self.optimizer)
         self._scaler.update()
         self._count += 1
-        return found
+        return loss
 
     @property
     def rate(self) -> float:
@@ -219,7 +209,9 @@ def _train_mode(encoder: nn.Module) -> None:
 
 def _learns_statistics(layer: nn.Module) -> bool:
     own = list(layer.parameters(recurse=False))
-    return isinstance(layer, nn.modules.batchnorm._BatchNorm) and (not own or any(one.requires_grad for one in own))
+    return isinstance(layer, nn.modules.batchnorm._BatchNorm) and (
+        not own or any(weight.requires_grad for weight in own)
+    )
 
 
 def parameter_groups(
@@ -252,10 +244,10 @@ def parameter_groups(
     groups: list[dict[str, Any]] = []
     for name, module in modules.items():
         rate = check_number(rates[name], f"rates[{name!r}]", minimum=0.0)
-        fresh = [one for one in module.parameters() if id(one) not in seen]
+        fresh = [parameter for parameter in module.parameters() if id(parameter) not in seen]
         seen.update(map(id, fresh))
-        decayed = [one for one in fresh if weight_decay and one.ndim > 1]
-        plain = [one for one in fresh if not (weight_decay and one.ndim > 1)]
+        decayed = [parameter for parameter in fresh if weight_decay and parameter.ndim > 1]
+        plain = [parameter for parameter in fresh if not (weight_decay and parameter.ndim > 1)]
         groups += [
             {"name": name, "params": params, "lr": rate, "weight_decay": decay}
             for params, decay in ((decayed, weight_decay), (plain, 0.0))

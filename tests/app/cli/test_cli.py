@@ -27,6 +27,7 @@ from nearer.exceptions import NearerError
 COMMANDS = [
     "demo",
     "fit",
+    "encoders",
     "init",
     "embed",
     "evaluate",

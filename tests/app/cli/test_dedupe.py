@@ -15,11 +15,13 @@ from typer.testing import CliRunner
 from nearer.app.cli import _dedupe, app
 from nearer.app.cli._loading import load_data
 from nearer.datasets import Dataset, Split
+from nearer.datasets._anything import Columns
 from nearer.datasets._dataset import own_source
 from nearer.datasets._items import photos_of
 from nearer.geometry import Mahalanobis
 from nearer.models import Model
 from nearer.models._inputs import Inputs
+from nearer.models._reading import Reading
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +128,9 @@ def test_a_model_adds_what_it_finds_as_near(monkeypatch: pytest.MonkeyPatch) -> 
     rows[11] = rows[4] + 0.01 * rows[11]
     machine = SimpleNamespace(embed=lambda given: rows)
     monkeypatch.setattr(_dedupe, "load", lambda path: machine)
-    monkeypatch.setattr(_dedupe, "load_for", lambda model, data, **_: load_data(data, encoder="none"))
+    monkeypatch.setattr(
+        _dedupe, "load_for", lambda model, data, **_: load_data(data, None, Columns(), Reading("none"))
+    )
     done = run("photos", "--model", "model", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["kinds"] == {"near": 1, "same picture": 1}
@@ -140,8 +144,9 @@ def test_images_in_memory_are_pictures_too() -> None:
     images = np.stack([scene(number)[::4, ::4] for number in range(30)])
     images[21] = images[2] // 2
     np.savez("images.npz", x=images, y=np.arange(30) % 2)
-    done = run("images.npz")
+    done = run("images.npz", "--json")
     assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["items"] == 30
     assert [(row["row"], row["kept_item"], row["kind"]) for row in table() if row["keep"] == "0"] == [
         ("21", "2", "same picture")
     ]

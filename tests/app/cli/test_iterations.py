@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from nearer import estimators
-from nearer.app.cli._iterations import IterationBar
+from nearer.app.cli._screen import IterationBar
 from nearer.estimators._optimize import follow_iterations
 from nearer.training._loop import Moment
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import nearer
 from nearer.app.cli import app
 from nearer.app.cli._pages import photos_folder, search_page
-from nearer.index._index import Hit
+from nearer.index._vector_index import Hit
 from nearer.reports._page import Tile
 
 pillow = pytest.importorskip("PIL.Image", reason="needs pillow")

@@ -16,9 +16,8 @@ from nearer.app.explorer._gestures import Gesture, supervision
 from nearer.app.explorer._items import ShownItems, sprite
 from nearer.app.explorer._maps import principal_axes, principal_map, tsne_maps, turn_towards, within_view
 from nearer.app.explorer._metric import fit_metric
-from nearer.app.explorer._questions import ask
 from nearer.app.explorer._session import Session
-from nearer.app.explorer._state import score_table
+from nearer.app.explorer._state import ask, score_table
 from nearer.exceptions import CorruptFileError, LabelError, ParameterError, ShapeError
 
 NONE = np.zeros((0, 2), dtype=np.int64)

@@ -15,10 +15,12 @@ from nearer._storage import write_file
 from nearer.app.cli._loading import load_data, load_for
 from nearer.app.cli._output import check_new, plain, print_json, say
 from nearer.datasets import Dataset
+from nearer.datasets._anything import Columns
 from nearer.exceptions import LabelError, ParameterError
 from nearer.judging import suggest_items, suggest_pairs
 from nearer.models._model import load
 from nearer.models._raw import raw_rows
+from nearer.models._reading import Reading
 from nearer.relations import Pairs
 
 LONGEST = 100
@@ -43,7 +45,10 @@ def run_ask(
     if not only_list and not as_json:
         check_new(out=out)
     machine = None if model is None else load(model)
-    given = load_for(machine, data, label=label) if machine is not None else load_data(data, label=label, ids=id_)
+    if machine is None:
+        given = load_data(data, label, Columns(ids=id_), Reading())
+    else:
+        given = load_for(machine, data, label=label)
     if given.kind not in ("classes", "partial"):
         raise LabelError(f"`--label` must hold one class per row to ask about, got {given.kind}.")
     rows = machine.embed(given) if machine is not None else raw_rows(given)

@@ -1,4 +1,4 @@
-"""Commands that learn: demo, fit, init."""
+"""Commands that learn: demo, fit, encoders, init."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nearer.app.cli._command import Json, Label, PairsFile, Quiet, Report, command, with_settings
+from nearer.app.cli._command import Data, Json, Label, PairsFile, Quiet, Report, command, with_settings
 
 
 @command("_demo.run_demo")
@@ -90,6 +90,33 @@ def fit(
     """
 
 
+@command("_encoders.run_encoders")
+def encoders(
+    data: Data,
+    label: Label = None,
+    text: Annotated[str | None, typer.Option(help="The column of texts that the encoders read.")] = None,
+    encoder: Annotated[
+        list[str] | None, typer.Option(help="An encoder to try; repeat it. [all that are installed]")
+    ] = None,
+    split: Annotated[
+        Literal["auto", "stratified", "classes"], typer.Option(help="What is held out: rows, or whole classes.")
+    ] = "auto",
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Chooses the split.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Compare trained encoders on your photos or texts: frozen, with a closed form, and what an item costs.
+
+    All are scored on the same held-out rows. Named is the cheapest that none is better than by more than these rows
+    leave open. Features are kept, so a `fit` behind one of them starts from there.
+
+    \b
+    Examples:
+      nearer encoders photos/
+      nearer encoders photos/ --encoder efficientnet-lite0 --encoder resnet50 --split classes
+      nearer encoders questions.csv --label topic --text question
+    """
+
+
 @command("_config.run_init")
 def init(
     path: Annotated[Path, typer.Argument(help="The config file to write.")] = Path("nearer.yaml"),
@@ -104,4 +131,4 @@ def init(
     """
 
 
-COMMANDS = (demo, fit, init)
+COMMANDS = (demo, fit, encoders, init)

@@ -166,7 +166,7 @@ def migrate(
     """
 
 
-@command("_adapt.run_adapt")
+@command("_migrate.run_adapt")
 def adapt(
     index: Annotated[str, typer.Argument(help="An index folder, or a URL such as postgresql://...")],
     clicks: Annotated[

@@ -16,6 +16,7 @@ from nearer._storage import write_file
 from nearer.app.cli._loading import load_data, load_for
 from nearer.app.cli._output import check_new, print_json, say
 from nearer.datasets import Dataset, Split
+from nearer.datasets._anything import Columns
 from nearer.datasets._items import item_name, item_picture, photos_of
 from nearer.exceptions import ParameterError
 from nearer.index import find_duplicates
@@ -23,6 +24,7 @@ from nearer.index._duplicates import Duplicates
 from nearer.models._inputs import item_metadata
 from nearer.models._model import load
 from nearer.models._raw import raw_rows
+from nearer.models._reading import Reading
 from nearer.reports._page import Gallery, Section, Table, Tile, html_report
 
 # Pairs on the page: the farthest, where the rule is in doubt, and the nearest.
@@ -61,28 +63,23 @@ def run_dedupe(
         embedded = machine.embed(given)
     else:
         # Photos are compared as pictures, which needs no encoder.
-        keeping = [score] if score is not None else []
-        given = load_data(
-            data,
-            label=label,
-            ignore=ignore,
-            keep=keeping,
-            unreadable=unreadable,
-            encoder="none",
-            progress=not as_json,
-        )
+        columns = Columns(keep=() if score is None else (score,), ignore=tuple(ignore or ()))
+        how = Reading("none", unreadable=unreadable, progress=False if as_json else None)
+        given = load_data(data, label, columns, how)
     scores = None if score is None else _scores(given, score)
-    how: dict[str, Any] = {"keep": keep, "scores": scores}
+    choice: dict[str, Any] = {"keep": keep, "scores": scores}
     photos, alike = photos_of(given), None
     if photos is not None:
         alike = find_duplicates(
-            _codes(photos), **how, threshold=threshold if embedded is None else None, share=PICTURE_SHARE
+            _codes(photos), **choice, threshold=threshold if embedded is None else None, share=PICTURE_SHARE
         )
     if embedded is None and alike is not None:
         duplicates = alike
     else:
         rows = raw_rows(given) if embedded is None else embedded
-        duplicates = find_duplicates(rows, **how, threshold=threshold, pairs=None if alike is None else alike.pairs)
+        duplicates = find_duplicates(
+            rows, **choice, threshold=threshold, pairs=None if alike is None else alike.pairs
+        )
     kinds = _kinds(duplicates, alike)
     write_file(out, _as_csv(duplicates, given, kinds))
     if report is not None:
@@ -90,7 +87,7 @@ def run_dedupe(
     if as_json:
         print_json(
             {
-                "items": len(rows),
+                "items": len(duplicates.groups),
                 "groups": int(duplicates.groups.max(initial=-1)) + 1,
                 "duplicates": int((~duplicates.keep).sum()),
                 "kinds": {kind: kinds.count(kind) for kind in sorted(set(kinds) - {""})},
@@ -149,11 +146,7 @@ def _scores(given: Dataset, name: str) -> NDArray[np.float64]:
 
 def _as_csv(duplicates: Duplicates, given: Dataset, kinds: Sequence[str]) -> bytes:
     names = [item_name(given, row).removeprefix("row ") for row in range(len(given.all))]
-    sizes = (
-        np.bincount(duplicates.groups[duplicates.groups >= 0])
-        if (duplicates.groups >= 0).any()
-        else np.zeros(0, dtype=int)
-    )
+    sizes = np.bincount(duplicates.groups[duplicates.groups >= 0])
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["row", "item", "keep", "group", "group_size", "kept_item", "distance", "kind"])
@@ -180,11 +173,7 @@ def _write_page(duplicates: Duplicates, given: Dataset, page: Path, name: str) -
         _pairs("The farthest pairs: is the threshold right?", duplicates, given, order[:SHOWN]),
         _pairs("The nearest pairs", duplicates, given, near),
     ]
-    sizes = (
-        np.bincount(duplicates.groups[duplicates.groups >= 0])
-        if (duplicates.groups >= 0).any()
-        else np.zeros(0, dtype=int)
-    )
+    sizes = np.bincount(duplicates.groups[duplicates.groups >= 0])
     names = [item_name(given, row) for row in range(len(given.all))]
     largest = np.argsort(-sizes, kind="stable")[:SHOWN]
     rows = []

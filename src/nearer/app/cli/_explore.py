@@ -11,9 +11,11 @@ from nearer.app.cli._output import check_new, print_json, say
 from nearer.app.explorer._launch import check_installed, serve
 from nearer.app.explorer._model import items_of
 from nearer.app.explorer._session import Session
+from nearer.datasets._anything import Columns
 from nearer.datasets._items import item_name
 from nearer.models._auditing import audit_dataset, audit_page
 from nearer.models._model import load
+from nearer.models._reading import Reading
 
 
 def run_audit(
@@ -30,9 +32,8 @@ def run_audit(
 ) -> None:
     """Look at a data set and print, or write, what is wrong with it."""
     check_new(out=out, report=report)
-    given = load_data(
-        data, label=label, text=text, encoder=encoder, ids=id_, unreadable="skip", progress=not as_json
-    )
+    how = Reading(encoder, text=text, unreadable="skip", progress=False if as_json else None)
+    given = load_data(data, label, Columns(ids=id_), how)
     audit = audit_dataset(given, seed=seed)
     if out is not None:
         write_file(out, audit.to_csv().encode())
@@ -71,7 +72,8 @@ def run_explore(
     check_installed()
     machine = None if model is None else load(model)
     if machine is None:
-        given = load_data(data, label=label, text=text, encoder=encoder, ids=id_, keep=keep, unreadable="skip")
+        how = Reading(encoder, text=text, unreadable="skip")
+        given = load_data(data, label, Columns(ids=id_, keep=tuple(keep or ())), how)
     else:
         given = load_for(machine, data, label=label)
     items = items_of(given, machine, root=data if data.is_dir() else None)

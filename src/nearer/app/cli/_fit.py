@@ -15,15 +15,15 @@ from rich.console import Console
 
 from nearer._checks import check_int
 from nearer.app.cli._config import DATA_KEYS, parse_yaml, read_config
-from nearer.app.cli._iterations import IterationBar
 from nearer.app.cli._loading import load_data, paired
 from nearer.app.cli._output import check_drawable, check_new, check_writable, print_json, say
-from nearer.app.cli._screen import comparison_table, screen
+from nearer.app.cli._screen import IterationBar, comparison_table, screen
 from nearer.datasets import Dataset
+from nearer.datasets._anything import Columns
 from nearer.exceptions import ParameterError
 from nearer.models._card import save_fitted
 from nearer.models._fitting import Fitted, fit_model
-from nearer.models._reading import NO_PHOTOS_EXTRA
+from nearer.models._reading import NO_PHOTOS_EXTRA, Reading
 from nearer.models._settings import FitSettings
 from nearer.training import ProgressBar, process_group
 from nearer.training._shared import agree, rank
@@ -59,26 +59,17 @@ def run_fit(
         console = screen(stderr=True, quiet=quiet or rank() != 0)
         label, features, ignore, keep = (_listed(about[name]) for name in ("label", "features", "ignore", "keep"))
         # Encoding shows a bar of its own, and a terminal has room for one.
-        with (
-            nullcontext()
-            if about["text"] or about["image"] or Path(about["data"]).is_dir()
-            else _busy(console, "reading the data")
-        ):
-            data = load_data(
-                Path(about["data"]),
-                label=label,
-                features=features,
-                ignore=ignore,
-                ids=about["id"],
-                keep=keep,
-                unlabeled=None if about["unlabeled"] is None else str(about["unlabeled"]),
-                unreadable=about["unreadable"],
-                encoder=about["encoder"],
-                text=about["text"],
-                image=about["image"],
-                progress=not quiet,
-                most=None if about["rows"] is None else check_int(about["rows"], "rows", minimum=10),
-            )
+        if about["text"] and about["image"]:
+            raise ParameterError("`--text` and `--image` must not both be given: an encoder reads one column.")
+        column = about["text"] or about["image"]
+        with nullcontext() if column or Path(about["data"]).is_dir() else _busy(console, "reading the data"):
+            most = None if about["rows"] is None else check_int(about["rows"], "rows", minimum=10)
+            blank = None if about["unlabeled"] is None else str(about["unlabeled"])
+            columns = Columns((), about["id"], tuple(keep), tuple(ignore), tuple(features), most=most)
+            asked = {name: about[name] for name in ("encoder", "unreadable")} | {"text": column}
+            photos, progress = about["image"] is not None, False if quiet else None
+            how = Reading(**asked, photos=photos, unlabeled=blank, progress=progress)
+            data = load_data(Path(about["data"]), label, columns, how)
             if about["pairs"] is not None:
                 if label:
                     raise ParameterError("`--pairs` and `--label` must not both be given: pairs stand for labels.")

@@ -31,39 +31,11 @@ def reading(option: str = "data") -> Iterator[None]:
         raise
 
 
-def load_data(
-    path: Path,
-    *,
-    label: Sequence[str] | None = None,
-    features: Sequence[str] | None = None,
-    ignore: Sequence[str] | None = None,
-    ids: str | None = None,
-    keep: Sequence[str] | None = None,
-    unlabeled: str | None = "-1",
-    unreadable: str = "raise",
-    encoder: str | None = None,
-    text: str | None = None,
-    image: str | None = None,
-    progress: bool = True,
-    most: int | None = None,
-) -> Dataset:
+def load_data(path: Path, label: Sequence[str] | None, columns: Columns, how: Reading) -> Dataset:
     """A table, or photos or texts through an encoder; one label column gives classes, several sets or
     distributions.
     """
     names: list[str | int] = [_position(name, path) for name in label or ()]
-    columns = Columns(
-        ids=ids, keep=tuple(keep or ()), ignore=tuple(ignore or ()), features=tuple(features or ()), most=most
-    )
-    if text is not None and image is not None:
-        raise ParameterError("`--text` and `--image` must not both be given: an encoder reads one column.")
-    how = Reading(
-        encoder,
-        text=text or image,
-        photos=image is not None,
-        unreadable=unreadable,
-        unlabeled=unlabeled,
-        progress=None if progress else False,
-    )
     with reading():
         return check_ids(read_items(path, as_asked(names), columns, how))
 

@@ -20,9 +20,9 @@ import time
 import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from nearer._checks import needed
 from nearer._storage._disk import open_plain
 from nearer.app.explorer._session import Session
 from nearer.exceptions import MissingDataError, ParameterError
@@ -95,9 +95,7 @@ class ServedSession:
     def __enter__(self) -> ServedSession:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *about: object) -> None:
         self.close()
 
     def _repr_html_(self) -> str:
@@ -106,12 +104,8 @@ class ServedSession:
 
 def check_installed() -> None:
     """Refuse before anything is loaded where the page could not be served."""
-    try:
-        import starlette.applications  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        message = "The page needs starlette and uvicorn. Run: pip install 'nearer[explore]'"
-        raise MissingDataError(message) from error
+    for package in ("starlette.applications", "uvicorn"):
+        needed(package, f"The page needs {package.partition('.')[0]}", "explore")
 
 
 def _bound(port: int, last: int) -> socket.socket:

@@ -23,11 +23,11 @@ from nearer.app.explorer._maps import flat_map, principal_axes, principal_map, t
 from nearer.app.explorer._metric import Metric, Progress, fit_metric
 from nearer.app.explorer._playground import weigh
 from nearer.app.explorer._project import Project
-from nearer.app.explorer._questions import ask
-from nearer.app.explorer._state import State, nearest_to, predicted, score_table, scored_items, usual_distance
+from nearer.app.explorer._state import State, ask, nearest_to, predicted, score_table, scored_items, usual_distance
 from nearer.evaluation._paired import per_query_scores
 from nearer.exceptions import NearerError, ParameterError
-from nearer.geometry import Chain, Mahalanobis, Standardize, UnitLength
+from nearer.geometry import Chain, Mahalanobis, UnitLength
+from nearer.geometry._shared import Standardize
 from nearer.judging import Audit, find_issues
 
 P = ParamSpec("P")
@@ -158,25 +158,21 @@ class Session:
 
     def undo(self) -> Gesture | None:
         """Take the last gesture or refit back."""
-        with self._lock:
-            gesture = self.history.undo()
-            if gesture is not None:
-                self._save()
-                if gesture.kind == "refit" and len(self.states) > 1:
-                    self._redone.append(self.states.pop())
-                    self.project.save_metric(self.state.metric)
-        if gesture is not None:
-            self._tell("metric" if gesture.kind == "refit" else "gestures")
-        return gesture
+        return self._move(back=True)
 
     def redo(self) -> Gesture | None:
         """Do again what was undone last."""
+        return self._move(back=False)
+
+    def _move(self, *, back: bool) -> Gesture | None:
         with self._lock:
-            gesture = self.history.redo()
+            gesture = self.history.undo() if back else self.history.redo()
             if gesture is not None:
                 self._save()
-                if gesture.kind == "refit" and self._redone:
-                    self.states.append(self._redone.pop())
+                source, target = (self.states, self._redone) if back else (self._redone, self.states)
+                # The state of the start is never taken back.
+                if gesture.kind == "refit" and len(source) > back:
+                    target.append(source.pop())
                     self.project.save_metric(self.state.metric)
         if gesture is not None:
             self._tell("metric" if gesture.kind == "refit" else "gestures")
@@ -283,7 +279,7 @@ class Session:
 
     @_on_one_thread
     def audit(self) -> Audit:
-        """Likely wrong labels, duplicates, overlap and strangers among the items, in the raw features.
+        """Likely wrong labels, duplicates, overlap and isolated rows among the items, in the raw features.
 
         Above 10,000 items it looks at a random part, `audited`, and its rows are positions in that.
         """

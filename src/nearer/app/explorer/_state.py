@@ -1,4 +1,6 @@
-"""One metric of a session with what was derived from it, and its scores on items that are never learned from."""
+"""One metric of a session with what was derived from it, its scores on items that are never learned from, and the
+questions of the page, each with what to compare an item with.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import numpy as np
 from nearer._plain import Array
 from nearer.app.explorer._metric import Metric
 from nearer.evaluation._paired import bootstrap_intervals
+from nearer.judging._influence import graph_of, pick, spread, walk
 from nearer.neighbors import search, vote
 
 VOTERS, NEIGHBORS = 4_000, 10
@@ -121,3 +124,35 @@ def _sentence(verdicts: list[tuple[str, str]], names: list[str], n: int) -> str:
     if up:
         return f"Better than {base} in {up[0]}, worse in {down[0]}, on {n:,} held-out items. You can go back."
     return f"Not better than {base}: {n:,} held-out items show no difference. You can go back."
+
+
+# Items that are looked at; a graph of more would keep the page waiting.
+SAMPLE = 4_000
+
+
+def ask(rows: Array, labels: Array, n: int, *, allowed: Array, seed: int = 0) -> list[dict[str, Any]]:
+    """The n items to ask about, each with the item to compare it with and the class it seems to have.
+
+    `rows` (m, d) are embeddings, `labels` (m,) codes with −1, `allowed` (m,) the items that may be asked. The
+    partner is the nearest labelled item of the likeliest class; without labels it is a neighbor.
+    """
+    rng = np.random.default_rng(seed)
+    known, open_ = np.flatnonzero(labels >= 0), np.flatnonzero((labels < 0) & allowed)
+    chosen = np.concatenate([rng.permutation(open_)[:SAMPLE], rng.permutation(known)[:SAMPLE]])
+    if not len(open_) or len(chosen) < 2:
+        return []
+    some, y = rows[chosen].astype(np.float32), labels[chosen]
+    neighbors = graph_of(some)
+    S, shares = walk(neighbors), spread(neighbors, y)
+    guesses, lead = shares.pseudo_labels.numpy(), shares.lead.numpy()
+    asked = []
+    for row in pick(S, shares, n, allowed=y < 0):
+        guess = int(guesses[row])
+        item = int(chosen[row])
+        near = S[[row]].indices
+        other = int(chosen[near[near != row][0]]) if len(near) > 1 or (len(near) and near[0] != row) else item
+        if guess >= 0:
+            members = np.flatnonzero(labels == guess)
+            other = int(members[np.square(rows[members] - rows[item]).sum(axis=1).argmin()])
+        asked.append({"item": item, "other": other, "guess": guess, "lead": float(lead[row])})
+    return asked

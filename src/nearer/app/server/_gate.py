@@ -14,10 +14,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from nearer.app._local import PRIVATE, is_local
-from nearer.app.server._endpoints import Endpoint
+from nearer.app.server._endpoints import Endpoint, endpoints_of
+from nearer.app.server._logs import Log
 from nearer.app.server._messages import JSON
 from nearer.app.server._problems import Refusal, refusal_of
 from nearer.app.server._service import Answer, Call, Service
+from nearer.app.server._settings import Settings
+from nearer.app.server._state import Place
+from nearer.exceptions import ParameterError
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -198,3 +202,35 @@ async def _send(send: Send, answer: Answer, number: str, *, close: bool) -> None
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})
+
+
+def create_app(
+    model: str | os.PathLike[str],
+    index: str | os.PathLike[str],
+    *,
+    settings: Settings | None = None,
+    create: bool = False,
+) -> Gate:
+    """An ASGI application that serves a model and an index, for any ASGI server; `serve` runs it with uvicorn.
+
+    Run it in one process: the embedded index has one writer.
+
+    >>> import tempfile
+    >>> import nearer
+    >>> rows, labels = [[0.0, 1.0], [0.1, 0.9], [5.0, 5.0], [5.1, 4.9]] * 8, [0, 0, 1, 1] * 8
+    >>> model = nearer.fit(rows, labels, metric="lfda")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     saved = model.save(f"{folder}/model")
+    ...     app = create_app(saved, f"{folder}/index", create=True)  # for uvicorn.run, or mounted in an application
+
+    Args:
+        model: a folder that `nearer fit` or `Model.save` wrote.
+        index: a folder, or a URL that `nearer.index.open_index` takes; made by this model.
+        settings: limits and tokens.
+        create: make an empty index if there is none.
+    """
+    settings = settings or Settings()
+    if not str(index):
+        raise ParameterError("`index` must be a folder or a URL, got nothing.")
+    service = Service(Place(os.fspath(model), os.fspath(index), create), settings, Log(settings.log))
+    return Gate(service, endpoints_of(service))

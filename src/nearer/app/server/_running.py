@@ -15,8 +15,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from nearer.app.server._application import create_app
-from nearer.app.server._gate import Gate
+from nearer.app.server._gate import Gate, create_app
 from nearer.app.server._problems import Refusal
 from nearer.app.server._service import Call
 from nearer.app.server._settings import Settings, Tokens

@@ -267,7 +267,7 @@ class Service:
             self.log.event("reloaded", model=fresh.fingerprint)
         count = await self._count()
         return Answer(
-            msgspec.json.encode({"model": fresh.fingerprint, "index": _kind(fresh.index), "count": count})
+            msgspec.json.encode({"model": fresh.fingerprint, "index": type(fresh.index).__name__, "count": count})
         )
 
     async def _close(self, served: Served) -> None:
@@ -309,7 +309,3 @@ def _compute_with(threads: int) -> None:
     torch.set_num_threads(threads)
     if has_faiss():
         load_faiss().omp_set_num_threads(threads)
-
-
-def _kind(index: Any) -> str:
-    return type(index).__name__

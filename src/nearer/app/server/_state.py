@@ -1,18 +1,87 @@
-"""What is served: a model and an index that fit together, opened from where they were named, and opened again."""
+"""What is served: a model and an index that fit together, opened again when asked; and items through the model."""
 
 from __future__ import annotations
 
+import io
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nearer.app.server._embedding import through
-from nearer.exceptions import MissingDataError, ParameterError
+from nearer.app.server._messages import matrix
+from nearer.datasets import Split
+from nearer.datasets._frame import Column, Frame, read_cells
+from nearer.datasets._image_files import crop_image, load_image
+from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 from nearer.index import open_index
 from nearer.models import Model
 from nearer.models._model import load
+
+Floats = NDArray[np.float32]
+
+
+def features_of(model: Model, items: Sequence[Any] | Floats) -> Floats:
+    """What the encoder of the model takes, (n, ...): from rows of numbers, table rows or texts."""
+    size = model.inputs.size
+    if isinstance(items, np.ndarray):
+        return items.reshape(len(items), *size)
+    kinds = {type(item) for item in items}
+    if kinds == {list}:
+        rows = matrix(items, "items")  # type: ignore[arg-type]
+        if rows.shape[1] == math.prod(size):
+            return rows.reshape(len(rows), *size)
+        return model.features(rows, raw=False)
+    if kinds == {str}:
+        front = model.inputs.encoder
+        if front is None or front.kind != "texts":
+            raise ParameterError("`items` must be rows of numbers or table rows: the model takes no texts.")
+        return model.features(list(items), raw=False)
+    if kinds == {dict}:
+        if model.inputs.encoder is not None:
+            raise ParameterError(f"`items` must be {model.inputs.encoder.kind}: the model takes no table rows.")
+        return model.inputs.of(model.inputs.read(_frame(items)))
+    raise ShapeError("`items` must be all of one kind: rows of numbers, objects, or texts.")
+
+
+def _frame(records: Sequence[dict[str, Any]]) -> Frame:
+    """Objects as columns; a name that one of them lacks is an empty cell."""
+    names = list(dict.fromkeys(name for record in records for name in record))
+    columns: dict[str, Column] = {}
+    for name in names:
+        cells = [record.get(name) for record in records]
+        kinds = {type(cell) for cell in cells if cell is not None}
+        if kinds == {bool} or kinds == {float}:
+            values = np.array([np.nan if cell is None else float(cell) for cell in cells])
+            columns[name] = Column("flag" if kinds == {bool} else "number", values)
+        else:
+            columns[name] = read_cells(cells)
+    if not columns:
+        raise ShapeError("`items` must have columns, got empty objects.")
+    return Frame(columns)
+
+
+def features_of_image(model: Model, body: bytes) -> Floats:
+    """One photo, as the bytes of its file."""
+    front, inputs = model.inputs.encoder, model.inputs
+    if inputs.kind != "images" and (front is None or front.kind != "photos"):
+        raise ParameterError("The model takes no photos. Send its features, table rows or texts as JSON.")
+    try:
+        photo = load_image(io.BytesIO(body))  # type: ignore[arg-type]
+    except (CorruptFileError, MissingDataError) as error:
+        raise ShapeError("The body must be a whole image (PNG, JPEG, ...), and cannot be read as one.") from error
+    if inputs.kind == "images":
+        height, width = inputs.size[1:]
+        return inputs.images(Split(crop_image(photo, (height, width))[None], np.array([-1])))
+    return model.features(photo[None], raw=False)
+
+
+def through(model: Model, features: Floats, *, side: Literal["queries", "database"] = "queries") -> Floats:
+    """The embeddings of features, (n, ...) -> (n, d); `side` matters to an asymmetric model alone."""
+    return model.transform(np.ascontiguousarray(features), side=side)
 
 
 @dataclass(frozen=True)

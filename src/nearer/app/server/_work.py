@@ -11,9 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.app.server._embedding import features_of, features_of_image, through
 from nearer.app.server._problems import Refusal
-from nearer.app.server._state import Served
+from nearer.app.server._state import Served, features_of, features_of_image, through
 from nearer.exceptions import ParameterError
 
 Floats = NDArray[np.float32]
@@ -61,7 +60,7 @@ def answer(served: Served, asks: Sequence[Ask]) -> list[Any]:
     for number, ask in enumerate(asks):
         try:
             if ask.ids is not None:
-                rows[number] = _stored(served, ask.ids)
+                rows[number] = np.asarray(_by_id(served.index.embeddings, ask.ids).numpy(), dtype=np.float32)
             elif ask.image is not None:
                 features[number] = features_of_image(served.model, ask.image)
             elif ask.items is not None:
@@ -114,11 +113,6 @@ def _cut(rows: Floats, lengths: list[int]) -> list[Floats]:
 def _distance(rows: Floats | None) -> float:
     assert rows is not None
     return float(np.linalg.norm(rows[0].astype(np.float64) - rows[1].astype(np.float64)))
-
-
-def _stored(served: Served, ids: list[Any]) -> Floats:
-    """The vectors of ids in the index."""
-    return np.asarray(_by_id(served.index.embeddings, ids).numpy(), dtype=np.float32)
 
 
 def _by_id(work: Callable[[list[Any]], Any], ids: list[Any]) -> Any:

@@ -131,7 +131,7 @@ class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.scores_ = {choice: float(share.mean()) for choice, share in shares.items()}
         # Few items have few neighbors to lose: of equal ones the map that comes nearest.
         best = [
-            max(((width, one) for one in strengths), key=lambda one: (self.scores_[one], -missed[one]))
+            max(((width, each) for each in strengths), key=lambda pair: (self.scores_[pair], -missed[pair]))
             for width in widths
         ]
         taken = best[0]
@@ -178,8 +178,8 @@ def _ridges(X: Array, Y: Array, width: float, strengths: tuple[float, ...]) -> l
     values, turned = values.clip(min=0), vectors.T @ wanted
     unit = max(float(values.mean()), np.finfo(np.float64).tiny)
     return [
-        _Ridge(mean, target_mean, gamma, landmarks, vectors @ (turned / (values + one * unit)[:, None]))
-        for one in strengths
+        _Ridge(mean, target_mean, gamma, landmarks, vectors @ (turned / (values + strength * unit)[:, None]))
+        for strength in strengths
     ]
 
 
@@ -189,9 +189,9 @@ def _neighbors(queries: Array, database: Array) -> Array:
     return indices
 
 
-def _shared(one: Array, other: Array) -> Array:
-    """The share of row i of `one` that is in row i of `other`, (n,)."""
-    return np.asarray((one[:, :, None] == other[:, None, :]).any(axis=2).mean(axis=1))
+def _shared(first: Array, second: Array) -> Array:
+    """The share of row i of `first` that is in row i of `second`, (n,)."""
+    return np.asarray((first[:, :, None] == second[:, None, :]).any(axis=2).mean(axis=1))
 
 
 def _error(values: Array) -> float:

@@ -1,4 +1,4 @@
-"""The inverse covariance: Mahalanobis' own distance, which needs no labels."""
+"""The metrics that need no labels: the Euclidean one, and the inverse covariance, Mahalanobis' own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import linalg
+from sklearn.decomposition import PCA
 from sklearn.utils.validation import validate_data
 
 from nearer._checks import check_number
@@ -101,4 +102,47 @@ class Covariance(MetricLearner):
         matrix = inverse_with_ridge(covariance, np.diag(covariance), ridge, "covariance")
         components = reduce_components(factor_psd(matrix), covariance, d)
         self.components_ = components.astype(kind, copy=False)
+        return self
+
+
+@dataclass(eq=False, repr=False)
+class Euclidean(MetricLearner):
+    """`M = I`, or the projection to the `n_components` directions of largest variance (PCA without centring).
+
+    X (n, p) -> (n, d). y is accepted and not used.
+
+    >>> X = np.array([[0.0, 0.0], [3.0, 4.0]])
+    >>> Euclidean().fit(X).pair_distance(X[:1], X[1:])
+    array([5.])
+
+    Args:
+        n_components: dimensions kept; all if None.
+
+    Attributes:
+        components_: A (d, p), the learned map: distances are those of `XAᵀ`.
+        n_features_in_: columns of the X it was fitted on.
+    """
+
+    _takes_sparse = True
+
+    n_components: int | None = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Remember the number of features; with `n_components`, find the directions of largest variance."""
+        X = self._check_X(X, reset=True)
+        d = self._check_targets(X.shape[1])
+        if d == X.shape[1]:
+            self.components_ = np.eye(d, dtype=X.dtype)
+        else:
+            solver = "covariance_eigh" if X.shape[0] > X.shape[1] else "full"
+            dense = X.toarray() if hasattr(X, "toarray") else X
+            components = PCA(min(d, *X.shape), svd_solver=solver).fit(dense).components_
+            # Fewer rows than wanted directions: the rest is any orthonormal completion, here left at zero.
+            self.components_ = np.zeros((d, X.shape[1]), dtype=X.dtype)
+            self.components_[: len(components)] = components
         return self

@@ -11,7 +11,7 @@ from scipy.linalg import blas, lapack
 
 from nearer._checks import check_int, check_number
 from nearer.estimators._matrices import Array, symmetric
-from nearer.estimators._optimize import minimize, report, warn_stopped_early
+from nearer.estimators._optimize import minimize, report, warn_if_stopped_early
 from nearer.estimators._sampling import default_pairs, random_pairs
 from nearer.estimators._scatter import take_differences
 from nearer.estimators._supervision import MatrixLearner, PairSupervision, nonzero_pairs
@@ -229,7 +229,6 @@ class ITML(PairSupervision, MatrixLearner):
             verbose=self.verbose,
         )
         self.objective_, self.n_iter_, self.converged_ = answer.objective, answer.n_iter, answer.converged
-        if not self.converged_:
-            reason = " (hard bounds that contradict each other have no answer)" if np.isinf(gamma) else ""
-            warn_stopped_early(self, self.n_iter_, reason)
+        hard = " (hard bounds that contradict each other have no answer)" if np.isinf(gamma) else ""
+        warn_if_stopped_early(self, hard)
         return answer.matrix

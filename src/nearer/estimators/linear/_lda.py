@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,9 +13,8 @@ from nearer._checks import check_number
 from nearer.estimators._learner import MetricLearner
 from nearer.exceptions import LabelError, ParameterError
 
-__all__ = ["LDA"]
 
-
+@dataclass(eq=False, repr=False)
 class LDA(MetricLearner):
     """Linear discriminant analysis as a metric, X (n, p) -> (n, d), d at most one less than the classes.
 
@@ -35,11 +35,9 @@ class LDA(MetricLearner):
         n_features_in_: columns of the X it was fitted on.
     """
 
-    def __init__(
-        self, n_components: int | None = None, *, shrinkage: float | Literal["auto"] | None = None
-    ) -> None:
-        self.n_components = n_components
-        self.shrinkage = shrinkage
+    n_components: int | None = None
+    _: KW_ONLY
+    shrinkage: float | Literal["auto"] | None = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the directions from rows (n, p) and their classes (n,)."""

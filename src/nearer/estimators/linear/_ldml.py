@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from nearer._checks import check_int, check_number
 from nearer.estimators._matrices import Array
-from nearer.estimators._optimize import minimize, warn_stopped_early
+from nearer.estimators._optimize import minimize, warn_if_stopped_early
 from nearer.estimators._sampling import near_pairs
 from nearer.estimators._scatter import take_differences
 from nearer.estimators._supervision import MatrixLearner, PairSupervision, nonzero_pairs
@@ -110,8 +110,7 @@ class LDML(PairSupervision, MatrixLearner):
         point, _, self.n_iter_, self.converged_ = minimize(
             loss, start, max_iter=max_iter, tol=tol, verbose=self.verbose, name="LDML"
         )
-        if not self.converged_:
-            warn_stopped_early(self, self.n_iter_)
+        warn_if_stopped_early(self)
         self.bias_ = float(point[-1])
         components = point[:-1].reshape(p, p) / unit
         return components.T @ components

@@ -22,7 +22,7 @@ from torch import Tensor
 from nearer._checks import check_int, check_number
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array
-from nearer.estimators._optimize import follow_iterations, minimize, report, warn_stopped_early
+from nearer.estimators._optimize import follow_iterations, minimize, report, warn_if_stopped_early
 from nearer.estimators._starts import Init, centered, start_components, working_unit
 from nearer.estimators.linear._in_batches import fit_in_batches
 from nearer.estimators.neighbors._near import nearest_hits
@@ -339,8 +339,7 @@ class LMNN(MetricLearner):
                 A, _, done, _ = minimize(loss, A, max_iter=steps, tol=tol / 10)
             self.n_iter_ += done
         self.objective_ = lmnn_objective(best_A, X, targets, starts, push=push)
-        if not self.converged_:
-            warn_stopped_early(self, self.n_iter_)
+        warn_if_stopped_early(self)
         return best_A
 
 

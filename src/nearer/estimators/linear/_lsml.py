@@ -9,7 +9,7 @@ import numpy as np
 
 from nearer._checks import check_int, check_number
 from nearer.estimators._matrices import Array
-from nearer.estimators._optimize import minimize, warn_stopped_early
+from nearer.estimators._optimize import minimize, warn_if_stopped_early
 from nearer.estimators._sampling import default_pairs, near_triplets
 from nearer.estimators._scatter import take_differences
 from nearer.estimators._supervision import MatrixLearner, QuadrupletSupervision, nonzero_pairs
@@ -111,6 +111,5 @@ class LSML(QuadrupletSupervision, MatrixLearner):
         components, self.objective_, self.n_iter_, self.converged_ = minimize(
             loss, np.eye(X.shape[1]), max_iter=max_iter, tol=tol, verbose=self.verbose, name="LSML"
         )
-        if not self.converged_:
-            warn_stopped_early(self, self.n_iter_)
+        warn_if_stopped_early(self)
         return components.T @ components / unit**2

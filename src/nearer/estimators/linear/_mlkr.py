@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from nearer._checks import check_int, check_number, check_rectangle
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array
-from nearer.estimators._optimize import minimize, warn_stopped_early
+from nearer.estimators._optimize import minimize, warn_if_stopped_early
 from nearer.estimators._starts import Init, bring_neighbors_near, centered, start_components, working_unit
 from nearer.estimators.linear._in_batches import (
     LOOKED_AT,
@@ -160,8 +160,7 @@ class MLKR(MetricLearner):
             A = self._descend(A, start, rows[chosen], target[chosen], max_iter, tol)[0]
         A, value, self.n_iter_, self.converged_ = self._descend(A, start, rows, target, max_iter, tol)
         self.objective_ = value / n
-        if not self.converged_:
-            warn_stopped_early(self, self.n_iter_)
+        warn_if_stopped_early(self)
         self.components_ = (A / unit).astype(X.dtype, copy=False)
         return self
 

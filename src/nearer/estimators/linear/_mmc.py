@@ -9,7 +9,7 @@ import numpy as np
 
 from nearer._checks import check_int, check_number
 from nearer.estimators._matrices import Array, ridged, root_and_inverse_root, symmetric
-from nearer.estimators._optimize import minimize, warn_stopped_early
+from nearer.estimators._optimize import minimize, warn_if_stopped_early
 from nearer.estimators._sampling import default_pairs, random_pairs
 from nearer.estimators._scatter import pair_scatters, take_differences
 from nearer.estimators._supervision import MatrixLearner, PairSupervision, nonzero_pairs
@@ -109,6 +109,5 @@ class MMC(PairSupervision, MatrixLearner):
         matrix, self.objective_, self.n_iter_, self.converged_ = mmc_matrix(
             ridged(scatters.similar, scales, ridge), delta, max_iter=max_iter, tol=tol, verbose=self.verbose
         )
-        if not self.converged_:
-            warn_stopped_early(self, self.n_iter_)
+        warn_if_stopped_early(self)
         return matrix

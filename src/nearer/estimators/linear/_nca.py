@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from nearer._checks import check_int, check_number
 from nearer.estimators._learner import MetricLearner
 from nearer.estimators._matrices import Array
-from nearer.estimators._optimize import minimize, warn_stopped_early
+from nearer.estimators._optimize import minimize, warn_if_stopped_early
 from nearer.estimators._starts import Init, bring_neighbors_near, centered, start_components, working_unit
 from nearer.estimators.linear._in_batches import fit_in_batches
 from nearer.exceptions import LabelError
@@ -252,8 +252,7 @@ class NCA(MetricLearner):
             A = self._warm_up(A, rows, codes[order], rng, max_iter, tol)
         A, value, self.n_iter_, self.converged_ = self._descend(A, rows, starts, max_iter, tol)
         self.objective_ = -value / rows.shape[0]
-        if not self.converged_:
-            warn_stopped_early(self, self.n_iter_)
+        warn_if_stopped_early(self)
         self.components_ = (A / unit).astype(X.dtype, copy=False)
         return self
 

@@ -10,7 +10,7 @@ from scipy import optimize
 
 from nearer._checks import check_int, check_number
 from nearer.estimators._matrices import Array, project_psd
-from nearer.estimators._optimize import report, warn_stopped_early
+from nearer.estimators._optimize import report, warn_if_stopped_early
 from nearer.estimators._sampling import near_triplets
 from nearer.estimators._scatter import take_differences
 from nearer.estimators._supervision import MatrixLearner, TripletSupervision, nonzero_pairs
@@ -129,6 +129,5 @@ class TripletSVM(TripletSupervision, MatrixLearner):
         matrix, self.n_iter_, self.converged_ = triplet_svm(
             near / unit, far / unit, C=C, max_iter=max_iter, tol=tol, verbose=self.verbose
         )
-        if not self.converged_:
-            warn_stopped_early(self, self.n_iter_)
+        warn_if_stopped_early(self)
         return project_psd(matrix) / unit**2

@@ -13,13 +13,14 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from nearer._checks import check_choice, check_number
 from nearer.estimators import Euclidean, KernelLearner
+from nearer.estimators._learner import check_components
 from nearer.estimators._matrices import Array
 from nearer.estimators._starts import Init, start_components
 from nearer.estimators.linear._kernels import Kernel
 from nearer.estimators.neighbors._near import nearest_rows
 from nearer.estimators.neighbors._neighborhood_fitting import check_settings, fit_maps, scale_to_margin
 from nearer.estimators.neighbors._neighborhood_training import learn_maps
-from nearer.exceptions import ParameterError, ShapeError
+from nearer.exceptions import ShapeError
 from nearer.losses._shared import Inference, RegularizerName
 from nearer.neighbors import vote
 
@@ -147,7 +148,7 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, left: Array, right: Array, rng: np.random.RandomState, *, one_view: bool
     ) -> tuple[Array, Array]:
         """U = V for one view; for two, V by `init`, and U by ridge regression on the class means under V."""
-        d = self._dimension(right.shape[1])
+        d = check_components(self.n_components, right.shape[1], of=" of the database")
         A = start_components(self.init, right, self.codes_, d, rng)
         V = A.T
         if one_view:
@@ -159,17 +160,6 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ridge = 1e-2 * float(np.trace(gram)) / len(gram) + 1e-12
         U = np.linalg.solve(gram + ridge * np.eye(len(gram)), left.T @ means[self.codes_])
         return U, V
-
-    def _dimension(self, n_features: int) -> int:
-        wanted = self.n_components
-        if wanted is None:
-            return n_features
-        if isinstance(wanted, bool) or not isinstance(wanted, (int, np.integer)) or not 1 <= wanted <= n_features:
-            raise ParameterError(
-                f"`n_components` must be an integer between 1 and the {n_features} features of the database, got "
-                f"{wanted!r}. None keeps all of them."
-            )
-        return int(wanted)
 
     @staticmethod
     def _map(X: Array, mean: Array, components: Array) -> Array:
@@ -194,12 +184,9 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The class with most votes, (m,); equal votes go to the class of the nearest neighbour."""
-        near = self._neighbor_codes(X)
-        return self.classes_[vote(near)]
-
-    def _neighbor_codes(self, X: Any) -> Array:
         mapped = self.transform_queries(X)
-        return self.codes_[nearest_rows(mapped, self.rows_.astype(mapped.dtype, copy=False), self.k_)]
+        near = self.codes_[nearest_rows(mapped, self.rows_.astype(mapped.dtype, copy=False), self.k_)]
+        return self.classes_[vote(near)]
 
 
 @dataclass(eq=False, repr=False)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import linalg, sparse
@@ -12,12 +12,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from nearer.estimators._blending import check_blend, choose_spread_blend, mix_with_identity
-from nearer.estimators._learner import MetricLearner
-from nearer.estimators._matrices import Array, factor_psd, symmetric
-from nearer.estimators._scatter import PairScatters, label_scatters, total_scatter
-from nearer.estimators._supervision import reduce_components
-from nearer.exceptions import NearerWarning, NotFiniteError
+from nearer.estimators._blending import check_blend, choose_spread_blend
+from nearer.estimators._matrices import Array, symmetric
+from nearer.estimators._scatter import PairScatters, label_scatters
+from nearer.estimators._supervision import MatrixLearner
+from nearer.exceptions import NearerWarning
 from nearer.graph import nearest_neighbors
 
 
@@ -95,17 +94,12 @@ def safe_weight(base: Array, dissimilar: Array, *, share: float = 0.9) -> float:
 
 
 @dataclass(eq=False, repr=False)
-class PartlyLabeledLearner(MetricLearner):
+class PartlyLabeledLearner(MatrixLearner):
     """A learner of M from rows of which some have a class; −1 marks those that have none.
 
     Subclasses give `_learn`. Labels that are not integers have no mark for unlabelled and all count. `blend` mixes
     M with the identity (`nearer.estimators._blending`): "auto" by `choose_spread_blend`, 0.0 as published.
     """
-
-    n_components: int | None = None
-    _: KW_ONLY
-    blend: float | Literal["auto"] = "auto"
-    random_state: Any = None
 
     def _learn(self, X: Array, codes: Array, rng: np.random.RandomState) -> Array:
         raise NotImplementedError
@@ -136,17 +130,10 @@ class PartlyLabeledLearner(MetricLearner):
         rng = check_random_state(self.random_state)
         rows = X.astype(np.float64)
         rows -= rows.mean(axis=0)
-        asked = check_blend(self.blend)
-        matrix = self._learn(rows, codes, rng)
-        if not np.isfinite(matrix).all():
-            raise NotFiniteError(
-                f"{type(self).__name__} must end with finite numbers, got NaN or infinity. Standardise features."
-            )
-        self.blend_ = self._choose_blend(rows, codes, matrix, rng) if asked is None else asked
-        covariance = total_scatter(rows) / len(rows)
-        mixed = mix_with_identity(matrix, covariance, self.blend_)
-        self.components_ = reduce_components(factor_psd(mixed), covariance, d).astype(X.dtype, copy=False)
+        self._finish(self._learn(rows, codes, rng), rows, codes, d, rng)
+        self.components_ = self.components_.astype(X.dtype, copy=False)
         return self
 
-    def _choose_blend(self, X: Array, codes: Array, matrix: Array, rng: np.random.RandomState) -> float:
-        return choose_spread_blend(X, codes, matrix, rng)
+    def _choose_blend(self, X: Array, codes: Any, matrix: Array, rng: np.random.RandomState) -> float:
+        asked = check_blend(self.blend)
+        return choose_spread_blend(X, codes, matrix, rng) if asked is None else asked

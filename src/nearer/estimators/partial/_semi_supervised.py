@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import warnings
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
+from torch import Tensor
 
 from nearer._checks import check_choice, check_int
 from nearer.estimators._blending import (
@@ -39,6 +40,7 @@ from nearer.training._shared import riemannian_conjugate_gradient
 BLOCK = 500
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SemiSupervisedMetric(PartlyLabeledLearner):
     """An orthogonal projection from few labels: affinities on the graph, triplets, the angular loss; LᵀL = I.
 
@@ -88,30 +90,12 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
         n_features_in_: columns of the X it was fitted on.
     """
 
-    encoder_: nn.Module
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 10,
-        gamma: float = 0.99,
-        alpha: float = 40.0,
-        triplets: Literal["signed", "neighborhood"] = "signed",
-        max_iter: int = 50,
-        encoder: Any = None,
-        blend: float | Literal["auto"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.gamma = gamma
-        self.alpha = alpha
-        self.triplets = triplets
-        self.max_iter = max_iter
-        self.encoder = encoder
-        self.blend = blend
-        self.random_state = random_state
+    n_neighbors: int = 10
+    gamma: float = 0.99
+    alpha: float = 40.0
+    triplets: Literal["signed", "neighborhood"] = "signed"
+    max_iter: int = 50
+    encoder: Any = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X (n, p) and classes y (n,), −1 for rows without one."""

@@ -11,7 +11,7 @@ from scipy.special import expit, log_expit
 
 from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._matrices import Array, symmetric
-from nearer.estimators._optimize import minimize, warn_stopped_early
+from nearer.estimators._optimize import minimize, warn_if_stopped_early
 from nearer.estimators._scatter import take_differences
 from nearer.estimators.partial._partly_labeled import PartlyLabeledLearner
 
@@ -147,8 +147,7 @@ class SERAPH(PartlyLabeledLearner):
         else:
             descent = _expectation(scaled, start, eta, mu, weight, max_iter)
         matrix, self.objective_, self.n_iter_, self.converged_ = descent
-        if not self.converged_:
-            warn_stopped_early(self, self.n_iter_)
+        warn_if_stopped_early(self)
         return matrix * (eta / typical)
 
 

@@ -9,7 +9,7 @@ from scipy import linalg
 
 from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._matrices import Array, project_psd, symmetric
-from nearer.estimators._optimize import report, warn_stopped_early
+from nearer.estimators._optimize import report, warn_if_stopped_early
 from nearer.estimators.relation._raml import RelationLearner
 from nearer.estimators.relation._raml_pairs import PairSums
 
@@ -219,6 +219,5 @@ class RAMLKRR(RelationLearner):
             matrix, offset, self.n_iter_, self.converged_ = constrained_krr(
                 sums, g, matrix, ridge=ridge, bias=bias, max_iter=max_iter, tol=tol
             )
-        if not self.converged_:
-            warn_stopped_early(self, self.n_iter_)
+        warn_if_stopped_early(self)
         return matrix, offset

@@ -13,8 +13,8 @@ from nearer.estimators._matrices import Array, symmetric
 from nearer.estimators._sampling import near_pairs
 from nearer.estimators.neighbors._near import nearest_rows
 from nearer.exceptions import LabelError, ShapeError
-from nearer.relations import ClassLabels, PartialLabels, relation_of
-from nearer.relations._shared import GradedRelation, TableRelation
+from nearer.relations import ClassLabels, PartialLabels
+from nearer.relations._shared import GradedRelation, TableRelation, relation_of
 
 _BLOCK = 1 << 12
 _ROWS_AT_LEAST = 10_000

@@ -12,7 +12,7 @@ from sklearn.svm import SVR, LinearSVR, NuSVR
 
 from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._matrices import Array, symmetric
-from nearer.estimators._optimize import warn_stopped_early
+from nearer.estimators._optimize import warn_if_stopped_early
 from nearer.estimators.relation._raml import RelationLearner
 from nearer.estimators.relation._raml_pairs import PairSums
 
@@ -145,7 +145,6 @@ class RAMLSVR(RelationLearner):
         matrix, offset, self.converged_ = svr_by_features(
             delta, g, C=C, epsilon=epsilon, max_iter=max_iter, tol=tol
         )
-        if not self.converged_:
-            self.n_iter_ = max_iter
-            warn_stopped_early(self, max_iter)
+        self.n_iter_ = 1 if self.converged_ else max_iter
+        warn_if_stopped_early(self)
         return matrix, offset

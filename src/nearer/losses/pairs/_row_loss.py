@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,28 +41,14 @@ class RowLoss(PairLoss, Rule):
 
     def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Tiles where the loss has a statistic and the labels are classes, row panels otherwise."""
+        asked: dict[str, Any] = {"reduction": self.reduction, "miner": self.miner}
+        asked |= {"anchor_values": anchor_values, "gradient": gradient}
         if sortable(pairing, small=self.small):
-            bound = 1.0 if pairing.unit else _largest(pairing)
-            statistic = self.statistic(bound)
-            if statistic is not None:
-                result = by_statistic(
-                    statistic,
-                    pairing,
-                    reduction=self.reduction,
-                    miner=self.miner,
-                    anchor_values=anchor_values,
-                    gradient=gradient,
-                )
-                if result is not None:
-                    return result
-        return by_panels(
-            self,
-            pairing,
-            reduction=self.reduction,
-            miner=self.miner,
-            anchor_values=anchor_values,
-            gradient=gradient,
-        )
+            statistic = self.statistic(1.0 if pairing.unit else _largest(pairing))
+            result = None if statistic is None else by_statistic(statistic, pairing, **asked)
+            if result is not None:
+                return result
+        return by_panels(self, pairing, **asked)
 
     def dense_weights(self, panel: Panel) -> Tensor:
         terms, weight = self.weigh(panel)

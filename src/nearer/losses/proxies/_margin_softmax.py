@@ -9,11 +9,13 @@ from torch import Tensor
 
 from nearer._checks import check_number
 from nearer.losses.proxies._proxy_loss import ProxyLoss
-from nearer.pairwise._shared import VectorSimilarity, class_softmax
+from nearer.pairwise._shared import ClassSimilarity, VectorSimilarity, class_softmax
 
 
-class _MarginSoftmax(ProxyLoss):
-    """−mean log softmax of scale · cos, the cosine of the own class replaced by what `target` says."""
+class ClassSoftmax(ProxyLoss):
+    """−mean log softmax of scale · similarity to each class, the exponent of the own class by `target`."""
+
+    largest_margin: float | None = None
 
     def __init__(
         self,
@@ -21,30 +23,30 @@ class _MarginSoftmax(ProxyLoss):
         embedding_dim: int,
         *,
         scale: float,
-        margin: float,
+        margin: float = 0.0,
+        width: int = 1,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(n_classes, embedding_dim, generator=generator)
+        super().__init__(n_classes, embedding_dim, width=width, generator=generator)
         self.scale = check_number(scale, "scale", above=0.0)
-        self.margin = check_number(margin, "margin", minimum=0.0)
+        self.margin = check_number(margin, "margin", minimum=0.0, maximum=self.largest_margin)
+
+    def similarity(self) -> ClassSimilarity:
+        """How near an item is to a class."""
+        return VectorSimilarity()
 
     def target(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
         """The exponent of the own class and its derivative by the cosine."""
-        raise NotImplementedError
+        return self.scale * (cosine - self.margin), torch.full_like(cosine, self.scale)
 
     def compute(self, x: Tensor, labels: Tensor, *, sharded: bool) -> Tensor:
+        how = self.similarity()
         return class_softmax(
-            x,
-            self.proxies,
-            labels,
-            similarity=VectorSimilarity(),
-            scale=self.scale,
-            target=self.target,
-            sharded=sharded,
+            x, self.proxies, labels, similarity=how, scale=self.scale, target=self.target, sharded=sharded
         )
 
 
-class AMSoftmaxLoss(_MarginSoftmax):
+class AMSoftmaxLoss(ClassSoftmax):
     """−mean log e^{s(cos_y − m)} / (e^{s(cos_y − m)} + Σ_{c≠y} e^{s cos_c}), also called CosFace.
 
     Weights: ∂L/∂cos_c = s(p_c − 1[c = y])/n. One class alone gives 0. `CosFaceLoss` is this class under its other
@@ -79,15 +81,12 @@ class AMSoftmaxLoss(_MarginSoftmax):
     ) -> None:
         super().__init__(n_classes, embedding_dim, scale=scale, margin=margin, generator=generator)
 
-    def target(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
-        return self.scale * (cosine - self.margin), torch.full_like(cosine, self.scale)
-
 
 CosFaceLoss = AMSoftmaxLoss
 """`AMSoftmaxLoss` under the name of CosFace, the other paper of the same formula."""
 
 
-class NormalizedSoftmaxLoss(_MarginSoftmax):
+class NormalizedSoftmaxLoss(ClassSoftmax):
     """−mean log softmax of cos/τ over the class vectors.
 
     >>> round(NormalizedSoftmaxLoss(1, 2)(torch.eye(2), torch.tensor([0, 0])).item(), 4)
@@ -114,13 +113,10 @@ class NormalizedSoftmaxLoss(_MarginSoftmax):
         generator: torch.Generator | None = None,
     ) -> None:
         scale = 1 / check_number(temperature, "temperature", above=0.0)
-        super().__init__(n_classes, embedding_dim, scale=scale, margin=0.0, generator=generator)
-
-    def target(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
-        return self.scale * cosine, torch.full_like(cosine, self.scale)
+        super().__init__(n_classes, embedding_dim, scale=scale, generator=generator)
 
 
-class ArcFaceLoss(_MarginSoftmax):
+class ArcFaceLoss(ClassSoftmax):
     """−mean log softmax with cos(θ_y + m) for the own class, θ the angle to its vector; m in degrees.
 
     Beyond θ = π − m the cosine would rise again; there cos θ − m sin m takes over, which goes on falling.
@@ -143,6 +139,8 @@ class ArcFaceLoss(_MarginSoftmax):
         proxies: the class vectors, (n_classes, embedding_dim): parameters, so the optimizer must get them.
     """
 
+    largest_margin = 90.0
+
     def __init__(
         self,
         n_classes: int,
@@ -153,7 +151,6 @@ class ArcFaceLoss(_MarginSoftmax):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(n_classes, embedding_dim, scale=scale, margin=margin, generator=generator)
-        check_number(margin, "margin", minimum=0.0, maximum=90.0)
 
     def target(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
         return turned(cosine, self.scale, self.margin)

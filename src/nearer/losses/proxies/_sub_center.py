@@ -8,16 +8,15 @@ import torch
 from torch import Tensor
 
 from nearer._checks import check_int, check_number
-from nearer.losses.proxies._margin_softmax import turned
-from nearer.losses.proxies._proxy_loss import ProxyLoss
-from nearer.pairwise._shared import CenterSimilarity, class_softmax
+from nearer.losses.proxies._margin_softmax import ClassSoftmax, turned
+from nearer.pairwise._shared import CenterSimilarity, ClassSimilarity
 
 
-class SubCenterArcFaceLoss(ProxyLoss):
+class SubCenterArcFaceLoss(ClassSoftmax):
     """−mean log softmax of scale · cos θ_c, cos θ_c = max_k cos(x, w_ck), with cos(θ_y + m) for the own class.
 
-    Wrong labels and rare poses gather at centers of their own and leave the main one clean. `proxies` has
-    (classes · centers) rows, those of a class side by side. Of centers that tie the first one gets the gradient.
+    Wrong labels and rare poses gather at centers of their own and leave the main one clean. There are
+    classes · centers proxies, those of a class side by side. Of centers that tie the first one gets the gradient.
 
     >>> loss = SubCenterArcFaceLoss(2, 2, centers=2, scale=1.0, margin=60.0)
     >>> _ = loss.proxies.data.copy_(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]))
@@ -39,6 +38,8 @@ class SubCenterArcFaceLoss(ProxyLoss):
         proxies: the centres, (n_classes · centers, embedding_dim), those of a class together: parameters.
     """
 
+    largest_margin = 90.0
+
     def __init__(
         self,
         n_classes: int,
@@ -50,21 +51,14 @@ class SubCenterArcFaceLoss(ProxyLoss):
         generator: torch.Generator | None = None,
     ) -> None:
         count = check_int(centers, "centers")
-        super().__init__(n_classes, embedding_dim, width=count, generator=generator)
-        self.centers = count
-        self.scale = check_number(scale, "scale", above=0.0)
-        self.margin = check_number(margin, "margin", minimum=0.0, maximum=90.0)
+        super().__init__(n_classes, embedding_dim, scale=scale, margin=margin, width=count, generator=generator)
+        self.centers = self.width
 
-    def compute(self, x: Tensor, labels: Tensor, *, sharded: bool) -> Tensor:
-        return class_softmax(
-            x,
-            self.proxies,
-            labels,
-            similarity=_NearestCenter(self.width),
-            scale=self.scale,
-            target=lambda cosine: turned(cosine, self.scale, self.margin),
-            sharded=sharded,
-        )
+    def similarity(self) -> ClassSimilarity:
+        return _NearestCenter(self.width)
+
+    def target(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+        return turned(cosine, self.scale, self.margin)
 
 
 class _NearestCenter:
@@ -88,7 +82,7 @@ class _NearestCenter:
         return by_x, by_centers.reshape(vectors.shape)
 
 
-class SoftTripleLoss(ProxyLoss):
+class SoftTripleLoss(ClassSoftmax):
     """Cross-entropy of λ(S_c − δ·1[c = y]), S_c = Σ_k softmax_k(s_ck/γ) s_ck over K centres of each class,
     plus τ Σ_c Σ_{t<u} √(2 + 1e−5 − 2w_ct·w_cu) / (C·K(K−1)), which merges centres that are not needed.
 
@@ -123,21 +117,12 @@ class SoftTripleLoss(ProxyLoss):
         merging: float = 0.2,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(n_classes, embedding_dim, width=check_int(centers, "centers"), generator=generator)
-        self.scale = check_number(scale, "scale", above=0.0)
+        count = check_int(centers, "centers")
+        super().__init__(n_classes, embedding_dim, scale=scale, margin=margin, width=count, generator=generator)
         self.temperature = check_number(temperature, "temperature", above=0.0)
-        self.margin = check_number(margin, "margin", minimum=0.0)
         self.merging = check_number(merging, "merging", minimum=0.0)
 
-    def compute(self, x: Tensor, labels: Tensor, *, sharded: bool) -> Tensor:
+    def similarity(self) -> ClassSimilarity:
         # Ordered pairs of centres of all classes: the weight that the mean over them takes.
         pairs = self.n_classes * max(1, self.width * (self.width - 1))
-        return class_softmax(
-            x,
-            self.proxies,
-            labels,
-            similarity=CenterSimilarity(self.width, self.temperature, self.merging / pairs),
-            scale=self.scale,
-            target=lambda s: (self.scale * (s - self.margin), torch.full_like(s, self.scale)),
-            sharded=sharded,
-        )
+        return CenterSimilarity(self.width, self.temperature, self.merging / pairs)
