@@ -24,7 +24,7 @@ ColumnRule = Literal["number", "flag", "date", "categories", "text", "left out"]
 # More different words than this share the column "other".
 MOST_CATEGORIES = 20
 # Holes and words inside cells that are rarer say nothing that neighbors could use.
-LEAST_ROWS, LEAST_SHARE = 5, 0.01
+LEAST_CELLS, LEAST_SHARE = 5, 0.01
 DAY, YEAR = 86_400.0, 365.2425
 # Letters or digits without a break: "A320-214" is a, 320 and 214.
 _PIECES, _HEX = re.compile(r"[^\W\d_]+|\d+"), re.compile(r"[0-9a-fA-F-]{16,}")
@@ -267,7 +267,7 @@ def _look(name: str, column: Column, fill: float | None) -> Cleaned:
     assert fill is not None  # a column with values that are no words has one
     if column.kind == "date":
         note = f"days since 1970{', ' + holes.rstrip(', ') if missing else ''}{SAID.get(column.form or '', '')}"
-        cycle = len(present) >= 10 * LEAST_ROWS and bool(np.ptp(present) > YEAR * DAY)
+        cycle = len(present) >= 10 * LEAST_CELLS and bool(np.ptp(present) > YEAR * DAY)
         return Cleaned(name, "date", note, fill / DAY, holes=_matters(missing, n), cycle=cycle, form=column.form)
     word = "most frequent" if column.kind == "flag" else "median"
     note = f"{holes}{word} {fill:.4g}" if missing else ""
@@ -276,7 +276,7 @@ def _look(name: str, column: Column, fill: float | None) -> Cleaned:
 
 def _matters(count: int, n: int) -> bool:
     """Whether something is there in enough rows, and missing in enough."""
-    return min(count, n - count) >= max(LEAST_ROWS, LEAST_SHARE * n)
+    return min(count, n - count) >= max(LEAST_CELLS, LEAST_SHARE * n)
 
 
 def _pieces(text: str) -> set[str]:
