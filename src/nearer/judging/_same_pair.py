@@ -123,9 +123,11 @@ class SamePair:
         paired = len(data.rows) > data.m
         far = missed(data, grid) if paired else np.full((data.m, len(grid)), np.nan)
         if known_items is None:
-            sums = within(data, grid)
+            # Copies are pairs that belong together, and no items of their own.
+            items = data if self.labeled_ else Calibration(data.rows[: data.m], data.codes[: data.m], data.m)
+            sums = within(items, grid)
             false = sums / (data.m - 1)
-            holds = self._holds_for_pairs(data, grid, sums)
+            holds = self._holds_for_pairs(items, grid, sums)
         else:
             false = database_losses(data, known_items, grid, any_match=self.per == "search")
             holds = self._holds(false, self.error)
@@ -222,6 +224,14 @@ class SamePair:
             raise ShapeError(f"`a` and `b` must have the same number of rows, got {len(left)} and {len(right)}.")
         return left, right
 
+    def _different(self) -> str:
+        """From where two items are different, in words."""
+        if np.isinf(self.different_beyond_):
+            return "and nothing is called different"
+        if self.different_beyond_ <= self.same_within_:
+            return "different beyond it"
+        return f"different beyond {self.different_beyond_:.4g}, between them it cannot say"
+
     def decide(self, a: Any, b: Any) -> NDArray[Any]:
         """For row i of `a` and row i of `b`: "same", "different" or "cannot say", an array of words (n,).
 
@@ -280,8 +290,7 @@ class SamePair:
             f"{self.n_classes_} classes, {self.n_items_:,} items" if self.labeled_ else f"{self.n_classes_:,} items"
         )
         lines = [
-            f"same within {self.same_within_:.4g}, different beyond {self.different_beyond_:.4g}, between them it "
-            f"cannot say",
+            f"same within {self.same_within_:.4g}, {self._different()}",
             f"{what}: at most {self.error:g} ({words[self.guarantee]}; {counted})",
         ]
         if self.labeled_:

@@ -58,7 +58,8 @@ def adapt(model: Model, where: str | os.PathLike[str], queries: Any, documents: 
         if there.sum() < FEWEST:
             raise MissingDataError(
                 f"At least {FEWEST} of the `documents` must be in `{os.fspath(where)}`, found {int(there.sum())} "
-                f"of {len(names)}. Its ids are such as {', '.join(map(repr, index.ids[:3])) or 'none'}."
+                f"of {len(names)}."
+                + ("" if there.all() else f" Its ids are such as {', '.join(map(repr, index.ids[:3])) or 'none'}.")
             )
         clicked = index.embeddings([name for name, known in zip(names, there, strict=True) if known]).numpy()
         ids = index.ids

@@ -127,12 +127,17 @@ def _parts(path: str | os.PathLike[str], kind: str) -> tuple[str, str | None, st
     return found["name"], found["revision"], found["inside"]
 
 
+def _as_typed(path: str | os.PathLike[str]) -> str:
+    """The address with both of its strokes."""
+    return re.sub(r"^hf:/+", "hf://", os.fspath(path))
+
+
 @contextmanager
 def _hub(path: str | os.PathLike[str]) -> Iterator[Any]:
     """The package of the hub, its errors as ours."""
     try:
         import huggingface_hub
-        from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
+        from huggingface_hub.errors import HFValidationError
     except ImportError as error:
         raise MissingDataError("Addresses hf://... need a package. Run: pip install 'nearer[hub]'") from error
     try:
@@ -141,9 +146,10 @@ def _hub(path: str | os.PathLike[str]) -> Iterator[Any]:
         raise
     except HFValidationError as error:
         raise ParameterError(f"`path` must be an address of the hub: {error}", argument="path") from error
-    except (EntryNotFoundError, HfHubHTTPError, OSError) as error:
+    except Exception as error:
+        # Of several kinds, those of the network among them, which differ from version to version.
         reason = re.split(r" For more (?:details|information)", " ".join(str(error).split()))[0].rstrip(". ")
         raise MissingDataError(
-            f"`{os.fspath(path)}` could not be reached: {reason}. Check the name, the network, and for a private "
+            f"`{_as_typed(path)}` could not be reached: {reason}. Check the name, the network, and for a private "
             f"one the token (HF_TOKEN, or `hf auth login`)."
         ) from error

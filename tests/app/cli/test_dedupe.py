@@ -170,6 +170,12 @@ def test_copies_that_were_saved_again_are_found() -> None:
         "a/equal.png": ("a/09.png", "equal"),
     }
     assert "1 equal, 3 same picture" in done.output
+    # Of copies the larger is the better one, whatever comes first.
+    pillow.open("photos/a/11.png").resize((160, 120)).save("photos/a/00_small.png")
+    assert run("photos", "--keep", "best", "--out", "best.csv").exit_code == 0
+    with open("best.csv", newline="") as file:
+        kept = {row["item"]: row["keep"] for row in csv.DictReader(file)}
+    assert (kept["a/00_small.png"], kept["a/11.png"], kept["a/03.png"], kept["a/small.jpg"]) == ("0", "1", "1", "0")
     Path("photos/a/broken.png").write_bytes(b"no picture")
     assert run("photos", "--out", "again.csv").exit_code == 1
     assert run("photos", "--out", "again.csv", "--unreadable", "skip").exit_code == 0

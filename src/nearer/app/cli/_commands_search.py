@@ -283,7 +283,10 @@ def dedupe(
     ] = None,
     keep: Annotated[Literal["first", "best"], typer.Option(help="Which item of a group stays.")] = "first",
     score: Annotated[
-        str | None, typer.Option(help="Column for --keep best; by default the item with most duplicates.")
+        str | None,
+        typer.Option(
+            help="Column for --keep best; by default the largest photo, or the item with most duplicates."
+        ),
     ] = None,
     label: Label = None,
     ignore: Annotated[

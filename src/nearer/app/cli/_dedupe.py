@@ -67,8 +67,10 @@ def run_dedupe(
         how = Reading("none", unreadable=unreadable, progress=False if as_json else None)
         given = load_data(data, label, columns, how)
     scores = None if score is None else _scores(given, score)
-    choice: dict[str, Any] = {"keep": keep, "scores": scores}
     photos, alike = photos_of(given), None
+    if keep == "best" and scores is None and photos is not None:
+        scores = _pixels(photos)
+    choice: dict[str, Any] = {"keep": keep, "scores": scores}
     if photos is not None:
         alike = find_duplicates(
             _codes(photos), **choice, threshold=threshold if embedded is None else None, share=PICTURE_SHARE
@@ -117,6 +119,19 @@ def _codes(photos: Split) -> NDArray[np.float32]:
     rows = np.concatenate([step.reshape(len(gray), -1) for step in steps], axis=1)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.where(lengths > 1e-3, lengths, np.inf), dtype=np.float32)
+
+
+def _pixels(photos: Split) -> NDArray[np.float64] | None:
+    """How large every photo is: of copies the largest is the best. None for images of one size."""
+    if photos.x.dtype.kind != "U":
+        return None
+    from PIL import Image
+
+    sizes = []
+    for name in photos.x:
+        with Image.open((photos.root or Path()) / str(name)) as image:
+            sizes.append(image.width * image.height)
+    return np.array(sizes, dtype=np.float64)
 
 
 def _small(images: NDArray[Any], side: int) -> NDArray[Any]:

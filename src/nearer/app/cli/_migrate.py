@@ -10,7 +10,7 @@ from nearer.app.cli._output import answer, check_new
 from nearer.app.cli._use import opened_with_model
 from nearer.datasets._anything import read_frame
 from nearer.exceptions import ParameterError
-from nearer.index import switch_index
+from nearer.index import open_index, switch_index
 from nearer.models._migrating import beside
 from nearer.models._model import load
 
@@ -32,7 +32,11 @@ def run_migrate(
         if data is not None or model is not None or apply:
             raise ParameterError("`--back` must come alone: it gives the index that is kept aside its name again.")
         switch_index(index, kept)
-        answer(as_json, {"index": index, "aside": kept}, f"{index} is the old index again, {kept} the moved one.")
+        now = open_index(index, read_only="://" not in index).fingerprint
+        told = (
+            f"{index} and {kept} have changed their names: {index} has the embeddings of model {now} now. The same"
+        )
+        answer(as_json, {"index": index, "aside": kept, "model": now}, f"{told} command again undoes this.")
         return
     if data is None or model is None:
         raise ParameterError("DATA and `--model` must be given: items of the index, and the model to move to.")
@@ -74,6 +78,12 @@ def run_adapt(
         adaptation = machine.adapt(index, frame.without([document]), [ids.get(str(name)) for name in named])
     learned = adaptation.query_map
     lines = [adaptation.verdict]
+    unknown = len(frame) - adaptation.pairs
+    if unknown:
+        lines.append(f"{unknown:,} of {len(frame):,} clicks name items that are not in {index}, and were left out.")
+    if out is not None and not learned.power_:
+        lines.append(f"{out} was not written: the model stays as it is.")
+        out = None
     if out is not None:
         adaptation.model.save(out)
         lines.append(f"{out} is the model for these queries: nearer search {index} QUERIES --model {out}")
