@@ -112,6 +112,30 @@ def test_a_fit_begins_anew() -> None:
         )
 
 
+@pytest.mark.parametrize("kind", [KISSME, GMML, RCA])
+def test_a_call_that_fails_counts_no_row(kind: Any) -> None:
+    learner = kind(blend=0.0, n_components=99)
+    with pytest.raises(ParameterError, match="n_components"):
+        learner.partial_fit(X, NAMES)
+    learner.set_params(n_components=None, ridge=-1.0)
+    with pytest.raises(ParameterError, match="ridge"):
+        learner.partial_fit(X, NAMES)
+    in_parts(learner.set_params(ridge=kind().ridge), (75,))
+    np.testing.assert_allclose(learner.components_, in_parts(kind(blend=0.0), (75,)).components_)
+
+
+def test_a_stream_after_a_fit_may_begin_with_one_class() -> None:
+    learner = KISSME(blend=0.0).fit(X, NAMES)
+    learner.partial_fit(X[:50], NAMES[:50]).partial_fit(X[50:], NAMES[50:])
+    np.testing.assert_allclose(learner.components_, in_parts(KISSME(blend=0.0), (50,)).components_)
+
+
+@pytest.mark.parametrize("weight", [0.01, 1e300])
+def test_weights_that_no_number_of_rows_has_are_refused(weight: float) -> None:
+    with pytest.raises(ParameterError, match="`sample_weight` must be 0 or between 1 and"):
+        KISSME(blend=0.0).partial_fit(X, NAMES, sample_weight=np.full(len(X), weight))
+
+
 def test_rows_of_another_width_are_refused_and_change_nothing() -> None:
     learner = in_parts(KISSME(blend=0.0), (75,))
     before = learner.components_.copy()

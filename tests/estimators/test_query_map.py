@@ -117,3 +117,10 @@ def test_what_does_not_fit_is_named() -> None:
         QueryMap(power=-1.0).fit(X, Y)
     with pytest.raises(ParameterError, match="`shrink`"):
         QueryMap(shrink=1.5).fit(X, Y)
+
+
+def test_clicks_on_one_document_teach_no_map() -> None:
+    X = unit(np.random.default_rng(0).normal(size=(40, 5)))
+    learned = QueryMap(random_state=0).fit(X, np.repeat(X[:1], 40, axis=0))
+    assert learned.power_ == 0
+    np.testing.assert_allclose(learned.transform(X), X, atol=1e-6)

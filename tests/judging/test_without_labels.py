@@ -115,3 +115,14 @@ def test_a_model_and_the_command(tmp_path: Path) -> None:
     assert loaded.same(pd.DataFrame(fresh[:1], columns=names), pd.DataFrame(copies[:1], columns=names))[0] == "same"
     plain = CliRunner().invoke(app, [*words, "--json"])
     assert json.loads(plain.stdout)["true_matches_"] is None
+
+
+def test_copies_do_not_move_the_threshold_for_false_matches() -> None:
+    rows = np.random.default_rng(0).normal(size=(600, 4)).astype(np.float32)
+    copies = rows + 0.5 * np.random.default_rng(1).normal(size=rows.shape).astype(np.float32)
+    alone, beside = SamePair(error=1e-3).calibrate(rows), SamePair(error=1e-3).calibrate(rows, copies=copies)
+    apart = np.linalg.norm(rows[:, None] - rows, axis=2)[np.triu_indices(600, 1)]
+    for same in (alone, beside):
+        assert (apart <= same.same_within_).mean() <= 1e-3
+    assert beside.same_within_ == pytest.approx(alone.same_within_, rel=0.1)
+    assert "nothing is called different" in str(alone)

@@ -244,6 +244,26 @@ def test_what_the_page_shows_runs(hub: Hub) -> None:
     assert "README.md" in hub.repositories["owner/name"]
 
 
+@pytest.mark.parametrize(
+    "address", ["hf://a/b//etc", "hf://a/b//", "hf://a/b/../..", "hf://a/b@..", "hf://../b", "hf://a/b/c/./d"]
+)
+def test_an_address_stays_inside_of_its_repository(hub: Hub, address: str) -> None:
+    hub.repositories["a/b"] = {"manifest.json": b"{}"}
+    for call in (nearer.load, lambda path: downloaded_data(path.replace("hf://", "hf://datasets/"))):
+        with pytest.raises(ParameterError, match="must be an address such as"):
+            call(address)
+    assert not hub.seen
+
+
+def test_without_a_network_the_error_is_ours(hub: Hub) -> None:
+    hub.shutdown()
+    hub.server_close()
+    model, _ = learned()
+    for call in (lambda: nearer.load("hf://team/metric"), lambda: model.push_to_hub("team/metric")):
+        with pytest.raises(MissingDataError, match="could not be reached"):
+            call()
+
+
 @pytest.mark.parametrize("address", ["hf://name", "hf://a/b/c@d", "hf://datasets/a/b"])
 def test_what_is_no_address_of_a_model_is_refused(address: str) -> None:
     with pytest.raises((ParameterError, MissingDataError), match="hf://"):

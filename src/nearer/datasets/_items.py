@@ -48,5 +48,7 @@ def item_picture(photos: Split | None, row: int, *, side: int = 256) -> Array | 
         except NearerError:
             return None
     image = np.asarray(x)
+    if image.ndim == 3 and image.shape[0] in (1, 3) and image.shape[-1] not in (1, 3):
+        image = np.moveaxis(image, 0, -1)
     image = image[..., 0] if image.ndim == 3 and image.shape[-1] == 1 else image
     return image if image.dtype == np.uint8 else (255 * np.clip(image, 0, 1)).astype(np.uint8)

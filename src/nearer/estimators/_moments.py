@@ -6,6 +6,7 @@ The scatter of a class after another part is `S + S' + n n'/(n + n') (m − m')(
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from nearer.exceptions import LabelError, LimitError, ParameterError
 KEPT = 5_000
 # Of the scatters of all classes.
 MOST_BYTES = 4 << 30
+MOST_WEIGHT = 1e9
 
 
 class Moments:
@@ -109,6 +111,11 @@ def weighed(X: Array, y: Any, sample_weight: Any) -> tuple[Array, Any, Array]:
     kept = weights > 0
     if not kept.any():
         raise ParameterError("`sample_weight` must be above 0 for at least one row, got zeros alone.")
+    if weights[kept].min() < 1 or weights.max() > MOST_WEIGHT:
+        raise ParameterError(
+            f"`sample_weight` must be 0 or between 1 and {MOST_WEIGHT:g}, since a row counts as so many equal "
+            f"ones, got {weights[kept].min():g} to {weights.max():g}. Multiply them by a constant."
+        )
     return X[kept], None if y is None else y[kept], weights[kept]
 
 
@@ -130,22 +137,27 @@ class FromMoments:
         X, y = validate_data(self, X, y, reset=first, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         X, y, weights = weighed(X, y, sample_weight)
-        if first:
-            self._moments, self._sample = Moments(X.shape[1]), _Sample(check_random_state(self.random_state))
-        self._forget_threshold()
-        self._moments.add(X, y, weights)
-        self._sample.add(X, y)
-        moments = self._moments
-        self.classes_ = moments.classes
         d = self._check_targets(X.shape[1])
+        self._forget_threshold()
+        # Rows of a call that fails have not been counted.
+        known = (Moments(X.shape[1]), _Sample(check_random_state(self.random_state))) if first else (
+            self._moments, self._sample)  # fmt: skip
+        moments, sample = deepcopy(known)
+        moments.add(X, y, weights)
+        sample.add(X, y)
+        if first:
+            self.__dict__.pop("components_", None)
         try:
             matrix = self._from_moments(moments)
         except LabelError:
             # The first rows may all be of one class, and say nothing yet.
             if hasattr(self, "components_"):
                 raise
+            matrix = None
+        self._moments, self._sample, self.classes_ = moments, sample, moments.classes
+        if matrix is None:
             return self
-        rows, codes = self._sample.rows(moments.classes)
+        rows, codes = sample.rows(moments.classes)
         rng = check_random_state(self.random_state)
         self._finish(matrix, rows, codes, d, rng, covariance=moments.total() / moments.n)
         return self

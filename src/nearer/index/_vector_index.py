@@ -91,10 +91,11 @@ def _photo(metadata: Metadata) -> str | None:
     from nearer._notebook import picture
     from nearer.datasets._image_files import IMAGES, load_image
 
-    for value in (metadata or {}).values():
-        if isinstance(value, str) and value.lower().endswith(IMAGES) and Path(value).is_file():
-            with contextlib.suppress(NearerError):
-                return picture(load_image(value, enough=96), Path(value).name)
+    name = (metadata or {}).get("file")
+    # A name may be too long, or have a character that none has.
+    with contextlib.suppress(NearerError, OSError, ValueError):
+        if isinstance(name, str) and name.lower().endswith(IMAGES) and Path(name).is_file():
+            return picture(load_image(name, enough=96), Path(name).name)
     return None
 
 

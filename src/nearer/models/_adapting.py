@@ -66,6 +66,8 @@ def adapt(model: Model, where: str | os.PathLike[str], queries: Any, documents: 
         drawn = np.sort(np.random.default_rng(0).permutation(len(ids))[:MOST_SEARCHED])
         others = index.embeddings([ids[row] for row in drawn]).numpy()
     learned = QueryMap(random_state=0).fit(model.embed(given)[there], clicked, database=others)
+    if not learned.scores_:
+        raise MissingDataError("The `documents` must name at least two different items, got one alone.")
     if not learned.power_:
         return Adaptation(model, learned, int(there.sum()))
     sides = model.encoder if isinstance(model.encoder, TwoEncoders) else TwoEncoders(model.encoder, model.encoder)

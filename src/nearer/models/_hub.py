@@ -55,7 +55,8 @@ def downloaded_data(path: str | os.PathLike[str]) -> Path:
     with _hub(path) as hub:
         files = hub.HfApi().list_repo_files(**about)
         tables = [file for file in files if Path(file).suffix.lower() in TABLES]
-        taught = [file for file in tables if "train" in file.lower()] if len(tables) > 1 else tables
+        named = re.compile(r"(?:^|[^a-z])train(?:[^a-z]|$)")
+        taught = [file for file in tables if named.search(file.lower())] if len(tables) > 1 else tables
         if inside is None and len(taught) == 1:
             inside = taught[0]
         if inside in files:
@@ -118,7 +119,9 @@ def _pages(model: Model, owner: str, place: Path | None) -> dict[str, bytes]:
 
 def _parts(path: str | os.PathLike[str], kind: str) -> tuple[str, str | None, str | None]:
     found = ADDRESS.fullmatch(os.fspath(path))
-    if found is None or (found["kind"] or "") != kind:
+    steps = "" if found is None else f"{found['name']}/{found['revision'] or 'x'}/{found['inside'] or 'x'}"
+    # A step up, or to the root, would leave the repository.
+    if found is None or (found["kind"] or "") != kind or {"", ".", ".."} & set(steps.split("/")):
         raise ParameterError(
             f"`path` must be an address such as hf://{kind}owner/name or hf://{kind}owner/name@revision, got "
             f"{os.fspath(path)!r}.",

@@ -70,6 +70,9 @@ class Migration:
                 two collections cannot change their names in one step, it is where the moved one is.
         """
         place = beside(self.where) if aside is None else str(aside)
+        with open_index(self.where, read_only="://" not in self.where) as index:
+            if index.fingerprint == self.model.fingerprint:
+                raise ParameterError(f"`{self.where}` has the embeddings of this model already: it was moved.")
         # A folder that a killed run left could be half an index.
         if "://" not in place and Path(place).exists():
             raise ParameterError(f"`aside` must be free, `{place}` is not. Delete it, or name another place.")

@@ -204,7 +204,8 @@ def _trade(axis: Axes, decision: SamePair, false: Any, missed: Any) -> None:
     if decision.false_matches_ > 0:
         axis.plot([decision.false_matches_], [1 - decision.true_matches_], "o", color=RIGHT, label="chosen")
         axis.legend(loc="upper right", fontsize=8)
-    axis.set_xscale("log")
-    axis.set_yscale("log")
+    if shown.any():
+        axis.set_xscale("log")
+        axis.set_yscale("log")
     axis.set_xlabel("false matches")
     axis.set_ylabel("misses")

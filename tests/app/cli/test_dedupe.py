@@ -140,6 +140,20 @@ def test_a_model_adds_what_it_finds_as_near(monkeypatch: pytest.MonkeyPatch) -> 
     }
 
 
+def test_pictures_of_one_color_are_compared_by_it() -> None:
+    pillow = pytest.importorskip("PIL.Image", reason="needs pillow")
+    Path("photos/a").mkdir(parents=True)
+    for name, color in {"black": 0, "blue": (0, 0, 255), "red": (255, 0, 0), "white": 255, "again": 255}.items():
+        fill = (color,) * 3 if isinstance(color, int) else color
+        pillow.new("RGB", (40, 30 if name != "again" else 60), fill).save(f"photos/a/{name}.png")
+    for number in range(15):
+        pillow.fromarray(scene(number)).save(f"photos/a/{number:02d}.png")
+    assert run("photos").exit_code == 0
+    assert [(row["item"], row["kept_item"], row["kind"]) for row in table() if row["keep"] == "0"] == [
+        ("a/white.png", "a/again.png", "same picture")
+    ]
+
+
 def test_images_in_memory_are_pictures_too() -> None:
     images = np.stack([scene(number)[::4, ::4] for number in range(30)])
     images[21] = images[2] // 2

@@ -69,6 +69,9 @@ def test_hits_of_a_search(photos: Path) -> None:
     assert pictures("page.html") == 2
     assert "distance 0.1" in Path("page.html").read_text()
     assert photos_folder(Path("nowhere.csv"), [[Hit(1, 0.0, {})]]) is None
+    # Whoever made the index does not say which photos of this machine are shown.
+    for name in (str(Path("outside.png").resolve()), "../outside.png", "x" * 400 + ".png", "a\0.png"):
+        assert photos_folder(photos, [[Hit(1, 0.0, {"file": name})]]) is None
 
 
 def test_what_is_near_after_a_fit(photos: Path) -> None:

@@ -82,7 +82,7 @@ def run_dedupe(
         duplicates = find_duplicates(
             rows, **choice, threshold=threshold, pairs=None if alike is None else alike.pairs
         )
-    kinds = _kinds(duplicates, alike)
+    kinds = _kinds(duplicates, alike, photos)
     write_file(out, _as_csv(duplicates, given, kinds))
     if report is not None:
         _write_page(duplicates, given, report, data.name)
@@ -109,7 +109,8 @@ def run_dedupe(
 def _codes(photos: Split) -> NDArray[np.float32]:
     """What two photos of one picture have in common: how each square differs from the next ones, at length one.
 
-    Size, brightness and the quality of a JPEG leave it nearly as it is. A picture of one color has none: zeros.
+    Size, brightness and the quality of a JPEG leave it nearly as it is. A picture of one color has no differences:
+    its color stands in three more columns, far from those of all others.
     """
     side = SQUARES + 1
     few = photos.images(size=(side, side)) if photos.x.dtype.kind == "U" else _small(photos.images(), side)
@@ -118,7 +119,9 @@ def _codes(photos: Split) -> NDArray[np.float32]:
     steps = [gray[:, :-1, 1:] - gray[:, :-1, :-1], gray[:, 1:, :-1] - gray[:, :-1, :-1]]
     rows = np.concatenate([step.reshape(len(gray), -1) for step in steps], axis=1)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(lengths > 1e-3, lengths, np.inf), dtype=np.float32)
+    flat = lengths <= 1e-3
+    color = np.where(flat, 10 * few.mean(axis=(2, 3)) + 10, 0.0)
+    return np.concatenate([rows / np.where(flat, np.inf, lengths), color], axis=1, dtype=np.float32)
 
 
 def _pixels(photos: Split) -> NDArray[np.float64] | None:
@@ -139,14 +142,23 @@ def _small(images: NDArray[Any], side: int) -> NDArray[Any]:
     return np.asarray(torch.nn.functional.adaptive_avg_pool2d(torch.from_numpy(images).float(), side).numpy())
 
 
-def _kinds(duplicates: Duplicates, alike: Duplicates | None) -> list[str]:
+def _equal(photos: Split, item: int, other: int) -> bool:
+    """Whether two photos are the same file, or the same bytes in memory."""
+    if photos.x.dtype.kind != "U":
+        return bool(np.array_equal(photos.x[item], photos.x[other]))
+    first, second = ((photos.root or Path()) / str(photos.x[row]) for row in (item, other))
+    return first.read_bytes() == second.read_bytes()
+
+
+def _kinds(duplicates: Duplicates, alike: Duplicates | None, photos: Split | None) -> list[str]:
     """For every item what makes it a duplicate of the one that is kept: equal, the same picture, or near."""
     pictures = set() if alike is None else set(map(tuple, alike.pairs.tolist()))
     kinds = []
     for item, (kept, apart) in enumerate(zip(duplicates.kept.tolist(), duplicates.distances.tolist(), strict=True)):
         pair = (min(item, kept), max(item, kept))
         same = "same picture" if pair in pictures else "near"
-        kinds.append("" if kept == item else "equal" if apart == 0 else same)
+        equal = apart == 0 and (photos is None or _equal(photos, item, kept))
+        kinds.append("" if kept == item else "equal" if equal else same)
     return kinds
 
 

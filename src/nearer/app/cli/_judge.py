@@ -70,6 +70,8 @@ def run_calibrate(
     check_new(report=report)
     check_drawable(report)
     machine = load(model)
+    if machine.place is None:
+        raise ParameterError("`--model` must be a folder of this machine, which keeps the thresholds.")
     given = load_for(machine, data, label=label)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", NearerWarning)
@@ -87,11 +89,13 @@ def run_calibrate(
     card = pages.get("README.md", b"").decode("utf-8").split(f"\n{HEADING}")[0].rstrip()
     text = "\n".join([str(calibration), *(f"Note: {note}" for note in notes)])
     pages["README.md"] = f"{card}\n\n{HEADING}\n\n```\n{text}\n```\n".encode()
-    machine.save(model, pages=pages)
+    picture = None
     if report is not None:
         picture = Picture(
             error_curves(calibration), "False matches and misses over the distance, and one against the other"
         )
+    machine.save(model, pages=pages)
+    if report is not None and picture is not None:
         html_report("Same or not", [Section("Thresholds", [Code(text), picture])], report)
     if as_json:
         record = {key: value for key, value in calibration.to_dict().items() if key not in ("curve_", "likeness_")}

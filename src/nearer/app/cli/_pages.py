@@ -100,10 +100,16 @@ def asked_tiles(queries: Path, given: Dataset | None) -> list[Tile]:
 
 
 def photos_folder(queries: Path, results: Sequence[Sequence[Any]]) -> Path | None:
-    """The folder around the queries, or above them, or this one, that has the file of the first hit."""
+    """The folder of the queries, the two above it, or this one: the first that has the file of the first hit."""
     file = next((name for hits in results for hit in hits if (name := (hit.metadata or {}).get("file"))), None)
-    places = [queries, *queries.resolve().parents, Path()]
-    return next((place for place in places if file and (place / str(file)).is_file()), None)
+    if not isinstance(file, str) or Path(file).is_absolute() or ".." in Path(file).parts:
+        return None
+    for place in (queries, *queries.resolve().parents[:2], Path()):
+        # A name may be too long, or have a character that none has.
+        with suppress(OSError, ValueError):
+            if (place / file).is_file():
+                return place
+    return None
 
 
 def _photo(metadata: Mapping[str, Any] | None, folder: Path | None) -> Any:
@@ -111,9 +117,8 @@ def _photo(metadata: Mapping[str, Any] | None, folder: Path | None) -> Any:
     name = (metadata or {}).get("file")
     if folder is None or not isinstance(name, str):
         return None
-    file = (folder / name).resolve()
-    if not file.is_relative_to(folder.resolve()):
-        return None
-    with suppress(NearerError):
-        return load_image(file, enough=256, rough=True)
+    with suppress(NearerError, OSError, ValueError):
+        file = (folder / name).resolve()
+        if file.is_relative_to(folder.resolve()):
+            return load_image(file, enough=256, rough=True)
     return None

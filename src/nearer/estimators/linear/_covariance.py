@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -86,15 +87,13 @@ class Covariance(MetricLearner):
         first = not hasattr(self, "_moments")
         X = validate_data(self, X, reset=first, dtype=[np.float64, np.float32])
         X, _, weights = weighed(X, None, sample_weight)
-        if first:
-            self._moments = Moments(X.shape[1])
-        self._moments.add(X, np.zeros(len(X), dtype=np.int64), weights)
+        moments: Moments = Moments(X.shape[1]) if first else deepcopy(self.__dict__["_moments"])
+        moments.add(X, np.zeros(len(X), dtype=np.int64), weights)
         # One row has no spread yet.
-        return (
-            self
-            if not self._moments.within().any()
-            else self._invert(self._moments.total() / self._moments.n, X.dtype)
-        )
+        if moments.n >= 2:
+            self._invert(moments.total() / moments.n, X.dtype)
+        self._moments = moments
+        return self
 
     def _invert(self, covariance: Array, kind: Any) -> Self:
         d = self._check_targets(len(covariance))

@@ -116,6 +116,8 @@ class QueryMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """The power that finds most documents of pairs whose document taught it nothing."""
         documents, codes = np.unique(Y, axis=0, return_inverse=True)
         if len(documents) < 2:
+            # Nothing can be found before another, so nothing says that a map helps.
+            self.power_ = 0.0 if self.power is None else powers[0]
             return
         codes = codes.reshape(-1)
         # A document that is there twice would count twice among what is found before another.
