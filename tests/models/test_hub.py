@@ -181,9 +181,13 @@ def test_a_loaded_model_keeps_its_card(hub: Hub, tmp_path: Path) -> None:
     again = nearer.load(model.save(tmp_path / "model"))
     again.push_to_hub("team/first")
     # Twice: one head, not two.
-    nearer.load("hf://team/first").push_to_hub("team/second")
+    again.push_to_hub("team/first")
     text = hub.repositories["team/first"]["README.md"].decode()
     assert text.count("library_name") == text.count("## Scores on held-out rows") == 1
+    # What was loaded from the hub lies in no folder: its card is made from what the model knows.
+    nearer.load("hf://team/first").push_to_hub("team/second")
+    made = hub.repositories["team/second"]["README.md"].decode()
+    assert made.count("library_name") == made.count("type: retrieval") == 1
     assert again.place == tmp_path / "model"
 
 

@@ -68,12 +68,14 @@ def run_dedupe(
         given = load_data(data, label, columns, how)
     scores = None if score is None else _scores(given, score)
     photos, alike = photos_of(given), None
+    # First, since it checks every file that is opened.
+    codes = None if photos is None else _codes(photos)
     if keep == "best" and scores is None and photos is not None:
         scores = _pixels(photos)
     choice: dict[str, Any] = {"keep": keep, "scores": scores}
-    if photos is not None:
+    if codes is not None:
         alike = find_duplicates(
-            _codes(photos), **choice, threshold=threshold if embedded is None else None, share=PICTURE_SHARE
+            codes, **choice, threshold=threshold if embedded is None else None, share=PICTURE_SHARE
         )
     if embedded is None and alike is not None:
         duplicates = alike
