@@ -343,6 +343,36 @@ def test_without_the_right_to_rename_the_whole_copy_is_read_where_it_is(
     assert read(tmp_path / "a").metadata == {"value": 1.0}
 
 
+def test_a_reader_whose_looks_fall_between_the_renames_of_two_saves_waits_for_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = write(tmp_path / "a", 1.0)
+    away, waiting = threading.Event(), threading.Event()
+
+    def save() -> None:
+        with _scratch.locked(place):
+            os.rename(place, tmp_path / "away")
+            away.set()
+            waiting.wait(60)
+            os.rename(tmp_path / "away", place)
+
+    def watched(folder: Path, *, wait: float | None = None) -> object:
+        waiting.set()
+        return _scratch.locked(folder, wait=wait)
+
+    writer = threading.Thread(target=save)
+    writer.start()
+    assert away.wait(60)
+    monkeypatch.setattr(_folder, "locked", watched)
+    try:
+        # No version has its name, and none is in the scratch folder.
+        assert read(place).metadata == {"value": 1.0}
+    finally:
+        waiting.set()
+        writer.join()
+    assert names(tmp_path) == ["a"]
+
+
 def test_the_error_about_a_damaged_folder_names_the_newest_whole_copy(tmp_path: Path) -> None:
     place = write(tmp_path / "a", 3.0)
     flip(place, "part.safetensors")

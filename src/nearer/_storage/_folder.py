@@ -24,6 +24,7 @@ from nearer._storage._tensors import tensor_bytes, tensors_of
 from nearer.exceptions import (
     CorruptFileError,
     LimitError,
+    LockedError,
     MissingDataError,
     NearerError,
     ParameterError,
@@ -124,12 +125,10 @@ def read_folder(path: str | os.PathLike[str], *, format: str, version: int) -> F
         except MissingDataError as error:
             # Between two renames, or after a kill there.
             settle(location)
-            if location.is_dir() and time.monotonic() < deadline:
-                continue
             # A writer is between its two renames, or we may not finish them: the version that was there is whole.
             old = scratch_of(location) / "old"
             if not is_folder(old.parent) or not is_whole(old) or time.monotonic() > deadline:
-                if location.is_dir() and time.monotonic() < deadline:
+                if _is_there(location, deadline):
                     continue
                 raise MissingDataError(f"{error} Check the path.") from error
             with contextlib.suppress(MissingDataError), Snapshot(old) as snapshot:
@@ -179,6 +178,19 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> Path:
 def settle(path: str | os.PathLike[str]) -> bool:
     """Finish or undo what a killed save left beside a folder; False when there is nothing or someone is at work."""
     return settle_copies(resolved(path), is_whole)
+
+
+def _is_there(location: Path, deadline: float) -> bool:
+    """Whether a folder can be read before the deadline: two looks at it may fall between two saves of others."""
+    left = deadline - time.monotonic()
+    if left <= 0 or location.is_dir():
+        return left > 0
+    if not os.path.lexists(scratch_of(location)):
+        return location.is_dir()
+    # While others save, only the lock says that there is nothing. It may not be ours to take: then there is not.
+    with contextlib.suppress(LockedError, OSError), locked(location, wait=left) as scratch:
+        restore(location, scratch, is_whole)
+    return location.is_dir()
 
 
 def is_whole(folder: Path) -> bool:
