@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import linalg
 from scipy.stats import ortho_group
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
 from nearer.estimators import Alignment
-from nearer.exceptions import ParameterError
+from nearer.exceptions import ParameterError, ShapeError
 from nearer.neighbors import search
 
 
@@ -47,8 +48,9 @@ def test_a_bent_space_takes_a_kernel_and_a_straight_one_does_not() -> None:
     bent = np.c_[np.sin(2 * hidden), np.cos(2 * hidden), hidden.prod(axis=1)]
     alignment = Alignment(random_state=0).fit(hidden, bent)
     assert alignment.width_ > 0
-    best_straight = max(score for (width, _), score in alignment.scores_.items() if width == 0)
-    assert alignment.kept_ > best_straight + 0.1
+    best_straight = min(error for (width, _), error in alignment.errors_.items() if width == 0)
+    assert alignment.errors_[alignment.width_, alignment.strength_] < 0.5 * best_straight
+    assert alignment.kept_ > Alignment(width=0, random_state=0).fit(hidden, bent).kept_ + 0.1
     assert Alignment(random_state=0).fit(*spaces(300, noise=0.02)).width_ == 0
 
 
@@ -64,7 +66,7 @@ def test_a_planted_rotation_keeps_the_neighbors_of_new_items() -> None:
     # Folds of 40 are searched among themselves: fewer items, neighbors farther apart, easier to keep.
     assert kept > 0.75
     assert abs(alignment.kept_ - kept) < 0.15
-    assert alignment.kept_ == alignment.scores_[alignment.width_, alignment.strength_]
+    assert alignment.errors_[alignment.width_, alignment.strength_] == min(alignment.errors_.values())
 
 
 def test_what_it_keeps_is_counted_on_items_that_did_not_teach_it() -> None:
@@ -75,6 +77,38 @@ def test_what_it_keeps_is_counted_on_items_that_did_not_teach_it() -> None:
     chance = 10 / 29  # ten of the other items of a fold
     assert abs(alignment.kept_ - chance) < 0.06
     assert abs(alignment.before_ - chance) < 0.06
+
+
+def test_the_errors_are_those_of_rows_that_did_not_teach_the_map() -> None:
+    """The folds by hand, with the ridge regression of scikit-learn."""
+    X, Y = spaces(100, noise=0.1)
+    Y = 3 * Y + 1
+    alignment = Alignment(0.5, width=0, random_state=7).fit(X, Y)
+    order = np.random.RandomState(7).permutation(100)
+    missed = []
+    for fold in np.array_split(order, 5):
+        rest = np.setdiff1d(order, fold)
+        unit = np.square(X[rest] - X[rest].mean(axis=0)).sum() / X.shape[1]
+        rows = Ridge(alpha=0.5 * unit).fit(X[rest], Y[rest]).predict(X[fold])
+        missed.append(np.square(rows - Y[fold]).sum(axis=1))
+    assert alignment.errors_ == {(0.0, 0.5): pytest.approx(np.concatenate(missed).mean(), rel=1e-9)}
+
+
+def test_the_whitened_space_is_the_printed_one() -> None:
+    X, Y = spaces(150, noise=0.1)
+    Y = Y * [9, 1, 1, 1, 1, 1, 1, 1] + 4
+    alignment = Alignment(whiten=True, random_state=0).fit(X, Y)
+    covariance = (Y - Y.mean(axis=0)).T @ (Y - Y.mean(axis=0)) / len(Y)
+    root = linalg.inv(linalg.sqrtm(covariance + np.trace(covariance) / 8 * np.eye(8)))
+    want = (Y - Y.mean(axis=0)) @ root
+    want /= np.linalg.norm(want, axis=1, keepdims=True)
+    np.testing.assert_allclose(alignment.transform_target(Y), want, atol=1e-9)
+    plain = Alignment(alignment.strength_, width=alignment.width_, random_state=0).fit(X, want)
+    np.testing.assert_allclose(alignment.transform(X), plain.transform(X), atol=1e-9)
+    assert alignment.transform_target(Y[:3].astype(np.float32)).dtype == np.float32
+    np.testing.assert_array_equal(Alignment(random_state=0).fit(X, Y).transform_target(Y), Y)
+    with pytest.raises(ShapeError, match="`Y` must have 8 columns, got 12"):
+        alignment.transform_target(X)
 
 
 def test_few_items_say_nothing_of_neighbors() -> None:

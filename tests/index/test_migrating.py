@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,56 @@ def test_the_verdict_says_which_way_is_better(folder: Path, new: Model) -> None:
     assert "Without labels nothing says whether the new encoder is better" in unlabeled.verdict
     worse = encoder(1.0, 3.0, 3).align(folder, (ITEMS, CODES), ids=IDS)
     assert "Keep the old encoder" in worse.verdict
+
+
+def crowded() -> Model:
+    """An encoder that knows the classes, and one thing more that hides them."""
+    factor = np.eye(12)
+    factor[6:] *= 0.05
+    factor[6] = 6 * np.ones(12)
+    return Model(Chain(Mahalanobis.from_factor(factor), UnitLength()), Inputs("features", size=(12,)), "by hand")
+
+
+def test_an_index_moves_into_the_whitened_space_where_labels_show_that_it_helps(
+    folder: Path, tmp_path: Path
+) -> None:
+    new = crowded()
+    assert not new.align(folder, ITEMS, ids=IDS).whitened
+    migration = new.align(folder, (ITEMS, CODES), ids=IDS)
+    assert migration.whitened
+    assert "whitened space" in migration.verdict
+    want = migration.alignment.transform_target(new.transform(ITEMS))
+    np.testing.assert_allclose(migration.model.transform(ITEMS), want, atol=1e-5)
+    migration.model.save(tmp_path / "asks")
+    migration.apply()
+    again = nearer.load(tmp_path / "asks")
+    with open_index(folder, fingerprint=again.fingerprint) as index:
+        found = index.search(again.transform(ITEMS), k=2).ids
+    other = [near[0] if near[0] != one else near[1] for one, near in zip(IDS, found, strict=True)]
+    right = np.mean([CODES[IDS.index(one)] for one in other] == CODES)
+    assert right > migration.recall["old"][0]
+    assert right == pytest.approx(migration.recall["moved"][0], abs=0.1)
+
+
+def test_the_command_asks_where_the_model_of_a_whitened_index_is_saved(folder: Path, tmp_path: Path) -> None:
+    lines = ["id,topic," + ",".join(f"c{number}" for number in range(12))]
+    lines += [",".join([one, f"t{code}", *map(str, row)]) for one, code, row in zip(IDS, CODES, ITEMS, strict=True)]
+    (tmp_path / "sample.csv").write_text("\n".join(lines) + "\n")
+    model = nearer.fit(tmp_path / "sample.csv", "topic", ids="id", metric="rca")
+    model = replace(model, encoder=crowded().encoder, votes=None, fitted=None)
+    model.save(tmp_path / "model")
+    words = ["migrate", str(folder), str(tmp_path / "sample.csv"), "--model", str(tmp_path / "model")]
+    words += ["--label", "topic", "--apply"]
+    refused = CliRunner().invoke(app, words)
+    assert refused.exit_code != 0
+    assert "--out" in refused.output
+    assert not (tmp_path / "index.moved").exists()
+    done = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "asks"), "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["whitened"], told["out"]) == (True, str(tmp_path / "asks"))
+    with open_index(folder, read_only=True) as index:
+        assert index.fingerprint == nearer.load(tmp_path / "asks").fingerprint
 
 
 def test_recall_of_moved_rows_is_that_of_rows_that_did_not_teach_the_map(folder: Path) -> None:

@@ -4,7 +4,8 @@
 training questions of the same set are the pairs, and the 3,080 test questions ask by the second. `lite0-lite2` and
 back: the same with the photos of CUB-200-2011, of which 6,000 are in the index, 3,000 are there for pairs, and the
 other 2,788 ask. `old` asks the old index by the old encoder, `moved` the moved index by the new one, `again` an
-index that was embedded again. The settings of the map are chosen by the pairs alone.
+index that was embedded again, as it is. The settings of the map are chosen by the pairs alone; `labelled` is the
+same where the classes of the pairs say whether the index moves into the whitened space of the new encoder.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from nearer.estimators import Alignment
 from nearer.exceptions import MissingDataError
 from nearer.geometry import normalize
 from nearer.models._encoders import frozen
+from nearer.models._migrating import aligned
 from nearer.neighbors import search
 from nearer.reports._page import Section, Table
 from nearer_papers._recipe import Measured, Outcome, Request
@@ -88,6 +90,7 @@ def _measure_row(name: str, pairs: int, seed: int) -> Measured:
     begin = time.process_time()
     alignment = Alignment(random_state=seed).fit(old[taught], new[taught])
     seconds = time.process_time() - begin
+    labelled, _ = aligned(old[taught], new[taught], labels[taught], seed=seed)
 
     def recall(queries: NDArray[Any], database: NDArray[Any]) -> float:
         nearest = search(queries, database, 1).indices[:, 0].numpy()
@@ -100,6 +103,8 @@ def _measure_row(name: str, pairs: int, seed: int) -> Measured:
         "indexed": len(indexed),
         "old": recall(old[asked], old[indexed]),
         "moved": recall(new[asked], alignment.transform(old[indexed])),
+        "labelled": recall(labelled.transform_target(new[asked]), labelled.transform(old[indexed])),
+        "whitened": labelled.whitening_ is not None,
         "again": recall(new[asked], new[indexed]),
         "kept": alignment.kept_,
         "before": alignment.before_,
@@ -140,12 +145,15 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
             mine = [row for row in rows if (row["set"], row["pairs"]) == (name, pairs)]
             if not mine:
                 continue
-            cells = [_cell([100 * row[score] for row in mine]) for score in ("old", "moved", "again")]
+            cells = [_cell([100 * row[score] for row in mine]) for score in ("old", "moved", "labelled", "again")]
             gain = statistics.mean(row["again"] - row["old"] for row in mine)
-            share = statistics.mean(row["moved"] - row["old"] for row in mine) / gain if gain >= 0.02 else None
-            shown = "" if share is None else f"{share:.0%}"
+            shares = [
+                f"{statistics.mean(row[way] - row['old'] for row in mine) / gain:.0%}" if gain >= 0.02 else ""
+                for way in ("moved", "labelled")
+            ]
             kept = _cell([100 * row["kept"] for row in mine])
-            lines.append([name, f"{pairs:,}", *cells, shown, kept, str(len(mine))])
+            whitened = f"{sum(row['whitened'] for row in mine)} of {len(mine)}"
+            lines.append([name, f"{pairs:,}", *cells, *shares, whitened, kept])
     return lines
 
 
@@ -154,7 +162,10 @@ def _cell(values: Sequence[float]) -> str:
     return f"{mean} ± {statistics.stdev(values):.1f}" if len(values) > 1 else mean
 
 
-HEADER = ("encoders", "pairs", "old", "moved", "embedded again", "share of the gain", "neighbors kept", "draws")
+HEADER = (
+    *("encoders", "pairs", "old", "moved", "moved, labels", "embedded again", "share of the gain"),
+    *("share, labels", "whitened", "neighbors kept"),
+)
 
 
 def present(rows: Sequence[dict[str, Any]], request: Request) -> Outcome:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
 from nearer.estimators import Alignment
 from nearer.exceptions import MissingDataError, ParameterError
+from nearer.geometry import Chain, Mahalanobis, UnitLength
+from nearer.geometry._shared import Standardize
 from nearer.index import copy_index, open_index, switch_index
 from nearer.models._model import Model
 from nearer.neighbors import search
@@ -27,6 +30,7 @@ class Migration:
 
     where: str
     model: Model
+    """The model that asks the moved index: the new one, or the new one with its space whitened."""
     alignment: Alignment
     pairs: int
     """How many items were there in both spaces."""
@@ -36,6 +40,11 @@ class Migration:
     """
     gain: tuple[float, float] = (float("nan"), float("nan"))
     """What embedding everything again gains in recall@1, and the standard error of that difference."""
+
+    @property
+    def whitened(self) -> bool:
+        """Whether moved embeddings lie in the whitened space of the new encoder, as labels showed that it helps."""
+        return self.alignment.whitening_ is not None
 
     @property
     def share(self) -> float:
@@ -60,7 +69,8 @@ class Migration:
         if np.isnan(self.share):
             return f"{told} Keep the old encoder: no gain that these items could show ({scores})."
         advice = "Move the index" if self.share >= 0.7 else "Embed again"
-        return f"{told} {advice}: moving has {self.share:.0%} of what embedding again gains ({scores})."
+        space = " They lie in the whitened space of the new encoder, and so must queries." * self.whitened
+        return f"{told} {advice}: moving has {self.share:.0%} of what embedding again gains ({scores}).{space}"
 
     def apply(self, *, aside: str | os.PathLike[str] | None = None) -> str:
         """Move the index in one step, and return where the old one is kept; `switch_index` goes back.
@@ -121,30 +131,53 @@ def align(model: Model, where: str | os.PathLike[str], items: Any, y: Any = None
         if index.fingerprint is not None and index.fingerprint == model.fingerprint:
             raise ParameterError(f"`{os.fspath(where)}` has the embeddings of this model already.")
     new = model.embed(given, side="database")[there]
-    alignment = Alignment(random_state=0).fit(old, new)
     labels = given.all.y[there] if given.kind in ("classes", "partial") else np.full(len(old), -1)
-    recall, gain = _recall(alignment, old, new, labels)
+    alignment, right = aligned(old, new, labels, whiten=not model.asymmetric)
+    if alignment.whitening_ is not None:
+        center = Standardize(new.shape[1])
+        center.mean = torch.from_numpy(alignment.center_).float()
+        factor = np.ascontiguousarray(alignment.whitening_, dtype=np.float32)
+        encoder = Chain(model.encoder, center, Mahalanobis.from_factor(factor), UnitLength()).eval()
+        told = "Its space is whitened, as that of the index that was moved to it."
+        # What was calibrated, scored and kept for voting belongs to the space as it was.
+        gone: dict[str, Any] = {"calibration": None, "fitted": None, "votes": None, "place": None, "scores": {}}
+        model = replace(model, encoder=encoder, summary=f"{model.summary}\n\n{told}".lstrip(), **gone)
+    recall = {name: _mean(values) for name, values in right.items()}
+    gain = _mean(right["embedded again"] - right["old"]) if right else (float("nan"), float("nan"))
     return Migration(os.fspath(where), model, alignment, len(old), recall, gain)
 
 
-def _recall(
-    alignment: Alignment, old: NDArray[Any], new: NDArray[Any], labels: NDArray[Any]
-) -> tuple[dict[str, tuple[float, float]], tuple[float, float]]:
-    """Recall@1 among the labelled items: old, moved and embedded again; and the gain of the last over the first."""
+def aligned(
+    old: NDArray[Any], new: NDArray[Any], labels: NDArray[Any], *, whiten: bool = True, seed: int = 0
+) -> tuple[Alignment, dict[str, NDArray[np.float64]]]:
+    """The map from pairs, and which labelled items find one of their class: old, moved and embedded again.
+
+    Labels (n,) are negative where there is none. With `whiten` they say whether the space is whitened.
+    """
     known = labels >= 0
+    alignment = Alignment(random_state=seed).fit(old, new)
     if len(np.unique(labels[known])) < 2:
-        return {}, (float("nan"), float("nan"))
-    moved = np.empty_like(new)
-    for rest, fold in KFold(5, shuffle=True, random_state=0).split(old):
-        same = Alignment(alignment.strength_, width=alignment.width_, random_state=0)
-        moved[fold] = same.fit(old[rest], new[rest]).transform(old[fold])
-    rows = {"old": (old, old), "moved": (new, moved), "embedded again": (new, new)}
-    own = np.arange(int(known.sum()))
-    right = {}
-    for name, (queries, database) in rows.items():
-        nearest = search(queries[known], database[known], 1, own=own).indices.numpy()[:, 0]
-        right[name] = (labels[known][nearest] == labels[known]).astype(np.float64)
-    return {name: _mean(values) for name, values in right.items()}, _mean(right["embedded again"] - right["old"])
+        return alignment, {}
+
+    def right(queries: NDArray[Any], database: NDArray[Any]) -> NDArray[np.float64]:
+        nearest = search(queries[known], database[known], 1, own=np.arange(int(known.sum()))).indices.numpy()[:, 0]
+        return np.asarray(labels[known][nearest] == labels[known], dtype=np.float64)
+
+    def moved(one: Alignment) -> NDArray[np.float64]:
+        rows, asked = np.empty_like(new), one.transform_target(new)
+        for rest, fold in KFold(5, shuffle=True, random_state=0).split(old):
+            same = Alignment(one.strength_, width=one.width_, random_state=0)
+            rows[fold] = same.fit(old[rest], asked[rest]).transform(old[fold])
+        return right(asked, rows)
+
+    hits = moved(alignment)
+    if whiten:
+        other = Alignment(whiten=True, random_state=seed).fit(old, new)
+        found = moved(other)
+        gain, error = _mean(found - hits)
+        if gain > error:
+            alignment, hits = other, found
+    return alignment, {"old": right(old, old), "moved": hits, "embedded again": right(new, new)}
 
 
 def _mean(values: NDArray[np.float64]) -> tuple[float, float]:

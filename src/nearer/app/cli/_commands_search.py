@@ -150,13 +150,20 @@ def migrate(
     apply: Annotated[bool, typer.Option("--apply", help="Move the index; without it nothing is changed.")] = False,
     aside: Annotated[str | None, typer.Option(help="Where the old index is kept. [INDEX.moved beside it]")] = None,
     back: Annotated[bool, typer.Option("--back", help="Go back to the index that is kept aside.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Where the model is saved that asks the moved index, if it is another one."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Change the encoder and keep the index: move its embeddings into the space of another model.
 
     The map is learned from items of DATA that are in the index, found by their ids, and embedded by the new model;
     no label is needed. It says how many neighbors are kept, and with --label what embedding everything again would
-    gain. --apply moves all embeddings in one step; the old index stays beside the new one.
+    gain. --apply moves all embeddings in one step; the old index stays beside the new one. Where labels show that
+    the whitened space of the new encoder is better, the index moves there, and --out is the model that asks it.
 
     \b
     Examples:

@@ -24,6 +24,7 @@ def run_migrate(
     apply: bool,
     aside: str | None,
     back: bool,
+    out: Path | None,
     as_json: bool,
 ) -> None:
     """Say what moving an index to another model keeps, move it, or go back."""
@@ -40,18 +41,31 @@ def run_migrate(
         return
     if data is None or model is None:
         raise ParameterError("DATA and `--model` must be given: items of the index, and the model to move to.")
+    if out is not None:
+        check_new(out=out)
     machine = load(model)
     migration = machine.align(index, load_for(machine, data, label=label))
+    if apply and migration.whitened and out is None:
+        raise ParameterError(
+            f"`out` must say where the model is saved that asks the moved index: its classes are told apart better "
+            f"in the whitened space of {model}.",
+            argument="out",
+        )
     document = {
         "pairs": migration.pairs,
         "kept": migration.alignment.kept_,
         "before": migration.alignment.before_,
         "recall@1": {name: value for name, (value, _) in migration.recall.items()},
         "verdict": migration.verdict,
+        "whitened": migration.whitened,
         "aside": None,
+        "out": None,
     }
     lines = [migration.verdict]
     if apply:
+        if migration.whitened and out is not None:
+            document["out"] = str(migration.model.save(out))
+            lines.append(f"{out} is the model for this index: nearer search {index} QUERIES --model {out}")
         document["aside"] = migration.apply(aside=aside)
         lines.append(
             f"{index} was moved; the old index is {document['aside']}. Back: nearer migrate {index} --back"

@@ -10,16 +10,17 @@ from scipy import linalg
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from nearer._checks import check_number
-from nearer.estimators._matrices import Array
+from nearer.estimators._matrices import Array, ridged, root_and_inverse_root
+from nearer.exceptions import ShapeError
 from nearer.geometry import normalize
 from nearer.neighbors import search
 
 STRENGTHS = tuple(float(value) for value in 10.0 ** np.arange(-4, 1.5, 0.5))
 # The linear map, and kernels whose width is a part of the mean squared distance of two items.
-WIDTHS = (0.0, 0.5, 1.5)
+WIDTHS = (0.0, 0.5, 1.0, 2.0)
 FOLDS = 5
 # Neighbors that are compared, the items that it takes to compare them, and the items that the choice looks at.
 NEAR = 10
@@ -35,9 +36,11 @@ class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     X (n, p) and Y (n, q) are the same n items in both spaces -> (n, q). φ is the centred row, or the values
     `exp(−γ‖x − x_i‖²)` of a Gaussian kernel at the items that taught it. Both γ and the strength of the ridge are
-    those whose mapped rows keep most of the 10 nearest neighbors that the items have in Y, on five folds; a kernel
-    must be better than the linear map by more than a standard error. Rows of length one in Y give rows of length
-    one.
+    those whose mapped rows come nearest to the rows of Y, on five folds; a kernel must come nearer than the linear
+    map by more than a standard error. Rows of length one in Y give rows of length one.
+
+    With `whiten` the rows meet in a third space, `(y − m)(C + t·I)^−½` at length one: C and m are covariance and
+    mean of Y, t the mean eigenvalue of C. `transform_target` takes the rows of Y there.
 
     >>> X = np.random.default_rng(0).normal(size=(60, 3))
     >>> Y = X @ [[0.0, 2.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 3.0]] + 5
@@ -48,6 +51,7 @@ class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     Args:
         strength: of the ridge, in units of the mean eigenvalue of what is regularised; None chooses it.
         width: γ in units of one over the mean squared distance of two items, 0 for the linear map; None chooses it.
+        whiten: whether the rows meet in the whitened space of Y.
         random_state: draws the folds, and the items of a kernel where there are more than 4,000.
 
     Attributes:
@@ -55,12 +59,15 @@ class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         landmarks_: the items of the kernel (m, p); None for the linear map.
         mean_: the mean row of X, (p,).
         target_mean_: m', (q,).
+        center_: m, (q,); None without `whiten`.
+        whitening_: (C + t·I)^−½, (q, q); None without `whiten`.
         unit_: whether mapped rows are brought to length one.
         width_: as given or as chosen.
         strength_: as given or as chosen.
-        scores_: the share of neighbors that each pair (width, strength) kept.
-        kept_: the share of the 10 nearest neighbors in Y that mapped rows have, on folds that did not teach the
-            map; nan with fewer than 25 items.
+        errors_: the mean squared distance of mapped rows to theirs, of each pair (width, strength), on folds that
+            did not teach the map.
+        kept_: the share of the 10 nearest neighbors in Y that mapped rows have, on the same folds; nan with
+            fewer than 25 items.
         kept_error_: its standard error.
         before_: the share that the rows of X have by themselves: how alike the two spaces are.
         n_features_in_: columns of the X it was fitted on.
@@ -69,6 +76,7 @@ class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     strength: float | None = None
     _: KW_ONLY
     width: float | None = None
+    whiten: bool = False
     random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
@@ -85,16 +93,24 @@ class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         )
         Y = np.asarray(Y[:, None] if Y.ndim == 1 else Y)
         Y = Y if Y.dtype.kind == "f" else Y.astype(np.float64)
-        self.unit_ = bool(Y.shape[1] > 1 and np.allclose(np.linalg.norm(Y, axis=1), 1, atol=1e-3))
+        given, self.center_, self.whitening_ = Y, None, None
+        if self.whiten:
+            self.center_ = Y.mean(axis=0, dtype=np.float64)
+            covariance = np.cov(Y.astype(np.float64), rowvar=False, bias=True).reshape(Y.shape[1], -1)
+            mean = np.full(len(covariance), np.trace(covariance) / len(covariance))
+            self.whitening_ = root_and_inverse_root(ridged(covariance, mean, 1.0))[1]
+            Y = self._meet(Y)
+        self.unit_ = self.whiten or bool(Y.shape[1] > 1 and np.allclose(np.linalg.norm(Y, axis=1), 1, atol=1e-3))
         strengths = STRENGTHS if self.strength is None else (check_number(self.strength, "strength", above=0),)
         widths = WIDTHS if self.width is None else (check_number(self.width, "width", minimum=0),)
         rng = check_random_state(self.random_state)
-        self.scores_: dict[tuple[float, float], float] = {}
+        self.errors_: dict[tuple[float, float], float] = {}
         self.kept_ = self.kept_error_ = self.before_ = float("nan")
         self.width_, self.strength_ = widths[0], strengths[-1]
         order = rng.permutation(len(X))
         if len(X) > 2 * FOLDS:
-            self._judge(X[order[:MOST_ASKED]], Y[order[:MOST_ASKED]], widths, strengths)
+            asked = order[:MOST_ASKED]
+            self._judge(X[asked], Y[asked], given[asked], widths, strengths)
         taught = np.sort(order[:MOST_LANDMARKS]) if self.width_ else np.arange(len(X))
         (made,) = _ridges(X[taught], Y[taught], self.width_, (self.strength_,))
         self.mean_, self.target_mean_ = made.mean.astype(X.dtype), made.target_mean.astype(X.dtype)
@@ -108,41 +124,59 @@ class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return self._map.rows(X, self.unit_)
 
+    def transform_target(self, Y: Any) -> Array:
+        """Rows of the second space as they ask the mapped ones, (n, q) -> (n, q): whitened, or as they are."""
+        check_is_fitted(self)
+        rows = check_array(Y, dtype=[np.float64, np.float32])
+        if rows.shape[1] != len(self.target_mean_):
+            raise ShapeError(f"`Y` must have {len(self.target_mean_)} columns, got {rows.shape[1]}.")
+        return rows if self.whitening_ is None else self._meet(rows)
+
+    def _meet(self, Y: Array) -> Array:
+        return np.asarray(normalize((Y - self.center_) @ self.whitening_).numpy(), dtype=Y.dtype)
+
     @property
     def _n_features_out(self) -> int:
         return len(self.target_mean_)
 
-    def _judge(self, X: Array, Y: Array, widths: tuple[float, ...], strengths: tuple[float, ...]) -> None:
-        """The map that keeps most neighbors of rows that did not teach it, and what it keeps."""
-        choices = [(width, strength) for width in widths for strength in strengths]
-        kept: dict[tuple[float, float], list[Array]] = {choice: [] for choice in choices}
-        missed, before = dict.fromkeys(choices, 0.0), []
-        for fold in np.array_split(np.arange(len(X)), max(2, min(FOLDS, len(X) // (NEAR + 2)))):
-            rest = np.setdiff1d(np.arange(len(X)), fold)
-            wanted = _neighbors(Y[fold], Y[fold])
-            before.append(_shared(wanted, _neighbors(X[fold], X[fold])))
+    def _judge(
+        self, X: Array, Y: Array, given: Array, widths: tuple[float, ...], strengths: tuple[float, ...]
+    ) -> None:
+        """The map that comes nearest to rows that did not teach it, and the neighbors in `given` that it keeps."""
+        everyone = np.arange(len(X))
+        folds = np.array_split(everyone, max(2, min(FOLDS, len(X) // (NEAR + 2))))
+        errors: dict[tuple[float, float], list[Array]] = {
+            (width, strength): [] for width in widths for strength in strengths
+        }
+        for fold in folds:
+            rest = np.setdiff1d(everyone, fold)
             for width in widths:
                 for strength, made in zip(strengths, _ridges(X[rest], Y[rest], width, strengths), strict=True):
                     rows = made.rows(X[fold], self.unit_)
-                    # As in use: the queries are embedded anew, the items that are searched in were mapped.
-                    kept[width, strength].append(_shared(wanted, _neighbors(Y[fold], rows.astype(Y.dtype))))
-                    missed[width, strength] += float(np.square(rows - Y[fold]).sum())
-        shares = {choice: np.concatenate(parts) for choice, parts in kept.items()}
-        self.scores_ = {choice: float(share.mean()) for choice, share in shares.items()}
-        # Few items have few neighbors to lose: of equal ones the map that comes nearest.
-        best = [
-            max(((width, each) for each in strengths), key=lambda pair: (self.scores_[pair], -missed[pair]))
-            for width in widths
-        ]
+                    errors[width, strength].append(np.square(rows - Y[fold]).sum(axis=1))
+        missed = {choice: np.concatenate(parts) for choice, parts in errors.items()}
+        self.errors_ = {choice: float(each.mean()) for choice, each in missed.items()}
+        best = [min(((width, each) for each in strengths), key=self.errors_.__getitem__) for width in widths]
         taken = best[0]
         for other in best[1:]:
-            gain = shares[other] - shares[taken]
-            if gain.mean() > _error(gain):
+            nearer = missed[taken] - missed[other]
+            if nearer.mean() > _error(nearer):
                 taken = other
         self.width_, self.strength_ = taken
-        if len(X) >= FEWEST:
-            self.kept_, self.kept_error_ = self.scores_[taken], _error(shares[taken])
-            self.before_ = float(np.concatenate(before).mean())
+        if len(X) < FEWEST:
+            return
+        kept, before = [], []
+        for fold in folds:
+            rest = np.setdiff1d(everyone, fold)
+            (made,) = _ridges(X[rest], Y[rest], self.width_, (self.strength_,))
+            rows = made.rows(X[fold], self.unit_)
+            wanted = _neighbors(given[fold], given[fold])
+            # As in use: the queries are embedded anew, the items that are searched in were mapped.
+            kept.append(_shared(wanted, _neighbors(Y[fold], rows.astype(Y.dtype))))
+            before.append(_shared(wanted, _neighbors(X[fold], X[fold])))
+        shares = np.concatenate(kept)
+        self.kept_, self.kept_error_ = float(shares.mean()), _error(shares)
+        self.before_ = float(np.concatenate(before).mean())
 
 
 @dataclass(frozen=True, eq=False)
