@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 import nearer
 from nearer.app.cli import app
-from nearer.exceptions import MissingDataError, ParameterError, ShapeError
+from nearer.exceptions import LockedError, MissingDataError, ParameterError, ShapeError
 from nearer.geometry import Chain, Mahalanobis, UnitLength
-from nearer.index import copy_index, open_index, switch_index
+from nearer.index import _copy, copy_index, open_index, switch_index
 from nearer.models import Model
 from nearer.models._inputs import Inputs
 
@@ -104,6 +104,32 @@ def test_the_verdict_says_which_way_is_better(folder: Path, new: Model) -> None:
     assert "Without labels nothing says whether the new encoder is better" in unlabeled.verdict
     worse = encoder(1.0, 3.0, 3).align(folder, (ITEMS, CODES), ids=IDS)
     assert "Keep the old encoder" in worse.verdict
+
+
+def test_an_index_that_is_moved_takes_no_items_meanwhile_and_leaves_no_copy_when_it_cannot(
+    folder: Path, new: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration = new.align(folder, ITEMS, ids=IDS)
+    with open_index(folder) as writer:
+        with pytest.raises(LockedError, match="must be open for writing once"):
+            migration.apply()
+        writer.add(np.zeros((1, 10)), ["late"])
+    assert not (folder.parent / "index.moved").exists()
+
+    def refused(_first: Path, _second: Path) -> None:
+        with pytest.raises(LockedError):
+            open_index(folder)
+        raise LockedError("It is being read.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_copy, "_exchange", refused)
+        with pytest.raises(LockedError, match="being read"):
+            migration.apply()
+    assert not (folder.parent / "index.moved").exists()
+    migration.apply()
+    with open_index(folder, read_only=True) as index:
+        assert index.ids == [*IDS, "late"]
+        assert index.fingerprint == new.fingerprint
 
 
 def crowded() -> Model:

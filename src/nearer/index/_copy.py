@@ -309,23 +309,56 @@ def switch_index(where: str | os.PathLike[str], fresh: str | os.PathLike[str]) -
     first, second = resolved(where), resolved(fresh)
     if first == second:
         raise ParameterError(f"`fresh` must be another folder than `where`, both are `{first}`.")
-    held: list[WriterLock] = []
+    with _closed(first), _closed(second):
+        _exchange(first, second)
+
+
+def move_index(where: str, aside: str, **changed: Any) -> None:
+    """Give an index other embeddings under its own name, by `copy_index` with `changed`; the old one is `aside`.
+
+    A folder is closed for writing from the first item on, so that none is added to the old one and then missing. In
+    Milvus, where two collections cannot exchange their names, the moved index is aside.
+    """
+    if "://" in where:
+        copy_index(where, aside, **changed)
+        if not where.startswith("milvus"):
+            switch_index(where, aside)
+        return
+    first, second = resolved(where), resolved(aside)
+    with _closed(first):
+        copy_index(first, second, **changed)
+        try:
+            with _closed(second):
+                _exchange(first, second)
+        except LockedError:
+            # Nothing has changed its name: without the copy the next try can begin.
+            shutil.rmtree(second, ignore_errors=True)
+            raise
+
+
+@contextmanager
+def _closed(folder: Path) -> Iterator[None]:
+    """An index that nobody else can write."""
+    if not has_database(folder):
+        raise MissingDataError(f"`{folder}` must be the folder of an index, there is none. Check the path.")
+    lock: WriterLock = hold(folder)
     try:
-        for folder in (first, second):
-            if not has_database(folder):
-                raise MissingDataError(f"`{folder}` must be the folder of an index, there is none. Check the path.")
-            held.append(hold(folder))
-            # A log beside the file would be found under the other name by whoever opens them in this moment.
-            Database.write(folder).close()
-            if (folder / f"{FILE}-wal").exists():
-                raise LockedError(f"`{folder}` is being read. Try again when it is quieter.")
-        if not exchange(first, second):
-            _rename_both(first, second)
-        flush_folder(first.parent)
-        flush_folder(second.parent)
+        yield
     finally:
-        for lock in held:
-            lock.let_go()
+        lock.let_go()
+
+
+def _exchange(first: Path, second: Path) -> None:
+    """Two folders that are closed for writing change their names."""
+    for folder in (first, second):
+        # A log beside the file would be found under the other name by whoever opens them in this moment.
+        Database.write(folder).close()
+        if (folder / f"{FILE}-wal").exists():
+            raise LockedError(f"`{folder}` is being read. Try again when it is quieter.")
+    if not exchange(first, second):
+        _rename_both(first, second)
+    flush_folder(first.parent)
+    flush_folder(second.parent)
 
 
 def _rename_both(first: Path, second: Path) -> None:

@@ -16,7 +16,8 @@ from nearer.estimators import Alignment
 from nearer.exceptions import MissingDataError, ParameterError
 from nearer.geometry import Chain, Mahalanobis, UnitLength
 from nearer.geometry._shared import Standardize
-from nearer.index import copy_index, open_index, switch_index
+from nearer.index import open_index
+from nearer.index._copy import move_index
 from nearer.models._model import Model
 from nearer.neighbors import search
 
@@ -86,15 +87,13 @@ class Migration:
         # A folder that a killed run left could be half an index.
         if "://" not in place and Path(place).exists():
             raise ParameterError(f"`aside` must be free, `{place}` is not. Delete it, or name another place.")
-        copy_index(
+        move_index(
             self.where,
             place,
             through=self.alignment.transform,
             fingerprint=self.model.fingerprint,
             remember=self.model.place,
         )
-        if not self.where.startswith("milvus"):
-            switch_index(self.where, place)
         return place
 
 
