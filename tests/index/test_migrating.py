@@ -137,7 +137,7 @@ def test_the_command_reports_moves_and_goes_back(folder: Path, new: Model, tmp_p
     lines = ["id,topic," + ",".join(f"c{number}" for number in range(12))]
     lines += [",".join([one, f"t{code}", *map(str, row)]) for one, code, row in zip(IDS, CODES, ITEMS, strict=True)]
     (tmp_path / "sample.csv").write_text("\n".join(lines) + "\n")
-    model = nearer.fit(tmp_path / "sample.csv", "topic", ids="id", metric="rca")
+    model = nearer.fit(tmp_path / "sample.csv", "topic", id="id", method="rca")
     model.save(tmp_path / "model")
     words = ["migrate", str(folder), str(tmp_path / "sample.csv"), "--model", str(tmp_path / "model")]
 

@@ -234,7 +234,7 @@ def _fills(columns: Mapping[str, Column]) -> dict[str, float]:
             row = int(np.flatnonzero(np.isinf(column.values))[0])
             raise NotFiniteError(
                 f"The column {name!r} must hold finite numbers, got {column.values[row]} in row {row} (counted "
-                f"from 0). Empty the cell, drop the row, or leave the column out (`ignore`)."
+                f"from 0). Empty the cell, drop the row, or leave the column out (`ignore=`)."
             )
     fills: dict[str, float] = {}
     for strategy, kinds in (("median", ("number", "date")), ("most_frequent", ("flag",))):

@@ -108,7 +108,8 @@ def align(model: Model, where: str | os.PathLike[str], items: Any, y: Any = None
         if names is None and len(named) != len(index):
             raise ParameterError(
                 f"`ids` must say which of the {len(index):,} items of `{os.fspath(where)}` these {len(named):,} "
-                f"are. Without it they must be all, in their order.",
+                f"are, unless the model knows the column that names them (`id=`). Without ids they must be all, in "
+                "their order.",
                 argument="ids",
             )
         there = np.array([one in index for one in named], dtype=bool)

@@ -138,7 +138,7 @@ def test_an_id_that_comes_twice_is_named_before_anything_is_learned(tmp_path: Pa
     assert "400638133001 (rows 1 and 2" in told
     assert not (tmp_path / "model").exists()
     with pytest.raises(ParameterError, match="must have another id in every row, got again 400638133001"):
-        nearer.fit(data, "class", ids="ean")
+        nearer.fit(data, "class", id="ean")
 
 
 def test_an_index_is_copied_to_parquet_and_back(place: Path, tmp_path: Path) -> None:

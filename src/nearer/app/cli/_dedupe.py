@@ -42,6 +42,7 @@ def run_dedupe(
     model: Path | None,
     out: Path,
     report: Path | None,
+    force: bool,
     threshold: float | None,
     keep: str,
     score: str | None,
@@ -53,7 +54,7 @@ def run_dedupe(
     """Find the groups, write the table and the page, and say what was found."""
     if out.suffix != ".csv":
         raise ParameterError(f"`--out` must end in .csv, got {out.name!r}.")
-    check_new(out=out, report=report)
+    check_new(out=out, report=report, force=force)
     if score is not None and keep != "best":
         raise ParameterError("`--score` must come with --keep best: it says which item of a group is the best.")
     embedded: NDArray[np.float32] | None = None

@@ -27,11 +27,12 @@ def run_audit(
     id_: str | None,
     out: Path | None,
     report: Path | None,
+    force: bool,
     seed: int,
     as_json: bool,
 ) -> None:
     """Look at a data set and print, or write, what is wrong with it."""
-    check_new(out=out, report=report)
+    check_new(out=out, report=report, force=force)
     how = Reading(encoder, text=text, unreadable="skip", progress=False if as_json else None)
     given = load_data(data, label, Columns(ids=id_), how)
     audit = audit_dataset(given, seed=seed)
@@ -43,8 +44,6 @@ def run_audit(
         print_json({**audit.to_dict(), "skipped": list(given.skipped)})
         return
     say(str(audit))
-    if given.skipped:
-        say(f"{len(given.skipped)} files could not be read and were left out: {', '.join(given.skipped[:3])}")
     best = audit.suggested
     for row in audit.suspects[:10].tolist():
         name, other = audit.name(int(audit.labels[row])), audit.name(int(best[row]))

@@ -21,6 +21,7 @@ def run_migrate(
     data: Path | None,
     model: Path | None,
     label: Sequence[str] | None,
+    unreadable: str,
     apply: bool,
     aside: str | None,
     back: bool,
@@ -41,7 +42,7 @@ def run_migrate(
     if data is None or model is None:
         raise ParameterError("DATA and `--model` must be given: items of the index, and the model to move to.")
     machine = load(model)
-    migration = machine.align(index, load_for(machine, data, label=label))
+    migration = machine.align(index, load_for(machine, data, label=label, unreadable=unreadable))
     document = {
         "pairs": migration.pairs,
         "kept": migration.alignment.kept_,
@@ -64,11 +65,11 @@ def run_migrate(
 
 
 def run_adapt(
-    index: str, clicks: Path, *, document: str, model: Path | None, out: Path | None, as_json: bool
+    index: str, clicks: Path, *, document: str, model: Path | None, out: Path | None, force: bool, as_json: bool
 ) -> None:
     """Say what a map of the queries gains, and keep the model that has it."""
     if out is not None:
-        check_new(out=out)
+        check_new(out=out, force=force)
     opened, machine = opened_with_model(index, model)
     with opened:
         ids = {str(name): name for name in opened.ids}

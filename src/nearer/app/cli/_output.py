@@ -99,13 +99,13 @@ def _termination_raised() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def check_new(*, out: Path | None = None, report: Path | None = None) -> None:
-    """Refuse to overwrite a file, and refuse at once what could not be written at the end."""
+def check_new(*, out: Path | None = None, report: Path | None = None, force: bool = False) -> None:
+    """Refuse to overwrite a file without `--force`, and refuse at once what could not be written at the end."""
     for option, path in (("--out", out), ("--report", report)):
         if path is None:
             continue
-        if path.exists():
-            raise ParameterError(f"`{path}` must not exist yet. Choose another name, or delete it.")
+        if path.exists() and not force:
+            raise ParameterError(f"`{path}` must not exist yet. Choose another name, or add `force=True`.")
         check_writable(path, option)
     if report is not None and report.suffix != ".html":
         raise ParameterError(f"`--report` must end in .html, got {report.name!r}.")

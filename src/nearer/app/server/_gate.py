@@ -218,7 +218,7 @@ def create_app(
     >>> import tempfile
     >>> import nearer
     >>> rows, labels = [[0.0, 1.0], [0.1, 0.9], [5.0, 5.0], [5.1, 4.9]] * 8, [0, 0, 1, 1] * 8
-    >>> model = nearer.fit(rows, labels, metric="lfda")
+    >>> model = nearer.fit(rows, labels, method="lfda")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     saved = model.save(f"{folder}/model")
     ...     app = create_app(saved, f"{folder}/index", create=True)  # for uvicorn.run, or mounted in an application

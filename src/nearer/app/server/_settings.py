@@ -62,7 +62,7 @@ class Tokens:
             try:
                 text = path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                raise MissingDataError(f"`--tokens` must be a text file, and `{path}` cannot be read.") from error
+                raise MissingDataError(f"`tokens` must be a text file, and `{path}` cannot be read.") from error
             return cls.parse(text, source=path.name)
         given = os.environ.get(VARIABLE)
         return None if not given else cls.parse(given.replace(",", "\n"), source=VARIABLE)
@@ -136,7 +136,7 @@ class Settings:
         if not self.loopback and self.tokens is None:
             raise ParameterError(
                 f"`tokens` must be given to listen on {self.host}, which other machines can reach. Write a file "
-                f"with lines such as 'write <token>', and pass it with --tokens; or listen on 127.0.0.1."
+                f"with lines such as 'write <token>', and pass it (`tokens=`); or listen on 127.0.0.1."
             )
 
     @property

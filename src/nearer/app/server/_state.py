@@ -124,8 +124,8 @@ class Place:
             if error.argument != "dimension":
                 raise
             raise MissingDataError(
-                f"There must be an index at `{self.index}`, and there is none. Check the address; --create makes "
-                "an empty index."
+                f"There must be an index at `{self.index}`, and there is none. Check the address; `create=True` "
+                "makes an empty index."
             ) from error
         if index.dimension != dimension:
             width = index.dimension
