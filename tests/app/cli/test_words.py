@@ -97,9 +97,9 @@ def test_messages_name_options_of_the_command_that_says_them() -> None:
 
 def test_a_message_speaks_to_whoever_asked() -> None:
     faces = {face.__name__: face for face in FACES}
-    error = NearerError("`y` must be given. Pass `y='kind'`, or `ignore=['kind']`. (`create=True`)")
+    error = NearerError("`y` must be given. Pass `y='kind'`, or `ignore=['kind']`. (`read_only=True`)")
     assert in_options(faces["fit"], error) == (
-        "`--label` must be given. Pass `--label kind`, or `--ignore kind`. (`nearer serve --create`)"
+        "`--label` must be given. Pass `--label kind`, or `--ignore kind`. (`nearer serve --read-only`)"
     )
     told = in_options(faces["evaluate"], NearerError("Fit with `refit=False`."))
     assert told == "Fit with `nearer fit --no-refit`."

@@ -61,8 +61,8 @@ def _as_option(face: Callable[..., None], advice: re.Match[str]) -> str:
     >>> from nearer.app.cli._commands_learn import fit
     >>> in_options(fit, NearerError("Pass `unreadable='skip'`, `refit=False`, `ignore=['a b']` or `y=`."))
     "Pass `--unreadable skip`, `--no-refit`, `--ignore 'a b'` or `--label`."
-    >>> in_options(fit, NearerError("A new one (`create=True`)."))
-    'A new one (`nearer serve --create`).'
+    >>> in_options(fit, NearerError("A search (`read_only=True`) may."))
+    'A search (`nearer serve --read-only`) may.'
     """
     from nearer.app.cli._application import FACES
 

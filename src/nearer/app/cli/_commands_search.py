@@ -261,6 +261,12 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
     create: Annotated[bool, typer.Option("--create", help="Make an empty index if there is none.")] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Refuse changes, and open a folder beside its writer.")
+    ] = False,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes; more than one for PostgreSQL or --read-only.")
+    ] = 1,
     tokens: Annotated[
         Path | None, typer.Option(help="A file with lines 'read TOKEN' or 'write TOKEN'. [$NEARER_TOKENS]")
     ] = None,
@@ -280,14 +286,15 @@ def serve(
     """Serve a model and an index over HTTP: embed, search, add, remove, compare.
 
     An answered write is on disk. SIGTERM finishes what was begun; SIGHUP opens the model, the index and the tokens
-    again without dropping a request. /docs describes the API, / shows the load.
+    again without dropping a request. /docs describes the API and tries it, / shows the load.
 
     \b
     Examples:
       nearer serve index
       nearer serve model index
       nearer serve model index --host 0.0.0.0 --tokens tokens.txt --tls-certificate cert.pem --tls-key key.pem
-      nearer serve model postgresql://user@database/items?table=photos --port 9000
+      nearer serve index --read-only --workers 4
+      nearer serve model postgresql://user@database/items?table=photos --workers 4 --port 9000
     """
 
 

@@ -100,6 +100,8 @@ class Settings:
             waiting for each other than it saves, so one is the default; a large exact index may want more.
         timeout: seconds until a request is given up, and that a client has to send it.
         connections: clients at a time; more are turned away.
+        read_only: changes are refused; an index in a folder is opened beside the process that writes it.
+        workers: processes that share the address; more than one for an engine, or with `read_only`.
         log: "all" requests, only "errors", or "none"; one JSON line each on standard error, without payloads.
 
     >>> Settings(port=0).loopback
@@ -119,11 +121,13 @@ class Settings:
     threads: int = 1
     timeout: float = 30.0
     connections: int = 1024
+    read_only: bool = False
+    workers: int = 1
     log: str = "all"
 
     def __post_init__(self) -> None:
         check_int(self.port, "port", minimum=0, maximum=65535)
-        for name in ("max_body", "max_rows", "max_k", "queue", "batch", "threads", "connections"):
+        for name in ("max_body", "max_rows", "max_k", "queue", "batch", "threads", "connections", "workers"):
             check_int(getattr(self, name), name)
         check_number(self.timeout, "timeout", above=0.0)
         check_choice(self.log, "log", ["all", "errors", "none"])
