@@ -66,6 +66,8 @@ def test_a_lead_within_the_interval_does_not_count() -> None:
     clear = Comparison(raw, learned, intervals={"x": (0.099, 0.101)}, baselines={"pca (2)": other})
     assert "Pca (2) does better in x." not in doubtful.verdict
     assert "Pca (2) does better in x." in clear.verdict
+    ahead = Comparison(raw, learned, intervals={"x": (0.099, 0.101)}, baselines={"pca (2)": raw, "lda (1)": raw})
+    assert ahead.verdict.endswith("It is better than pca (2), lda (1) too in x.")
     assert doubtful.to_dict()["baselines"]["pca (2)"]["scores"] == {"x": 0.61}
 
 
