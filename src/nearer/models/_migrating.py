@@ -14,6 +14,7 @@ from sklearn.model_selection import KFold
 from nearer.estimators import Alignment
 from nearer.exceptions import MissingDataError, ParameterError
 from nearer.index import copy_index, open_index, switch_index
+from nearer.index._items import as_ids
 from nearer.models._model import Model
 from nearer.neighbors import search
 
@@ -100,7 +101,7 @@ def beside(where: str) -> str:
 def align(model: Model, where: str | os.PathLike[str], items: Any, y: Any = None, *, ids: Any = None) -> Migration:
     """Learn how the embeddings of an index become those of `model`, from items that are in the index."""
     given = model.inputs.read(items, y)
-    names = given.all.extra.get("id") if ids is None else np.asarray(ids)
+    names = given.all.extra.get("id") if ids is None else np.array(as_ids(ids, "ids"), dtype=object)
     named = list(range(len(given.all))) if names is None else names.tolist()
     if len(named) != len(given.all):
         raise ParameterError(f"`ids` must name the {len(given.all)} items, got {len(named)}.", argument="ids")

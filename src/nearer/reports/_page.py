@@ -145,7 +145,7 @@ def html_report(
     page = PAGE.format(
         title=_text(title), style=STYLE, lead=lead, contents=contents, body="\n".join(body), version=__version__
     )
-    return write_file(path, page.encode("utf-8"))
+    return write_file(path, page.encode("utf-8", "backslashreplace"))
 
 
 def _section(section: Section, number: int) -> str:

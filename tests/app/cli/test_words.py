@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import gzip
+import html
 import inspect
 import json
 import re
@@ -232,3 +233,36 @@ def test_a_name_that_was_meant_is_named() -> None:
     with pytest.raises(ParameterError, match="Did you mean 'lda'"):
         nearer.fit(np.eye(20), [0, 1] * 10, method="LinearDiscriminantAnalysis")
     assert "Did you mean 'TripletLoss'" in run("methods", "TripletMarginLoss", code=1)
+
+
+def test_an_address_is_no_folder(table: pd.DataFrame) -> None:
+    told = " ".join(run("fit", "data.csv", "-l", "kind", "-o", "hf://me/model", code=1).split())
+    assert "nearer export FOLDER --out hf://owner/name" in told
+    assert not Path("hf:").exists()
+
+
+def test_the_page_of_a_search_shows_what_was_asked(table: pd.DataFrame) -> None:
+    run("fit", "data.csv", "-l", "kind", "--method", "lfda", "-q")
+    run("index", "data.csv", "-m", "model", "-l", "kind", "-q")
+    table.iloc[:1].to_csv("one.csv", index=False)
+    told = run("search", "index", "one.csv", "-k", "1", "--report", "page.html")
+    assert told.startswith("1 query, 1 hit each")
+    page = Path("page.html").read_text()
+    assert "row 0 of one.csv" in page
+    assert f"a {table['a'][0]}"[:8] in page
+    assert "1 query of one.csv in index. The nearest item is" in page
+    assert " away." in page
+    run("search", "index", "data.csv", "-k", "1", "--report", "many.html")
+    assert "<nav" not in Path("many.html").read_text(), "a list of forty rows would stand before the first"
+    assert "│ row 0 │" in run("search", "index", "one.csv", "-k", "1")
+
+
+def test_the_snippet_of_a_report_runs(table: pd.DataFrame) -> None:
+    run("fit", "data.csv", "-l", "kind", "--method", "lfda", "-o", "mine", "-q", "--report", "fit.html")
+    page = Path("fit.html").read_text()
+    snippet = html.unescape(re.findall(r"<pre><code>(import.*?)</code></pre>", page, re.DOTALL)[0])
+    assert 'nearer.load("mine")' in snippet
+    table.iloc[:5].to_csv("new.csv", index=False)
+    exec(snippet, {})
+    assert page.count("held-out rows (") == 0, "the scores stand there once, as a table"
+    assert page.count("<td>map@r</td>") == 1

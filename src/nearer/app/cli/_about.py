@@ -150,7 +150,7 @@ def _show(name: str, as_json: bool) -> None:
     target = method.target if method is not None and method.target else name
     target = next((known_name for known_name in known if known_name.lower() == target.lower()), target)
     if target not in known:
-        near = hint(name, [*known, *(one.name for one in METHODS)], otherwise="`nearer methods` lists them.")
+        near = hint(name, [*(one.name for one in METHODS), *known], otherwise="`nearer methods` lists them.")
         raise ParameterError(f"NAME must be a method, an estimator, a loss or a miner, got {name!r}.{near}")
     text = inspect.getdoc(getattr(packages[known[target]], target)) or ""
     if as_json:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nearer._storage import write_file
 from nearer.app.cli._loading import load_data, load_for
-from nearer.app.cli._output import check_new, print_json, say
+from nearer.app.cli._output import as_utf8, check_new, print_json, say
 from nearer.app.explorer._launch import check_installed, serve
 from nearer.app.explorer._model import items_of
 from nearer.app.explorer._session import Session
@@ -37,7 +37,7 @@ def run_audit(
     given = load_data(data, label, Columns(ids=id_), how)
     audit = audit_dataset(given, seed=seed)
     if out is not None:
-        write_file(out, audit.to_csv().encode())
+        write_file(out, as_utf8(audit.to_csv()))
     if report is not None:
         audit_page(audit, given, report)
     if as_json:

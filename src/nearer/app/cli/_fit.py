@@ -24,6 +24,7 @@ from nearer.datasets._anything import Columns
 from nearer.exceptions import ParameterError
 from nearer.models._card import save_fitted
 from nearer.models._fitting import Fitted, fit_model
+from nearer.models._hub import on_hub
 from nearer.models._model import is_model
 from nearer.models._reading import NO_PHOTOS_EXTRA, Reading
 from nearer.models._settings import FitSettings
@@ -57,6 +58,11 @@ def run_fit(
     settings = FitSettings.from_dict(values)
     if about["data"] is None:
         raise ParameterError("`DATA` must be given: a table, or a folder of images. See nearer fit --help.")
+    if on_hub(str(about["out"])):
+        raise ParameterError(
+            f"`--out` must be a folder of this machine, got {str(about['out'])!r}. Fit into a folder, then "
+            "write it there: nearer export FOLDER --out hf://owner/name."
+        )
     out = Path(str(about["out"]))
     if not out.name or "\0" in out.name:
         raise ParameterError(f"`--out` must be the name of a folder to write, got {str(about['out'])!r}.")

@@ -41,7 +41,8 @@ def load_data(path: Path, label: Sequence[str] | None, columns: Columns, how: Re
     names: list[str | int] = [_position(name, path) for name in label or ()]
     with reading():
         given = check_ids(read_items(path, as_asked(names), columns, how))
-    say_skipped(given)
+    if how.progress is not False:
+        say_skipped(given)
     return given
 
 

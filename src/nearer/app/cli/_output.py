@@ -18,8 +18,11 @@ import typer
 from nearer.exceptions import NearerError, ParameterError
 
 # What a terminal obeys instead of showing it: the controls of ASCII and of Latin-1 but for tab and line feed, and
-# those that turn the direction of writing around. Names of classes, ids, columns and files come from the data.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+# those that turn the direction of writing around; and what of a file name is no UTF-8. Names of classes, ids,
+# columns and files come from the data.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def plain(text: str) -> str:
@@ -34,6 +37,15 @@ def plain(text: str) -> str:
 def say(text: str, *, err: bool = False) -> None:
     """A line for people, on stdout or on stderr; every command writes through here or through `screen`."""
     typer.echo(plain(text), err=err)
+
+
+def as_utf8(text: str) -> bytes:
+    """A file of text; what of a file name is no UTF-8 is written by its number.
+
+    >>> as_utf8("a\udcff")
+    b'a\\udcff'
+    """
+    return text.encode("utf-8", "backslashreplace")
 
 
 def print_json(document: Mapping[str, Any]) -> None:

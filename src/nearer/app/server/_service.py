@@ -196,7 +196,7 @@ class Service:
 
     async def _change(self, change: WriteJob, rows: int) -> Any:
         if self.settings.read_only:
-            raise Refusal(403, "read_only", "This server changes nothing: it was started with --read-only.")
+            raise Refusal(403, "read_only", "This server changes nothing: it is read-only.")
         if self.stopping:
             raise Refusal(503, "stopping", "The server is being stopped.", retry_after=5)
         # No time limit: a change that was begun is either answered or, if the process dies, unknown.
