@@ -29,7 +29,7 @@ import nearer
 from sklearn.datasets import load_iris
 from nearer.models import embed_stream
 frame = load_iris(as_frame=True).frame
-model = nearer.fit(frame, "target", metric="lfda")
+model = nearer.fit(frame, "target", method="lfda")
 model.save("model")
 frame.to_csv("iris.csv", index=False)
 embed_stream(model, "iris.csv", "index")

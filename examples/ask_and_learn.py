@@ -18,7 +18,7 @@ train, test = np.arange(1200), np.arange(1200, len(y))
 
 def learned(labels: np.ndarray) -> float:
     """The share of new digits that a model from these labels names right."""
-    return nearer.fit(X[train], labels, metric="semi-supervised").score(X[test], y[test])
+    return nearer.fit(X[train], labels, method="semi-supervised").score(X[test], y[test])
 
 
 # %% Sixty answers to the questions that teach most, and to sixty at random

@@ -20,7 +20,7 @@ from nearer.index import open_index
 # %% A metric for digits, and an index that lives in a folder
 X, y = load_digits(return_X_y=True)
 train, new = np.arange(1500), np.arange(1500, len(y))
-model = nearer.fit(X[train], y[train], metric="lfda")
+model = nearer.fit(X[train], y[train], method="lfda")
 folder = Path(tempfile.mkdtemp())
 model.save(folder / "model")
 with open_index(

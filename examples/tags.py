@@ -17,7 +17,7 @@ noise = 3 * rng.normal(size=(800, 14))  # fourteen do not, and are louder
 items = np.concatenate([meaning + 0.3 * rng.normal(size=(800, 6)), noise], axis=1)
 
 # %% Learn, and read the proof on held-out rows
-model = nearer.fit(items, tags, metric="raml-krr")
+model = nearer.fit(items, tags, method="raml-krr")
 print(model)
 gain = model.fitted.comparison.gains["average-precision"]
 assert gain > 0.02

@@ -20,9 +20,9 @@ for digit in range(10):
     labels[chosen] = digit
 
 # %% Learn from all rows, or from those with a label alone
-everything = nearer.fit(X[train], labels, metric="semi-supervised")
+everything = nearer.fit(X[train], labels, method="semi-supervised")
 labeled = labels >= 0
-alone = nearer.fit(X[train][labeled], labels[labeled], metric="lmnn")
+alone = nearer.fit(X[train][labeled], labels[labeled], method="lmnn")
 
 # %% Name digits that taught nothing: unlabelled rows vote with the class that reached them
 all_rows, few_rows = everything.score(X[test], y[test]), alone.score(X[test], y[test])

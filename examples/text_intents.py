@@ -51,7 +51,7 @@ def encode(lines) -> np.ndarray:
 
 
 # %% Learn what matters, and route new questions by their nearest neighbors
-model = nearer.fit(texts, intents, encoder=encode, metric="within-class")
+model = nearer.fit(texts, intents, encoder=encode, method="within-class")
 print(model)
 new = {
     "good evening, my card has been stolen": "lost card",

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "nearer"
 
 # Lower may not import higher; folders of one level may not import each other.
 LEVELS: list[set[str]] = [
-    {"exceptions"},
+    {"exceptions", "_names"},
     {"_border"},
     {"_limits"},
     {"_plain", "_notebook"},

@@ -101,7 +101,7 @@ def test_of_many_queries_the_first_are_shown() -> None:
 def test_a_model_shows_its_scores_and_a_loaded_one_too(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     y = np.repeat([0, 1], 30)
-    model = nearer.fit(random.normal(size=(60, 3)) + 3 * y[:, None], y, metric="lda")
+    model = nearer.fit(random.normal(size=(60, 3)) + 3 * y[:, None], y, method="lda")
     again = nearer.load(model.save(tmp_path / "model"))
     for shown in (model._repr_html_(), again._repr_html_()):
         assert f"{model.scores['learned']['scores']['map@r']:.4f}" in shown

@@ -277,7 +277,7 @@ def test_a_cloned_repository_is_loaded_and_writes_nothing(tmp_path: Path, home: 
         pytest.skip("there is no git here")
     source = tmp_path / "source"
     torch.manual_seed(0)
-    nearer.fit(torch.randn(40, 3).numpy(), [0, 1] * 20, metric="rca").save(source / "model")
+    nearer.fit(torch.randn(40, 3).numpy(), [0, 1] * 20, method="rca").save(source / "model")
     (source / ".model.saving").mkdir()
     (source / ".model.saving" / "lock").symlink_to("../../home/.bashrc")
     (source / ".index.saving").symlink_to("../home/work")

@@ -22,6 +22,7 @@ from typing import Any
 
 import lazy_loader  # type: ignore[import-untyped]
 
+from nearer._names import elsewhere, hint
 from nearer.exceptions import NearerError, ParameterError
 
 _FAILURES = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError, RuntimeError, AssertionError)
@@ -33,7 +34,14 @@ def attach(package: str, file: str) -> Any:
     resolve, directory, names = lazy_loader.attach_stub(package, file)
 
     def __getattr__(name: str) -> Any:
-        thing = explained(resolve(name))
+        try:
+            thing = explained(resolve(name))
+        except AttributeError as error:
+            if name in names or name.startswith("_"):
+                raise
+            ours = elsewhere(name)
+            said = f" It is nearer.{ours} here." if ours is not None else hint(name, names)
+            raise AttributeError(f"{package} has no {name!r}.{said}", name=name) from error
         sys.modules[package].__dict__[name] = thing
         return thing
 

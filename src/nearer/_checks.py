@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import math
 import numbers
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from nearer._names import hint
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 
 if TYPE_CHECKING:
     import numpy as np
+
+# Names that a message lists; of more it says how many.
+FEW = 20
 
 
 def check_int(value: Any, name: str, *, minimum: int = 1, maximum: int | None = None) -> int:
@@ -85,9 +88,11 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
     options = list(choices)
     if isinstance(value, str) and value in options:
         return str(value)
-    close = difflib.get_close_matches(str(value), options, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise ParameterError(f"`{name}` must be one of {', '.join(map(repr, options))}, got {value!r}.{hint}")
+    near = hint(value, options)
+    shown = ", ".join(map(repr, options[:FEW]))
+    if len(options) > FEW:
+        shown = f"{len(options)} names" if near else f"{shown}, ... ({len(options)} in all)"
+    raise ParameterError(f"`{name}` must be one of {shown}, got {value!r}.{near}")
 
 
 def needed(module: str, what: str, extra: str) -> Any:

@@ -29,6 +29,15 @@ def is_nothing(value: Any) -> bool:
     return missing or (isinstance(value, float | np.floating) and value != value)
 
 
+def counted(number: int, what: str, plural: str = "") -> str:
+    """A number with its noun, in the singular for one.
+
+    >>> counted(1, "query", "queries"), counted(1200, "row")
+    ('1 query', '1,200 rows')
+    """
+    return f"{number:,} {what if number == 1 else plural or what + 's'}"
+
+
 def table_rows(data: Any) -> list[dict[str, Any]] | None:
     """The rows of a DataFrame of pandas, polars or Arrow as dictionaries; None for anything else.
 

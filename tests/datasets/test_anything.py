@@ -228,3 +228,10 @@ def test_cells() -> None:
     assert read_cells(["05/31/2024", "06/01/2024"]).kind == "date"
     assert read_cells(["1_000", "2"]).kind == "word"
     assert read_cells([None, "", "NA"]).missing.all()
+
+
+def test_columns_that_a_wide_table_loses_are_said() -> None:
+    frame = pd.DataFrame({f"c{number}": np.arange(20.0) % (number + 2) for number in range(60)})
+    frame["c30"] = 1.0
+    shown = str(read_items(frame).cleaning)
+    assert "... 30 more, of them left out: c30 (always the same) ..." in shown

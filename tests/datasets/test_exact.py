@@ -94,7 +94,7 @@ def test_every_source_keeps_ids_labels_and_types(tmp_path: Path, source: str) ->
 @pytest.mark.parametrize("source", ["csv", "parquet"])
 def test_an_index_is_found_by_year_and_by_bar_code(tmp_path: Path, source: str) -> None:
     file = SOURCES[source](tmp_path)
-    model = nearer.fit(file, "kind", metric="lfda", ids="ean", keep=list(KEEP))
+    model = nearer.fit(file, "kind", method="lfda", id="ean", keep=list(KEEP))
     embed_stream(model, file, tmp_path / "index", batch_size=7)
     embed_stream(model, file, tmp_path / "out.parquet", batch_size=7)
     with open_index(tmp_path / "index", read_only=True) as index:
@@ -180,7 +180,7 @@ def test_numbers_beyond_float32_are_named() -> None:
 def test_codes_are_found_again_in_a_file_that_has_only_digits(tmp_path: Path) -> None:
     rows = "".join(f"{('007', 'A12', '0815')[row % 3]},{row % 4},{row % 2}\n" for row in range(24))
     (tmp_path / "a.csv").write_text("code,x,class\n" + rows)
-    model = nearer.fit(tmp_path / "a.csv", "class", metric="lfda")
+    model = nearer.fit(tmp_path / "a.csv", "class", method="lfda")
     (tmp_path / "b.csv").write_text("code,x,class\n007,1,0\n0815,2,1\n")
     columns = model.inputs.read(tmp_path / "b.csv").all.x
     assert columns[0].tolist() == [1.0, 0.0, 0.0, 1.0]

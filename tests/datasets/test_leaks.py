@@ -33,7 +33,7 @@ def test_a_running_number_is_left_out_and_said(tmp_path: Path, name: str, start:
     frame.to_csv(tmp_path / "a.csv", index=False)
     for data in (frame, tmp_path / "a.csv"):
         assert left_out(read_items(data, "kind")) == {name: RUNNING}
-    model = nearer.fit(frame, "kind", metric="lfda")
+    model = nearer.fit(frame, "kind", method="lfda")
     assert model.inputs.names == ("a", "b")
     assert RUNNING in str(model)
     assert model.transform(frame.drop(columns=name)).shape[0] == 60, "a new table need not have it"
@@ -43,7 +43,7 @@ def test_the_proof_is_true_again() -> None:
     scores = {}
     for name, ids in (("with", np.arange(60)), ("without", None)):
         frame = noise() if ids is None else noise(rownames=ids)
-        scores[name] = nearer.fit(frame, "kind", metric="lfda").scores
+        scores[name] = nearer.fit(frame, "kind", method="lfda").scores
     assert scores["with"] == scores["without"]
 
 
@@ -71,7 +71,7 @@ def test_a_few_lines_too_many_or_too_few_hide_no_running_number(
     frame.to_csv(tmp_path / "a.csv", index=False)
     for data in (frame, tmp_path / "a.csv"):
         assert left_out(read_items(data, "kind")) == {"rownames": f"{RUNNING} (but for {places})"}
-    model = nearer.fit(frame, "kind", metric="lfda")
+    model = nearer.fit(frame, "kind", method="lfda")
     assert model.inputs.names == ("a", "b")
     assert f"{RUNNING} (but for {places})" in str(model)
 
@@ -128,7 +128,7 @@ def test_the_label_given_beside_its_table_is_no_feature(library: str) -> None:
     data = read_items(frame, frame["kind"])
     assert left_out(data) == {"kind": COPY}
     assert data.feature_names == ("a", "b")
-    model = nearer.fit(frame, frame["kind"], metric="lfda")
+    model = nearer.fit(frame, frame["kind"], method="lfda")
     assert COPY in str(model)
     assert model.transform(frame).shape[0] == 60
 

@@ -56,7 +56,7 @@ def test_a_column_that_is_empty_in_one_part_keeps_its_kind(tmp_path: Path, monke
 
 
 def test_fit_takes_a_sample_when_asked_and_says_so(table: pd.DataFrame, tmp_path: Path) -> None:
-    model = nearer.fit(tmp_path / "t.csv", "kind", rows=600, ignore=["number"], metric="kissme")
+    model = nearer.fit(tmp_path / "t.csv", "kind", rows=600, ignore=["number"], method="kissme")
     assert "600 of its 40,000 rows, drawn at random" in str(model)
     assert model.data["rows"] == 600
     with pytest.raises(ParameterError, match="for files"):
@@ -71,6 +71,6 @@ def test_a_file_that_does_not_fit_is_sampled_by_itself(
     assert rows_that_fit(tmp_path / "t.csv") == 1.0
     monkeypatch.setattr(sampling, "SHARE", 1e-5)
     assert rows_that_fit(tmp_path / "t.csv") < 1.0
-    model = nearer.fit(tmp_path / "t.csv", "kind", ignore=["number"], metric="kissme")
+    model = nearer.fit(tmp_path / "t.csv", "kind", ignore=["number"], method="kissme")
     assert "which fit into half of the memory" in str(model)
     assert 10 < model.data["rows"] < 40_000

@@ -145,7 +145,7 @@ def test_saved_and_loaded_it_is_the_same_and_a_forged_file_is_refused(tmp_path: 
 
 def test_a_model_of_it_predicts_the_same_after_saving(tmp_path: Path) -> None:
     X, y = data("wine")
-    model = nearer.fit(X, y, metric="class-probabilities")
+    model = nearer.fit(X, y, method="class-probabilities")
     model.save(tmp_path / "model")
     again = nearer.load(tmp_path / "model")
     np.testing.assert_array_equal(again.transform(X), model.transform(X))

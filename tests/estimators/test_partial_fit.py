@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 from nearer.estimators import GMML, KISSME, RCA, Covariance, MetricKNN, WithinClass
 from nearer.estimators._moments import KEPT, Moments
 from nearer.estimators._scatter import label_scatters, total_scatter
-from nearer.exceptions import LimitError, ParameterError
+from nearer.exceptions import LabelError, LimitError, ParameterError
 
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
@@ -179,3 +179,14 @@ def test_memory_does_not_grow_with_the_rows() -> None:
 
     peak(1)
     assert peak(6) < 1.3 * peak(2)
+
+
+@pytest.mark.parametrize("learner", [KISSME(), RCA(), WithinClass(power=0.5, floor=None), MetricKNN()])
+def test_labels_of_two_kinds_in_two_parts(learner: Any) -> None:
+    rows, codes = np.random.default_rng(0).normal(size=(60, 3)), np.arange(30) % 3
+    learner.partial_fit(rows[:30], codes)
+    for other in (codes.astype(str), np.array(list("abc" * 10), dtype=object)):
+        with pytest.raises(LabelError, match="of one kind in all parts, got text after numbers"):
+            learner.partial_fit(rows[30:], other)
+    learner.partial_fit(rows[30:], codes)
+    assert learner.classes_.tolist() == [0, 1, 2]

@@ -74,3 +74,11 @@ def test_what_cannot_be_scored_is_said() -> None:
         evaluate_unlabeled(ROWS[:4], k=4)
     with pytest.raises(ShapeError, match="`embeddings`"):
         evaluate_unlabeled(ROWS[:2], k=1)
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e160, 1e200])
+def test_rows_of_any_size_have_the_scores_of_small_ones(factor: float) -> None:
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    small = evaluate_unlabeled(rows, rows, k=3, similarity="euclidean")
+    other = evaluate_unlabeled(rows * factor, rows * factor, k=3, similarity="euclidean")
+    assert dict(other) == pytest.approx(dict(small), rel=1e-6)

@@ -229,7 +229,7 @@ def test_hits_ids_and_distances() -> None:
     assert result[1][0] == ("a", -1.0, {"x": 1})
     assert len(result) == 2
     assert filled([[3, 4]]).search([[6, 8]]).distances.tolist() == [[0.0]]
-    assert ("a" in index, "z" in index) == (True, False)
+    assert ("a" in index, "z" in index, ["a"] in index) == (True, False, False)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

@@ -106,7 +106,7 @@ def test_bad_labels_are_named() -> None:
 
 def test_a_model_audits_its_data(tmp_path: Path) -> None:
     data = load("wine")
-    model = nearer.fit(data, metric="lfda")
+    model = nearer.fit(data, method="lfda")
     by_model, by_data = model.audit(), audit_dataset(data)
     assert len(by_model.labels) == len(by_data.labels) == 178
     page = audit_page(by_data, data, tmp_path / "page.html").read_text()

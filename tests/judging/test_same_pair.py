@@ -180,7 +180,7 @@ def people(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_a_model_keeps_its_calibration(tmp_path: Path) -> None:
     known, others = (pd.read_csv(file) for file in people(tmp_path))
-    model = nearer.fit(known, "person", metric="rca")
+    model = nearer.fit(known, "person", method="rca")
     with pytest.raises(ParameterError, match="calibrate"):
         model.same(others[:2], others[2:4])
     with pytest.raises(LabelError, match="trained on"):

@@ -95,7 +95,7 @@ def test_a_model_and_the_command(tmp_path: Path) -> None:
     y = np.where(X[:, 0] > 0, "left", "right")
     names = [f"c{column}" for column in range(5)]
     taught = pd.DataFrame(X[:200], columns=names).assign(side=y[:200])
-    model = nearer.fit(taught, "side", metric="lda", n_components=1)
+    model = nearer.fit(taught, "side", method="lda", n_components=1)
     fresh, copies = X[200:], X[200:] + 1e-6
     kept = model.calibrate(
         pd.DataFrame(fresh, columns=names), error=0.01, copies=pd.DataFrame(copies, columns=names)

@@ -19,13 +19,13 @@ from nearer.models._reading import read_items
 def test_pca_keeps_the_directions_that_hold_most_of_the_variance() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 10)) + 0.01 * rng.normal(size=(200, 10))
-    found = nearer.fit(x, rng.integers(0, 3, 200), metric="kissme").fitted.comparison
+    found = nearer.fit(x, rng.integers(0, 3, 200), method="kissme").fitted.comparison
     assert list(found.baselines) in (["scaled", f"pca ({d})", "lda (2)"] for d in (2, 3))
 
 
 def test_a_rotation_of_the_raw_features_is_no_baseline() -> None:
     rng = np.random.default_rng(0)
-    found = nearer.fit(rng.normal(size=(500, 4)), rng.integers(0, 2, 500), metric="kissme").fitted.comparison
+    found = nearer.fit(rng.normal(size=(500, 4)), rng.integers(0, 2, 500), method="kissme").fitted.comparison
     assert list(found.baselines) == ["scaled", "lda (1)"]
 
 
@@ -33,10 +33,10 @@ def test_lda_stands_beside_the_learned_metric_and_is_named_where_it_is_better() 
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], 200)
     x = np.column_stack([y + 0.2 * rng.normal(size=400), 10 * rng.normal(size=(400, 6))])
-    comparison = nearer.fit(x, y, metric="euclidean").fitted.comparison
+    comparison = nearer.fit(x, y, method="euclidean").fitted.comparison
     assert comparison.baselines["lda (1)"]["map@r"] > comparison.second["map@r"] + 0.2
     assert "Lda (1) does better" in comparison.verdict
-    alone = nearer.fit(np.ones((40, 2)) * y[::10, None], y[::10], metric="euclidean").fitted.comparison
+    alone = nearer.fit(np.ones((40, 2)) * y[::10, None], y[::10], method="euclidean").fitted.comparison
     assert not any(name.startswith("lda") for name in alone.baselines), "nothing varies inside these classes"
 
 
@@ -50,12 +50,12 @@ def test_labels_that_features_say_nothing_about_are_answered_best_by_their_mean(
     numbers = nearer.fit(x, rng.normal(size=300)).fitted.comparison
     assert -0.1 < numbers.baselines["the mean"]["r2"] <= 0
     assert numbers.baselines["boosting"]["r2"] < numbers.baselines["the mean"]["r2"], "there is nothing to find"
-    sets = nearer.fit(x, rng.integers(0, 2, (300, 5)), metric="raml-krr").fitted.comparison
+    sets = nearer.fit(x, rng.integers(0, 2, (300, 5)), method="raml-krr").fitted.comparison
     assert "the mean" in sets.baselines
 
 
 def test_a_learned_metric_that_leads_is_not_said_to_trail() -> None:
-    model = nearer.fit(*load_digits(return_X_y=True), metric="nca")
+    model = nearer.fit(*load_digits(return_X_y=True), method="nca")
     assert "pca" in str(model)
     assert "does better" not in model.fitted.verdict
 
@@ -66,6 +66,8 @@ def test_a_lead_within_the_interval_does_not_count() -> None:
     clear = Comparison(raw, learned, intervals={"x": (0.099, 0.101)}, baselines={"pca (2)": other})
     assert "Pca (2) does better in x." not in doubtful.verdict
     assert "Pca (2) does better in x." in clear.verdict
+    ahead = Comparison(raw, learned, intervals={"x": (0.099, 0.101)}, baselines={"pca (2)": raw, "lda (1)": raw})
+    assert ahead.verdict.endswith("It is better than pca (2), lda (1) too in x.")
     assert doubtful.to_dict()["baselines"]["pca (2)"]["scores"] == {"x": 0.61}
 
 

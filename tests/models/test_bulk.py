@@ -55,7 +55,7 @@ def table(tmp_path_factory):
     place = tmp_path_factory.mktemp("table")
     frame.to_csv(place / "all.csv", index=False)
     frame.to_parquet(place / "all.parquet")
-    model = nearer.fit(place / "all.csv", "kind", metric="lfda", ids="name", keep=["town"])
+    model = nearer.fit(place / "all.csv", "kind", method="lfda", id="name", keep=["town"])
     model.save(place / "model")
     return place, model, frame
 

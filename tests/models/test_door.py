@@ -28,7 +28,7 @@ def iris() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def model() -> nearer.models.Model:
-    return nearer.fit(iris(), "species", metric="lfda", ids="flower_id", keep=["color"])
+    return nearer.fit(iris(), "species", method="lfda", id="flower_id", keep=["color"])
 
 
 def test_a_frame_and_a_column(model, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_columns_are_found_by_name(model) -> None:
 def test_evaluate_leaves_out_what_was_trained_on(model) -> None:
     with pytest.raises(LabelError, match="trained on all 150"):
         nearer.evaluate(model, iris(), "species")
-    model = nearer.fit(iris(), "species", ids="flower_id", settings={"refit": False})
+    model = nearer.fit(iris(), "species", id="flower_id", settings={"refit": False})
     result = nearer.evaluate(model, iris(), "species")
     assert result.first.counts["trained on, left out"] == 120
     assert result.first.counts["queries"] == 30
@@ -119,8 +119,8 @@ def test_the_report(model, tmp_path: Path) -> None:
 def test_arrays_of_any_make(convert) -> None:
     X, y = load_wine(return_X_y=True)
     given = convert(X, y)
-    model = nearer.fit(*given, metric="kissme")
-    expected = nearer.fit(X, y, metric="kissme")
+    model = nearer.fit(*given, method="kissme")
+    expected = nearer.fit(X, y, method="kissme")
     np.testing.assert_allclose(
         model.transform(given[0] if given[1] is not None else X), expected.transform(X), rtol=1e-4
     )
@@ -130,21 +130,21 @@ def test_a_file_and_missing_labels(tmp_path: Path) -> None:
     frame = iris()
     frame.loc[::3, "species"] = None
     frame.to_csv(tmp_path / "flowers.csv", index=False)
-    model = nearer.fit(tmp_path / "flowers.csv", "species", metric="lfda")
+    model = nearer.fit(tmp_path / "flowers.csv", "species", method="lfda")
     assert model.data["kind"] == "partial"
     assert model.transform(tmp_path / "flowers.csv").shape == (150, 6)
 
 
 def test_numbers_sets_and_distributions() -> None:
     X, y = load_diabetes(return_X_y=True)
-    model = nearer.fit(X[:150], y[:150] + 0.5, metric="mlkr", settings={"pictures": False})
+    model = nearer.fit(X[:150], y[:150] + 0.5, method="mlkr", settings={"pictures": False})
     assert model.data["kind"] == "numbers"
     assert "mean-absolute-error" in model.scores["gains"]
     assert nearer.evaluate(model, X[150:250], y[150:250] + 0.5).intervals
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(80, 5))
     tags = (Z[:, :3] > 0).astype(int)
-    assert nearer.fit(Z, tags, metric="raml-krr").data["kind"] == "sets"
+    assert nearer.fit(Z, tags, method="raml-krr").data["kind"] == "sets"
     shares = np.exp(Z[:, :3]) / np.exp(Z[:, :3]).sum(axis=1, keepdims=True)
     fitted = nearer.fit(Z, shares)
     assert fitted.data["kind"] == "distributions"
@@ -176,13 +176,13 @@ def test_the_rule_sees_columns_and_time() -> None:
     ("call", "told"),
     [
         (lambda X, y: nearer.fit(iris(), "specie"), "Did you mean 'species'"),
-        (lambda X, y: nearer.fit(X, y, metric="nca", settings={"epochs": 3}), "`epochs` must come with a network"),
+        (lambda X, y: nearer.fit(X, y, method="nca", settings={"epochs": 3}), "`epochs` must come with a network"),
         (lambda X, y: nearer.fit(X, y, loss="CircelLoss"), "Did you mean 'CircleLoss'"),
         (
             lambda X, y: nearer.fit(X, y, loss="RAWLoss", settings={"loss_settings": {"alfa": 1}}),
             "Did you mean 'alpha'",
         ),
-        (lambda X, y: nearer.fit(X, y, loss="RAWLoss", metric="nca"), "must not both be given"),
+        (lambda X, y: nearer.fit(X, y, loss="RAWLoss", method="nca"), "must not both be given"),
         (lambda X, y: nearer.fit(X, y, settings={"seed": 1}), "must not repeat the argument 'seed'"),
         (lambda X, y: nearer.fit(X, y, settings={"sead": 1}), "Did you mean `seed`"),
         (lambda X, y: nearer.fit(X, np.zeros(len(X))), "at least two classes"),
@@ -202,17 +202,17 @@ def test_what_cannot_be_is_said(call, told) -> None:
 
 def test_whole_numbers_are_classes_until_a_regression_is_asked_for():
     X, y = load_diabetes(return_X_y=True)
-    told = nearer.fit(X, y, metric="kissme")
+    told = nearer.fit(X, y, method="kissme")
     assert told.data["kind"] == "classes"
     assert "choose the metric mlkr" in str(told)
-    model = nearer.fit(X, y, metric="mlkr")
+    model = nearer.fit(X, y, method="mlkr")
     assert model.data["kind"] == "numbers"
     assert model.fitted.comparison.second["r2"] > 0.2
-    assert "choose the metric" not in str(nearer.fit(*load_wine(return_X_y=True), metric="kissme"))
+    assert "choose the metric" not in str(nearer.fit(*load_wine(return_X_y=True), method="kissme"))
 
 
 def test_plus_and_minus_one_are_two_classes() -> None:
     rng = np.random.default_rng(0)
     y = np.where(np.arange(60) % 2, 1, -1)
-    model = nearer.fit(rng.normal(size=(60, 3)) + y[:, None], y, metric="rca")
+    model = nearer.fit(rng.normal(size=(60, 3)) + y[:, None], y, method="rca")
     assert model.classes == ("-1", "1")

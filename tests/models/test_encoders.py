@@ -122,7 +122,7 @@ def test_a_table_names_photos_and_their_classes(folder: Path, tmp_path: Path) ->
     table["kind"] = [one.parent.name for one in places]
     listed = folder / "list.csv"
     table.to_csv(listed, index=False)
-    settings = {"encoder": tiny(), "encoder_settings": {"size": 16}, "metric": "lfda"}
+    settings = {"encoder": tiny(), "encoder_settings": {"size": 16}, "method": "lfda"}
     model = nearer.fit(listed, "kind", image="file", keep=["year"], **settings)
     assert "30 rows, 6 features of photos by Sequential; 3 classes" in str(model)
     rows = model.transform(places)
@@ -145,7 +145,7 @@ def test_a_table_names_photos_and_their_classes(folder: Path, tmp_path: Path) ->
 def test_path_strings_are_photos(folder: Path) -> None:
     places = sorted(folder.rglob("*.png"))
     names, labels = [str(one) for one in places], [one.parent.name for one in places]
-    model = nearer.fit(names, labels, encoder=tiny(), encoder_settings={"size": 16, "resize": 16}, metric="lfda")
+    model = nearer.fit(names, labels, encoder=tiny(), encoder_settings={"size": 16, "resize": 16}, method="lfda")
     assert model.classes == tuple(sorted(COLORS))
     expected = model.transform(places)
     for given in (names, tuple(names), np.array(names), pd.Series(names)):
@@ -156,7 +156,7 @@ def test_path_strings_are_photos(folder: Path) -> None:
 
 def test_texts_behind_a_function(tmp_path: Path) -> None:
     frame = table()
-    model = nearer.fit(frame, "topic", text="text", ids="row", encoder=letters)
+    model = nearer.fit(frame, "topic", text="text", id="row", encoder=letters)
     assert "36 rows, 11 features of texts by letters; 3 classes" in str(model)
     assert (model.inputs.text, model.inputs.labels) == ("text", ("topic",))
     rows = model.transform(frame)

@@ -42,4 +42,4 @@ def test_unlabelled_images_teach_the_network() -> None:
 def test_it_is_refused_for_rows_of_features() -> None:
     x = np.random.default_rng(0).normal(size=(40, 3))
     with pytest.raises(ParameterError, match="move images"):
-        nearer.fit(x, np.where(np.arange(40) < 12, np.arange(40) % 2, -1), metric="deep-semi-supervised")
+        nearer.fit(x, np.where(np.arange(40) < 12, np.arange(40) % 2, -1), method="deep-semi-supervised")

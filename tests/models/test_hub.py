@@ -148,7 +148,7 @@ def learned() -> tuple[Model, np.ndarray]:
     random = np.random.default_rng(0)
     y = np.repeat(np.arange(3), 20)
     X = random.normal(size=(3, 4))[y] * 3 + random.normal(size=(60, 4))
-    return nearer.fit(X, y, metric="lda"), X.astype(np.float32)
+    return nearer.fit(X, y, method="lda"), X.astype(np.float32)
 
 
 def test_a_model_goes_to_the_hub_and_comes_back(hub: Hub) -> None:
@@ -216,7 +216,7 @@ def test_a_table_of_a_data_set_is_read(hub: Hub) -> None:
         "data/test.csv": b"x,z,kind\n1,2,a\n",
     }
     for address in ("hf://datasets/team/pets", "hf://datasets/team/pets/data/train.csv"):
-        model = nearer.fit(address, "kind", metric="lda")
+        model = nearer.fit(address, "kind", method="lda")
         assert (model.data["rows"], model.classes) == (60, ("a", "b"))
     folder = downloaded_data("hf://datasets/team/pets/data")
     assert sorted(path.name for path in folder.iterdir()) == ["test.csv", "train.csv"]

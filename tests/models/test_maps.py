@@ -81,7 +81,7 @@ def test_two_maps_stay_two(tmp_path: Path) -> None:
 
 
 def test_an_asymmetric_model_searches_the_database_map_with_the_query_map(tmp_path: Path) -> None:
-    model = nearer.fit(X, Y, metric="asymmetric-knn")
+    model = nearer.fit(X, Y, method="asymmetric-knn")
     assert model.asymmetric
     again = nearer.load(model.save(tmp_path / "model"))
     queries, database = again.transform(X), again.transform(X, side="database")
@@ -93,7 +93,7 @@ def test_an_asymmetric_model_searches_the_database_map_with_the_query_map(tmp_pa
 
 @pytest.mark.parametrize("metric", ["hraml", "kernel-gmml", "kernel-lmnn", "kernel-nca"])
 def test_fit_reaches_it_and_a_saved_model_agrees(metric: str, tmp_path: Path) -> None:
-    model = nearer.fit(X, Y, metric=metric, n_components=6)
+    model = nearer.fit(X, Y, method=metric, n_components=6)
     assert model.transform(X).shape[1] % 6 == 0
     again = nearer.load(model.save(tmp_path / "model"))
     np.testing.assert_allclose(again.transform(X), model.transform(X), rtol=1e-5)

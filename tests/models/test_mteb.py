@@ -25,11 +25,11 @@ def letters(texts: list[str]) -> np.ndarray:
 
 
 def learned() -> Model:
-    return nearer.fit(TEXTS, LABELS, encoder=letters, metric="within-class")
+    return nearer.fit(TEXTS, LABELS, encoder=letters, method="within-class")
 
 
 def test_features_have_no_task() -> None:
-    model = nearer.fit(letters(TEXTS), LABELS, metric="lda")
+    model = nearer.fit(letters(TEXTS), LABELS, method="lda")
     with pytest.raises(ParameterError, match="`to_mteb` needs a model of texts or of photos"):
         model.to_mteb()
 

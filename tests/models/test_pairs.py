@@ -42,7 +42,7 @@ def test_a_metric_from_pairs_beats_the_features_on_pairs_of_new_rows() -> None:
 
 
 def test_held_out_pairs_touch_a_row_that_no_training_pair_has() -> None:
-    problem = nearer.fit(X, some_pairs()[2], metric="kissme").fitted.problem
+    problem = nearer.fit(X, some_pairs()[2], method="kissme").fitted.problem
     taught, _ = problem.pairs_of(problem.train)
     asked, _ = problem.pairs_of(problem.held_out, touching=True)
     assert not np.isin(taught, problem.held_out).any()
@@ -63,7 +63,7 @@ def test_the_pair_scores_are_those_of_scikit_learn() -> None:
 
 @pytest.mark.parametrize("metric", ["itml", "gmml", "ldml", "mmc", "euclidean"])
 def test_every_pair_learner_is_reachable(metric: str) -> None:
-    model = nearer.fit(X, some_pairs(300)[2], metric=metric, n_components=5)
+    model = nearer.fit(X, some_pairs(300)[2], method=metric, n_components=5)
     assert model.method == metric
     assert model.transform(X).shape == (len(X), 5)
 
@@ -71,7 +71,7 @@ def test_every_pair_learner_is_reachable(metric: str) -> None:
 def test_pairs_are_saved_loaded_and_evaluated(tmp_path: Path) -> None:
     _, _, pairs = some_pairs()
     model = nearer.fit(X[:150], Pairs(150, positive=[[0, 1], [2, 3], [60, 61], [62, 65], [131, 140]] * 1, negative=[
-        [0, 60], [1, 140], [61, 131], [2, 62], [3, 65], [140, 62]]), metric="euclidean")  # fmt: skip
+        [0, 60], [1, 140], [61, 131], [2, 62], [3, 65], [140, 62]]), method="euclidean")  # fmt: skip
     again = nearer.load(model.save(tmp_path / "model"))
     found = nearer.evaluate(again, X, pairs)
     assert found.first.counts["pairs"] < len(pairs.listed()[0])
@@ -79,7 +79,7 @@ def test_pairs_are_saved_loaded_and_evaluated(tmp_path: Path) -> None:
 
 
 def test_a_report_about_pairs_has_no_map(tmp_path: Path) -> None:
-    page = nearer.fit(X, some_pairs()[2], metric="kissme").report(tmp_path / "page.html").read_text()
+    page = nearer.fit(X, some_pairs()[2], method="kissme").report(tmp_path / "page.html").read_text()
     assert "average-precision" in page
     assert "The map" not in page
 
@@ -100,4 +100,4 @@ def test_pairs_that_cannot_teach_are_refused(y: object, error: type[Exception], 
 
 def test_a_method_for_classes_is_refused_for_pairs() -> None:
     with pytest.raises(ParameterError, match="learns from pairs"):
-        nearer.fit(X, some_pairs()[2], metric="lmnn")
+        nearer.fit(X, some_pairs()[2], method="lmnn")

@@ -24,7 +24,7 @@ def made(n: int = 90) -> tuple[Any, Any]:
 def test_classes_come_back_as_they_were_given(metric: str, tmp_path: Any) -> None:
     x, y = made()
     for labels in (y * 7, np.array(["a", "b", "c"])[y], y == 1):
-        model = nearer.fit(x[:60], labels[:60], metric=metric)
+        model = nearer.fit(x[:60], labels[:60], method=metric)
         found = model.predict(x[60:])
         assert found.dtype.kind == labels.dtype.kind
         assert (found == labels[60:]).mean() > 0.8
@@ -39,7 +39,7 @@ def test_classes_come_back_as_they_were_given(metric: str, tmp_path: Any) -> Non
 
 def test_a_vote_is_that_of_the_nearest_rows() -> None:
     x, y = made()
-    model = nearer.fit(x[:60], y[:60], metric="rca", settings={"refit": False})
+    model = nearer.fit(x[:60], y[:60], method="rca", settings={"refit": False})
     kept, votes = model.fitted.problem.train, model.votes
     rows = model.transform(x[kept])
     for one in range(60, 70):
@@ -52,14 +52,14 @@ def test_sets_distributions_and_numbers() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(80, 4)).astype(np.float32)
     tags = (x[:, :3] > 0).astype(int)
-    model = nearer.fit(x[:60], tags[:60], metric="euclidean")
+    model = nearer.fit(x[:60], tags[:60], method="euclidean")
     assert set(np.unique(model.predict(x[60:]))) <= {0, 1}
     assert model.score(x[60:], tags[60:]) > 0.7
     shares = np.exp(x[:, :3]) / np.exp(x[:, :3]).sum(axis=1, keepdims=True)
-    model = nearer.fit(x[:60], shares[:60], metric="euclidean")
+    model = nearer.fit(x[:60], shares[:60], method="euclidean")
     np.testing.assert_allclose(model.predict(x[60:]).sum(axis=1), 1, rtol=1e-5)
     assert model.score(x[60:], shares[60:]) > 0.8
-    model = nearer.fit(pd.DataFrame(x[:60]).assign(price=x[:60, 0] * 2), "price", metric="euclidean")
+    model = nearer.fit(pd.DataFrame(x[:60]).assign(price=x[:60, 0] * 2), "price", method="euclidean")
     assert model.score(pd.DataFrame(x[60:]).assign(price=x[60:, 0] * 2), "price") > 0.5
     with pytest.raises(ParameterError, match="this one is of numbers"):
         model.predict_proba(pd.DataFrame(x[60:]))
@@ -73,7 +73,7 @@ def test_with_few_labels_all_rows_vote() -> None:
     x = np.concatenate([np.c_[np.cos(t), np.sin(t)], np.c_[1 - np.cos(t), 0.4 - np.sin(t)]]).astype(np.float32)
     truth = np.repeat([0, 1], 60)
     given = np.where(np.arange(120) % 60 < 6, truth, -1)
-    model = nearer.fit(x, given, metric="euclidean", settings={"standardize": False})
+    model = nearer.fit(x, given, method="euclidean", settings={"standardize": False})
     assert len(model.votes.rows) > 12
     assert model.score(x, truth) > 0.9
 
@@ -81,10 +81,10 @@ def test_with_few_labels_all_rows_vote() -> None:
 def test_what_cannot_predict_says_so(tmp_path: Any) -> None:
     x, y = made(40)
     same = np.array([[i, i + 3] for i in range(0, 30)]), np.array([[i, i + 1] for i in range(0, 30)])
-    model = nearer.fit(x, Pairs(40, positive=same[0], negative=same[1]), metric="kissme")
+    model = nearer.fit(x, Pairs(40, positive=same[0], negative=same[1]), method="kissme")
     with pytest.raises(ParameterError, match="must come from a fit on labels"):
         model.predict(x)
-    model = nearer.fit(x, y, metric="rca")
+    model = nearer.fit(x, y, method="rca")
     with pytest.raises(LabelError, match="must name the class of some rows"):
         model.score(x)
     model.votes = Votes("classes", 1, model.votes.rows, model.votes.labels + 9, model.votes.known)

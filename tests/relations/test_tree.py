@@ -107,3 +107,9 @@ def test_the_ancestors_are_label_sets_for_raml() -> None:
 def test_what_is_no_tree_is_refused(paths: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         Tree(paths, ["a/b/c"] if words.startswith("same") else None)
+
+
+@pytest.mark.parametrize("paths", [np.zeros((3, 0)), torch.zeros(3, 0)])
+def test_a_tree_of_no_levels(paths: Any) -> None:
+    with pytest.raises(LabelError, match="at least one level, got none"):
+        Tree(paths)

@@ -21,6 +21,8 @@ from nearer.datasets._frame import Column, Frame
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 
 ColumnRule = Literal["number", "flag", "date", "categories", "text", "left out"]
+# Why a column is left out that was named.
+ASKED = "as asked"
 # More different words than this share the column "other".
 MOST_CATEGORIES = 20
 # Holes and words inside cells that are rarer say nothing that neighbors could use.
@@ -134,7 +136,7 @@ class Cleaning:
         >>> plan.outputs
         ('age', 'town=a', 'town=b')
         """
-        given = {**leaks, **dict.fromkeys(ignore, "as asked")}
+        given = {**leaks, **dict.fromkeys(ignore, ASKED)}
         frame.require(*given)
         fills = _fills({name: column for name, column in frame.columns.items() if name not in given})
         plan = cls(
@@ -220,7 +222,9 @@ class Cleaning:
             f"{entry.name.ljust(names)}  {entry.rule.ljust(10)}  {entry.why}".rstrip() for entry in self.columns
         ]
         if len(lines) > 40:
-            lines = [*lines[:20], f"... {len(lines) - 30} more ...", *lines[-10:]]
+            gone = [f"{entry.name} ({entry.why})" for entry in self.columns[20:-10] if entry.rule == "left out"]
+            said = f", of them left out: {', '.join(gone[:20])}{', ...' if len(gone) > 20 else ''}" if gone else ""
+            lines = [*lines[:20], f"... {len(lines) - 30} more{said} ...", *lines[-10:]]
         return "\n".join(lines)
 
 
@@ -234,7 +238,7 @@ def _fills(columns: Mapping[str, Column]) -> dict[str, float]:
             row = int(np.flatnonzero(np.isinf(column.values))[0])
             raise NotFiniteError(
                 f"The column {name!r} must hold finite numbers, got {column.values[row]} in row {row} (counted "
-                f"from 0). Empty the cell, drop the row, or leave the column out (`ignore`)."
+                f"from 0). Empty the cell, drop the row, or leave the column out (`ignore=`)."
             )
     fills: dict[str, float] = {}
     for strategy, kinds in (("median", ("number", "date")), ("most_frequent", ("flag",))):

@@ -21,6 +21,7 @@ from nearer.datasets._table import (
     ColumnChoice,
     FileTable,
     encode,
+    ending,
     finite_features,
     label_matrix,
 )
@@ -125,7 +126,7 @@ def _read(path: Path, columns: ColumnChoice) -> dict[str, FileTable]:
     }
     if not path.is_file():
         raise MissingDataError(f"`path` must be a file, and there is none at {path}.")
-    suffix = path.suffix.lower()
+    suffix = ending(path)
     if suffix not in readers:
         raise ParameterError(
             f"`path` must end in {', '.join(readers)} or be a folder of images, got {path.name!r}."
@@ -203,6 +204,6 @@ def _readable(folder: Path, unreadable: str) -> tuple[list[str], list[str]]:
         name, reason = next(iter(bad.items()))
         raise CorruptFileError(
             f"`path` must hold whole images, and {len(bad)} of {len(bad) + len(good)} cannot be read, the first is "
-            f"{folder / name}: {reason}. Replace them, or pass unreadable='skip' to leave them out."
+            f"{folder / name}: {reason}. Replace them, or pass `unreadable='skip'` to leave them out."
         )
     return good, list(bad)

@@ -7,7 +7,6 @@ repaired here; `Cleaning` says what becomes of each column.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from nearer._limits import check_limit
+from nearer._names import hint
 from nearer._plain import is_nothing
 from nearer.datasets._dataset import Array
 from nearer.exceptions import ParameterError, ShapeError
@@ -170,9 +170,7 @@ class Frame:
         if name is None:
             return
         shown = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
-        close = difflib.get_close_matches(name, self.names, n=1, cutoff=0.5)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ParameterError(f"{name!r} must be a column of the table, which has {shown}.{hint}")
+        raise ParameterError(f"{name!r} must be a column of the table, which has {shown}.{hint(name, self.names)}")
 
 
 def is_frame(data: Any) -> bool:

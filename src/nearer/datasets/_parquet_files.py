@@ -95,14 +95,14 @@ def read_parquet(path: Path, columns: ColumnChoice) -> FileTable:
         shown = f"{words[0]!r} holds {schema.field(names.index(words[0])).type}"
         raise ParameterError(
             f"Feature columns must be numbers, and in `{path.name}` {', '.join(map(repr, words[:10]))} "
-            f"{'are' if len(words) > 1 else 'is'} not: {shown}. Name the class column with label=, and leave "
-            f"others out with ignore= or convert them."
+            f"{'are' if len(words) > 1 else 'is'} not: {shown}. Name the class column with `label=`, and leave "
+            f"others out with `ignore=` or convert them."
         )
     for name in (names[position] for position in chosen):
         if table.column(name).null_count:
             raise NotFiniteError(
                 f"Feature columns must have a number in each row, and in `{path.name}` {name!r} is empty in "
-                f"{table.column(name).null_count} rows. Fill or drop them, or leave the column out (`ignore`)."
+                f"{table.column(name).null_count} rows. Fill or drop them, or leave the column out (`ignore=`)."
             )
         array = arrow_array(table.column(name))
         if not _is_number(array.type) and array.flatten().null_count:

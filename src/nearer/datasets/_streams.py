@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from nearer._checks import check_int, needed
-from nearer.datasets._csv_files import csv_form
+from nearer.datasets._csv_files import csv_form, is_packed
 from nearer.datasets._dataset import Array
 from nearer.datasets._frame import CellForm, Column, Frame, frame_from
-from nearer.datasets._image_files import list_images
+from nearer.datasets._image_files import list_images, why_unreadable
 from nearer.datasets._numpy_files import UNREADABLE, npy_header
 from nearer.datasets._parquet_files import INDEX, batches, opened_parquet
-from nearer.datasets._table import PARQUET, TABLES, TEXT_TABLES, check_different
+from nearer.datasets._table import PARQUET, TABLES, TEXT_TABLES, check_different, ending
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 
 # What Arrow decodes at a time: large steps would keep whole row groups.
@@ -45,7 +45,7 @@ class Stream:
     """The folder of photos."""
 
 
-def open_stream(data: Any) -> Stream:
+def open_stream(data: Any, *, unreadable: str = "raise") -> Stream:
     """The stream of a CSV, TSV, Parquet or .npy file, of a folder of Parquet files or photos, or of a Hugging Face
     data set: a folder that `save_to_disk` wrote, or the object itself, also one that streams.
 
@@ -58,14 +58,14 @@ def open_stream(data: Any) -> Stream:
     if not isinstance(data, str | os.PathLike):
         return _hugging_face(data)
     path = Path(data).expanduser()
-    suffix = path.suffix.lower()
+    suffix = ending(path)
     if not path.exists():
         raise MissingDataError(f"`{path}` must be a file or a folder, and there is no such one.")
     if path.is_dir():
         if (path / "state.json").is_file() or (path / "dataset_dict.json").is_file():
             return _saved_by_hugging_face(path)
         files = sorted(file for file in path.rglob("*") if file.suffix.lower() in PARQUET)
-        return _parquet(path, files) if files else _photos(path)
+        return _parquet(path, files) if files else _photos(path, unreadable)
     if suffix in PARQUET:
         return _parquet(path, [path])
     if suffix in TEXT_TABLES:
@@ -112,8 +112,8 @@ def _numpy(path: Path) -> Stream:
     return Stream(path.name, shape[0], _of_files([path]), parts)
 
 
-def _photos(path: Path) -> Stream:
-    names = list_images(path)
+def _photos(path: Path, unreadable: str) -> Stream:
+    names = [name for name in list_images(path) if unreadable != "skip" or why_unreadable(path / name) is None]
     if not names:
         raise ShapeError(f"`{path}` must hold photos or Parquet files, and has none.")
 
@@ -258,6 +258,7 @@ def _hugging_face(data: Any) -> Stream:
 
 # What a table takes in memory for each byte of its file: numbers as float64, words as Python strings, and copies.
 GROWTH = {True: 12.0, False: 6.0}  # compressed Parquet or text
+PACKED = 30.0
 SHARE = 0.5
 
 
@@ -270,7 +271,7 @@ def rows_that_fit(path: Path) -> float:
     >>> rows_that_fit(path)
     1.0
     """
-    asked = GROWTH[path.suffix.lower() in PARQUET] * path.stat().st_size
+    asked = (PACKED if is_packed(path) else GROWTH[path.suffix.lower() in PARQUET]) * path.stat().st_size
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 8 << 30
     return min(1.0, SHARE * memory / max(asked, 1.0))
 

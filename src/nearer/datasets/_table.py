@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,19 @@ from nearer.relations._shared import SIGNS, kind_of_matrix
 TEXT_TABLES = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
 TABLES = (*TEXT_TABLES, *PARQUET)
+
+
+def ending(path: str | os.PathLike[str]) -> str:
+    """What the name of a file ends in, of a packed table what it is inside.
+
+    >>> ending("a.CSV"), ending("a.csv.gz"), ending("a.tar.gz")
+    ('.csv', '.csv', '.gz')
+    """
+    name = Path(path)
+    inner = Path(name.stem).suffix.lower()
+    return inner if name.suffix.lower() == ".gz" and inner in TEXT_TABLES else name.suffix.lower()
+
+
 # A column with one of these names is a label to any reader, so it must not slip in among the features.
 LABEL_NAMES = frozenset({"class", "label", "labels", "target", "y"})
 _NOT_WHOLE = "Labels must be names or whole numbers, got {}. For targets of regression use MLKR."
@@ -76,7 +90,7 @@ class ColumnChoice:
         if label is None and suspects:
             raise ParameterError(
                 f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. Pass "
-                f"label={suspects[0]!r}, or ignore=[{suspects[0]!r}] to leave it out."
+                f"`label={suspects[0]!r}`, or `ignore=[{suspects[0]!r}]` to leave it out."
             )
         return label, rest
 
@@ -202,6 +216,6 @@ def finite_features(table: FileTable, dtype: np.dtype[np.floating]) -> Array:
         raise NotFiniteError(
             f"`{table.path.name}` must hold finite numbers, got {int(bad.sum())} missing or infinite in {columns} "
             f"column{'s' if columns > 1 else ''}, the first in row {row + 1} of column {column}. Fill or drop "
-            f"them, or leave the column out (`ignore`)."
+            f"them, or leave the column out (`ignore=`)."
         )
     return x

@@ -66,6 +66,7 @@ class Moments:
     def _make_room(self, names: Array) -> None:
         if not len(self.classes):
             self.classes = self.classes.astype(names.dtype)
+        check_one_kind(self.classes, names)
         every = np.union1d(self.classes, names)
         if len(every) == len(self.classes):
             return
@@ -99,6 +100,22 @@ class Moments:
         n_similar = float((self.counts * (self.counts - 1) / 2).clip(min=0).sum())
         n_dissimilar = (self.n**2 - float(np.square(self.counts).sum())) / 2
         return PairScatters(similar, self.n * self.total() - similar, n_similar, n_dissimilar)
+
+
+def check_one_kind(before: Array, new: Array) -> None:
+    """Refuse labels of another kind than those of the parts before: as text, 7 and "7" would be one class.
+
+    >>> check_one_kind(np.array([7]), np.array(["7"]))
+    Traceback (most recent call last):
+    ...
+    nearer.exceptions.LabelError: `y` must hold labels of one kind in all parts, got text after numbers.
+    """
+    kinds = [{"text" if isinstance(label, str) else "numbers" for label in part.tolist()} for part in (before, new)]
+    if all(kinds) and len(kinds[0] | kinds[1]) > 1:
+        raise LabelError(
+            f"`y` must hold labels of one kind in all parts, got {' and '.join(sorted(kinds[1]))} after "
+            f"{' and '.join(sorted(kinds[0]))}."
+        )
 
 
 def weighed(X: Array, y: Any, sample_weight: Any) -> tuple[Array, Any, Array]:

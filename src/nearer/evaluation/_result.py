@@ -13,9 +13,6 @@ from typing import Any
 
 from nearer.exceptions import ParameterError
 
-# The score of each kind that looks at all neighbors.
-MAIN = {"map@r", "average-precision", "cosine", "r2"}
-
 
 @dataclass(frozen=True)
 class Evaluation(Mapping[str, float]):
@@ -153,8 +150,7 @@ class Comparison:
         return self.instead or self._of_the_two() + self._of_baselines()
 
     def _of_baselines(self) -> str:
-        """A sentence about the baseline that beats the second in most scores; silence where none does in half of
-        them or in the one that looks at all neighbors.
+        """The baseline that beats the second in most scores, or where the second beats all of them.
 
         A lead counts where it is more than these items leave open: half of the interval of the gain, and where a
         score has none, of the widest.
@@ -166,9 +162,13 @@ class Comparison:
             gains = Comparison(self.second, baseline).gains
             ahead[name] = [score for score, gain in gains.items() if gain > doubt.get(score, widest)]
         best = max(ahead, key=lambda name: len(ahead[name]), default="")
-        if not best or (2 * len(ahead[best]) < len(self.second) and not MAIN & set(ahead[best])):
+        if not best:
             return ""
-        return f" {best[0].upper()}{best[1:]} does better in {', '.join(ahead[best])}."
+        if ahead[best]:
+            return f" {best[0].upper()}{best[1:]} does better in {', '.join(ahead[best])}."
+        behind = [Comparison(baseline, self.second).gains for baseline in self.baselines.values()]
+        led = [score for score in self.second if all(gains[score] > doubt.get(score, widest) for gains in behind)]
+        return f" It is better than {', '.join(self.baselines)} too in {', '.join(led)}." if led else ""
 
     def _of_the_two(self) -> str:
         first, second = self.names
@@ -191,21 +191,19 @@ class Comparison:
         queries = counts.get("queries", counts.get(what, counts.get("instances", 0)))
         difference = f"difference that {queries:,} held-out {what} could show"
         if not better and not worse:
-            return f"{second} and {first}: no {difference}.{self._fallen()}"
+            return f"{second} and {first}: no {difference}.{self._without_interval()}"
         if better:
             verdict = f"{second} is better than {first} in {', '.join(better)}"
             verdict += f", and worse in {', '.join(worse)}" if worse else ""
         else:
             verdict = f"{second} is worse than {first} in {', '.join(worse)}"
         sentence = f"{verdict}." + (f" No {difference} in {', '.join(open_)}." if open_ else "")
-        return sentence + self._fallen()
+        return sentence + self._without_interval()
 
-    def _fallen(self) -> str:
-        """What got worse among the scores that have no interval."""
-        fell = [
-            f"{name} {gain:+.4f}" for name, gain in self.gains.items() if gain < 0 and name not in self.intervals
-        ]
-        return f" Without an interval: {', '.join(fell)}." if fell else ""
+    def _without_interval(self) -> str:
+        """What became of the scores that have no interval, such as NMI."""
+        moved = [f"{name} {gain:+.4f}" for name, gain in self.gains.items() if gain and name not in self.intervals]
+        return f" Without an interval: {', '.join(moved)}." if moved else ""
 
     def __str__(self) -> str:
         gains = self.gains

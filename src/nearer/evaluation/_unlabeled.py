@@ -64,7 +64,7 @@ def evaluate_unlabeled(
     drawn = np.arange(len(rows))
     if len(rows) > check_int(sample, "sample", minimum=3):
         drawn = np.sort(np.random.default_rng(check_int(seed, "seed", minimum=0)).permutation(len(rows))[:sample])
-    rows = rows[drawn]
+    rows = _in_range(rows[drawn])
     k = check_int(k, "k", maximum=len(rows) - 1)
     near = search(rows, None, k, similarity=similarity).indices.numpy()
     times = np.bincount(near.ravel(), minlength=len(rows)).astype(np.float64)
@@ -78,7 +78,7 @@ def evaluate_unlabeled(
         "twins": 1 - len(np.unique(rows, axis=0)) / len(rows),
     }
     if other is not None:
-        beside = as_matrix(other, "other").detach().cpu().numpy()
+        beside = _in_range(as_matrix(other, "other").detach().cpu().numpy())
         if len(beside) != len(every):
             raise ShapeError(f"`other` must hold the same {len(every)} items, got {len(beside)} rows.")
         theirs = search(beside[drawn], None, k, similarity=similarity).indices.numpy()
@@ -86,6 +86,12 @@ def evaluate_unlabeled(
     counts = {"rows": len(every), "asked": len(rows), "dimension": dimension}
     lower = frozenset({"mean-cosine", "hubness", "never-found", "twins"})
     return Evaluation(scores, {"similarity": similarity, "k": k}, counts, lower)
+
+
+def _in_range(rows: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """Rows whose products are numbers: where they are not, divided by a constant, which no score sees."""
+    largest = float(np.abs(rows).max())
+    return rows / largest if largest and not 1e-15 < largest < 1e15 else rows
 
 
 def _effective_rank(rows: NDArray[np.floating[Any]]) -> float:

@@ -23,7 +23,7 @@ from nearer._validation import as_matrix
 from nearer.exceptions import CorruptFileError, ParameterError
 from nearer.index._fields import note_of
 from nearer.index._filters import as_condition
-from nearer.index._items import Id, Items
+from nearer.index._items import Id, Items, is_id
 from nearer.index._notes import Metadata
 from nearer.index._vector_index import SearchResult
 from nearer.neighbors._shared import load_faiss
@@ -66,7 +66,7 @@ class BitIndex:
         return len(self._items)
 
     def __contains__(self, item_id: object) -> bool:
-        return item_id in self._items.places
+        return is_id(item_id) and item_id in self._items.places
 
     def __repr__(self) -> str:
         return f"BitIndex({len(self):,} × {self.dimension} bits)"

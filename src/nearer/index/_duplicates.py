@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nearer._checks import check_choice, check_int, check_number
-from nearer._plain import Floats, Positions
+from nearer._plain import Floats, Positions, counted
 from nearer._validation import as_matrix, as_tensor
 from nearer.exceptions import ShapeError
 from nearer.index._rows import exact_search
@@ -55,7 +55,8 @@ class Duplicates:
     def __str__(self) -> str:
         n, count = len(self.groups), int(self.groups.max(initial=-1)) + 1
         gone = int((~self.keep).sum())
-        return f"{gone:,} of {n:,} items are near-duplicates of others, in {count:,} groups. {self.rule}"
+        found = f"{counted(gone, 'near-duplicate')} among {counted(n, 'item')}, in {counted(count, 'group')}."
+        return f"{found} {self.rule}"
 
 
 def find_duplicates(
@@ -116,7 +117,7 @@ def find_duplicates(
             "no pair in a sample" if recall is None else f"{recall:.1%} of the pairs of a sample were found"
         )
         rule += f"; looked for among the {near} nearest of each ({share_found}"
-        rule += f"; {full:,} items have more than that)." if full else ")."
+        rule += f"; {counted(full, 'item')} with more than that)." if full else ")."
     if pairs is not None:
         more = np.sort(twin[_listed(pairs, n)], axis=1)
         both = np.concatenate([near_pairs, more[more[:, 0] < more[:, 1]]])

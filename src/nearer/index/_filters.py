@@ -14,7 +14,6 @@ and refused: the answer would be empty for a reason that nobody sees.
 
 from __future__ import annotations
 
-import difflib
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearer._names import hint
 from nearer.exceptions import ParameterError
 from nearer.index._fields import FieldColumn, Kinds, kind_of
 from nearer.index._notes import as_json
@@ -127,10 +127,10 @@ def check_condition(condition: Condition, kinds: Kinds) -> None:
         return
     name = condition.field
     if name not in kinds:
-        near = difflib.get_close_matches(name, kinds, n=1, cutoff=0.6)
         there = ", ".join(sorted(kinds)[:20]) or "none"
-        meant = f" Did you mean {near[0]!r}?" if near else ""
-        raise ParameterError(f"`where` must name fields of the metadata, {name!r} is none of them: {there}.{meant}")
+        raise ParameterError(
+            f"`where` must name fields of the metadata, {name!r} is none of them: {there}.{hint(name, kinds)}"
+        )
     known = kinds[name]
     for value in condition.values:
         if value is not None and kind_of(value) not in known:

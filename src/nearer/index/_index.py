@@ -20,7 +20,7 @@ from nearer.exceptions import ParameterError
 from nearer.index._approximate import SMALL, Structure, build, recall_of, warn_if_poor
 from nearer.index._fields import note_of
 from nearer.index._filters import Condition, as_condition
-from nearer.index._items import Id, Items
+from nearer.index._items import Id, Items, is_id
 from nearer.index._kinds import HNSW, IVF, IVFPQ, Exact, Recall, SearchKind
 from nearer.index._notes import Metadata
 from nearer.index._rows import LONGEST, WIDEST, Change, center_of, checked_lengths, exact_search, kept_rows
@@ -84,7 +84,7 @@ class Index(VectorIndex):
         return len(self._items) - self._removed
 
     def __contains__(self, item_id: object) -> bool:
-        return item_id in self._items.places
+        return is_id(item_id) and item_id in self._items.places
 
     def __repr__(self) -> str:
         measured = f", {self.recall}" if self.recall is not None else ""

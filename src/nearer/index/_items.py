@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +119,11 @@ def check_next_id(value: Any) -> int:
     if type(value) is not int or not -(2**63) <= value <= 2**63:
         raise ValueError(f"the next id must be a whole number of 64 bits, got {value!r}")
     return value
+
+
+def is_id(value: object) -> TypeGuard[Id]:
+    """Whether something may be an id at all: a list cannot even be looked up."""
+    return isinstance(value, int | np.integer | str) and not isinstance(value, bool)
 
 
 def as_ids(value: Any, name: str) -> list[Id]:

@@ -123,11 +123,11 @@ def model_of(index: VectorIndex, where: str | os.PathLike[str]) -> Path:
     noted = index.made_by
     path = noted.get("path") if isinstance(noted, dict) else None
     if not isinstance(path, str):
-        raise MissingDataError(f"`{where}` does not say which model made it. Name the model (--model).")
+        raise MissingDataError(f"`{where}` does not say which model made it. Name the model (`model=`).")
     there = Path(path) if "://" in str(where) else Path(os.path.normpath(resolved(where) / path))
     if not there.exists():
         raise MissingDataError(
-            f"`{where}` was made by the model `{there}`, which is not there. Name the model too."
+            f"`{where}` was made by the model `{there}`, which is not there. Name the model too (`model=`)."
         )
     return there
 

@@ -23,7 +23,7 @@ from nearer._validation import as_matrix
 from nearer.exceptions import CorruptFileError, LostWorkerError, ParameterError
 from nearer.index._fields import Kinds, kinds_from
 from nearer.index._filters import Condition, as_condition, check_condition
-from nearer.index._items import Id, Items, as_ids, check_next_id
+from nearer.index._items import Id, Items, as_ids, check_next_id, is_id
 from nearer.index._kinds import kind_from
 from nearer.index._notes import Metadata
 from nearer.index._rows import Change, checked_lengths, kept_rows
@@ -64,7 +64,7 @@ class RemoteIndex(VectorIndex):
         return self.count()
 
     def __contains__(self, item_id: object) -> bool:
-        return isinstance(item_id, int | str) and not isinstance(item_id, bool) and bool(self._known([item_id]))
+        return is_id(item_id) and bool(self._known(as_ids([item_id], "ids")))
 
     def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
         """As `Index.search`: the k most similar items of each query, equal ones in order of insertion."""

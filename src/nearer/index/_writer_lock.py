@@ -71,7 +71,7 @@ def hold(folder: Path) -> WriterLock:
 def _open_elsewhere(folder: Path) -> LockedError:
     return LockedError(
         f"`{folder}` must be open for writing once, and it is already, here or in another process. Close it there; "
-        f"a search (read_only=True) needs no such lock."
+        f"a search (`read_only=True`) needs no such lock."
     )
 
 

@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import rankdata
 
 from nearer._checks import check_int, check_number
-from nearer._plain import Array
+from nearer._plain import Array, counted
 from nearer._validation import as_array, as_matrix
 from nearer.estimators._shared import minimize
 from nearer.exceptions import LabelError, ShapeError
@@ -130,9 +130,9 @@ class Audit:
     def __str__(self) -> str:
         groups = sum(len(np.unique(self.labels[group])) > 1 for group in self.duplicates)
         lines = [
-            f"{len(self.labels):,} rows: {len(self.suspects):,} labels are likely wrong, "
-            f"{len(self.duplicates):,} groups of near-duplicates ({groups:,} with different labels), "
-            f"{len(self.unlike):,} items are unlike everything."
+            f"{counted(len(self.labels), 'row')}: {counted(len(self.suspects), 'label')} likely wrong, "
+            f"{counted(len(self.duplicates), 'group')} of near-duplicates ({groups:,} with different labels), "
+            f"{counted(len(self.unlike), 'item')} unlike everything."
         ]
         if self.overlaps and self.overlaps[0][2] > 0.02:
             a, b, share = self.overlaps[0]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearer._plain import counted
 from nearer.datasets import Dataset
 from nearer.datasets._items import item_name, item_picture, photos_of
 from nearer.exceptions import LabelError
@@ -61,7 +62,7 @@ def audit_page(found: Audit, data: Dataset, path: str | os.PathLike[str]) -> Pat
         for row in found.suspects[:SHOWN].tolist()
     ]
     if found.probabilities.shape[1]:
-        text = f"{len(found.suspects):,} labels are less likely than another one, the most doubtful first."
+        text = f"{counted(len(found.suspects), 'label')} less likely than another one, the most doubtful first."
         table = Table(["item", "label", "looks like", "quality"], suspects)
         photos = photos_of(data)
         tiles = [
@@ -77,7 +78,7 @@ def audit_page(found: Audit, data: Dataset, path: str | os.PathLike[str]) -> Pat
          ", ".join(found.name(int(code)) for code in np.unique(found.labels[part])))
         for part in found.duplicates[:SHOWN]
     ]  # fmt: skip
-    text = f"{len(found.duplicates):,} groups; those whose labels differ come first."
+    text = f"{counted(len(found.duplicates), 'group')}; those whose labels differ come first."
     sections.append(Section("Near-duplicates", [text, Table(["items", "count", "labels"], groups)]))
     far = [
         (item_name(data, row), found.name(int(found.labels[row])), float(found.strangeness[row]))

@@ -20,7 +20,7 @@ from nearer.datasets._dataset import own_source
 from nearer.datasets._frame import Column, Frame
 from nearer.datasets._streams import Stream, open_stream
 from nearer.datasets._table import encode
-from nearer.exceptions import NotFiniteError, ParameterError
+from nearer.exceptions import CorruptFileError, NotFiniteError, ParameterError
 from nearer.models._inputs import item_metadata
 from nearer.models._model import Model
 from nearer.models._reading import encode_dataset, is_table
@@ -52,6 +52,8 @@ def embed_stream(
     batch_size: int | None = None,
     kind: Any = None,
     labels: Any = None,
+    unreadable: str = "raise",
+    force: bool = False,
     progress: bool = False,
 ) -> Embedded:
     """Embed rows part by part into a file or an index, with memory for one part.
@@ -69,6 +71,8 @@ def embed_stream(
         batch_size: rows in a part; by default 16,384, and 256 photos.
         kind: of a new index; None chooses by size.
         labels: the label columns of a table, kept as metadata.
+        unreadable: "raise" stops at a damaged photo of a folder, "skip" leaves it out.
+        force: write over a file that is there.
         progress: show a bar with the time left on standard error.
 
     >>> import tempfile
@@ -83,15 +87,15 @@ def embed_stream(
     [[2.0], [6.0]]
     """
     target = os.fspath(out)
-    stream = open_stream(data)
+    stream = open_stream(data, unreadable=unreadable)
     if model.inputs.photos_in_tables and is_table(data):
         stream = replace(stream, root=Path(data).expanduser().parent)
     size = check_int(batch_size if batch_size is not None else PHOTOS if stream.root else PART, "batch_size")
     to_file = "://" not in target and Path(target).suffix.lower() in FILES
     work = work_folder(target)
     about = {"data": stream.fingerprint, "model": model.fingerprint, "out": without_secret(target), "part": size}
-    if to_file and Path(target).exists():
-        raise ParameterError(f"`{target}` must not exist yet. Choose another name, or delete it.")
+    if to_file and Path(target).exists() and not force:
+        raise ParameterError(f"`{target}` must not exist yet. Choose another name, or pass `force=True`.")
     new = not to_file and "://" not in target and not Path(target).exists()
     index = None if to_file else _open(model, target, kind, fresh=not (work / "progress.json").exists())
     journey = Journey(work, about)
@@ -154,6 +158,10 @@ def _parts(model: Model, stream: Stream, start: int, size: int, labels: Any, sid
             part = embed_part(model, rows, start, root=stream.root, labels=labels, side=side)
         except NotFiniteError as error:
             raise NotFiniteError(f"In the rows from {start:,} on: {error}") from error
+        except CorruptFileError as error:
+            if stream.root is None:
+                raise
+            raise CorruptFileError(f"{error} Replace it, or pass `unreadable='skip'`.") from error
         yield part
         start += len(part.embeddings)
 

@@ -42,8 +42,8 @@ def embed_with_ray(
 ) -> Embedded:
     """Embed tables (CSV or Parquet, a file or a folder) on a Ray cluster, into Parquet files or an index.
 
-    The model, the data and `out` must be where all machines find them. An index needs a column of ids (`--id` of
-    `nearer fit`): the rows come in any order, and are put in by their ids, so that a run can be repeated.
+    The model, the data and `out` must be where all machines find them. An index needs a column of ids (`id=` of
+    `nearer.fit`): the rows come in any order, and are put in by their ids, so that a run can be repeated.
 
     Args:
         model: a model folder.
@@ -57,14 +57,14 @@ def embed_with_ray(
         import ray
     except ImportError as error:
         raise NearerError(
-            "`--ray` needs Ray Data, which is not installed. Run: pip install 'nearer[ray]'"
+            "Embedding on a cluster needs Ray Data, which is not installed. Run: pip install 'nearer[ray]'"
         ) from error
     machine: Model = load(model)
     target, source = os.fspath(out), str(Path(data).expanduser().resolve())
     into_index = "://" in target or target.endswith("/")
     if into_index and machine.inputs.ids is None:
         raise ParameterError(
-            "The model must know which column holds the ids (`nearer fit --id`), because Ray gives the rows in any "
+            "The model must know which column holds the ids (`id=`), because Ray gives the rows in any "
             "order. Write Parquet instead."
         )
     if not into_index and Path(target).exists():

@@ -83,7 +83,7 @@ def model_card(fitted: Fitted, *, pictures: list[tuple[str, str]], name: str) ->
     lines += ["", "## How it was made", "", f"{fitted.seconds:.1f} seconds. To make it again:", ""]
     lines += [
         "```",
-        model.command or "nearer.fit(data, y, metric=..., settings={...})  # the settings are in manifest.json",
+        model.command or "nearer.fit(data, y, method=..., settings={...})  # the settings are in manifest.json",
         "```",
         "",
     ]

@@ -33,13 +33,13 @@ def fit(
     data: Any,
     y: Any = None,
     *,
-    metric: str = "choose",
+    method: str = "choose",
     loss: str | None = None,
     time: float | None = None,
     n_components: int | None = None,
     split: str = "auto",
     rows: int | None = None,
-    ids: str | None = None,
+    id: str | None = None,
     keep: Sequence[str] = (),
     ignore: Sequence[str] = (),
     encoder: Any = None,
@@ -61,15 +61,15 @@ def fit(
         y: the name of the label column (several for label sets and distributions), or the labels: classes with −1
             or None for unlabelled rows, a 0/1 matrix, rows that sum to one, numbers, or `relations.Pairs` of rows
             that are near or not. What they are is found and said.
-        metric: "choose" picks a method by what the labels and the size of the data are, "auto" tries several on
+        method: "choose" picks a method by what the labels and the size of the data are, "auto" tries several on
             validation rows, anything else is a name from `nearer methods`.
-        loss: train a network with this loss, by its class in `nearer.losses` ("SupConLoss"), instead of `metric`.
+        loss: train a network with this loss, by its class in `nearer.losses` ("SupConLoss"), instead of `method`.
         time: seconds that choosing and learning may take; the methods that would take longer are not chosen.
         n_components: dimensions of the embedding.
         split: "stratified" holds out rows of every class, "classes" whole classes, "auto" decides.
         rows: how many rows of a file to take, drawn at random; None takes all, or of a file that does not fit into
             half of the memory as many as do.
-        ids: the column that names each row in results.
+        id: the column that names each row in results.
         keep: columns kept beside the rows for people and searches; not features.
         ignore: columns to leave out.
         encoder: what turns photos and texts into features, as it is: "efficientnet-lite0", "minilm", a torch module
@@ -87,11 +87,11 @@ def fit(
         verbose: print what happens to standard error.
 
     >>> from sklearn.datasets import load_iris
-    >>> model = fit(load_iris(as_frame=True).frame, "target", metric="lfda")
+    >>> model = fit(load_iris(as_frame=True).frame, "target", method="lfda")
     >>> model.transform(load_iris(as_frame=True).frame).shape
     (150, 4)
     """
-    columns = Columns(ids=ids, keep=_names(keep, "keep"), ignore=_names(ignore, "ignore"), most=_most(rows, data))
+    columns = Columns(ids=id, keep=_names(keep, "keep"), ignore=_names(ignore, "ignore"), most=_most(rows, data))
     check_choice(unreadable, "unreadable", ["raise", "skip"])
     if text is not None and image is not None:
         raise ParameterError(f"`text` and `image` must not both be given, got {text!r} and {image!r}.")
@@ -100,7 +100,7 @@ def fit(
     )
     given = check_ids(read_items(data, y, columns, reading))
     chosen: dict[str, Any] = {
-        "method": metric,
+        "method": method,
         "time": time,
         "n_components": n_components,
         "split": split,
@@ -108,8 +108,8 @@ def fit(
         "finetune": finetune or None,
     }
     if loss is not None:
-        if metric != "choose":
-            raise ParameterError(f"`loss` and `metric` must not both be given, got {loss!r} and {metric!r}.")
+        if method != "choose":
+            raise ParameterError(f"`loss` and `method` must not both be given, got {loss!r} and {method!r}.")
         chosen |= {"method": "network", "loss": loss}
     extra = dict(settings or {})
     twice = sorted(set(extra) & {name for name, value in chosen.items() if value is not None})
@@ -134,7 +134,7 @@ def evaluate(model: Model | str | os.PathLike[str], data: Any, y: Any = None) ->
 
     >>> from sklearn.datasets import load_wine
     >>> X, y = load_wine(return_X_y=True)
-    >>> print(evaluate(fit(X[::2], y[::2], metric="kissme"), X[1::2], y[1::2]).verdict[:14])
+    >>> print(evaluate(fit(X[::2], y[::2], method="kissme"), X[1::2], y[1::2]).verdict[:14])
     learned is bet
 
     Args:
@@ -161,7 +161,7 @@ def evaluate_dataset(model: Model, given: Dataset) -> Comparison:
         raise LabelError(
             f"The data must hold rows that the model has not learned from, and it was trained on all "
             f"{len(items)}. Its scores on held-out rows are in `model.scores` and on its card, "
-            "README.md; evaluate it on other data, or fit with `refit` False."
+            "README.md; evaluate it on other data, or fit with `refit=False`."
         )
     if given.pairs is not None:
         listed, near = (table.numpy() for table in given.pairs.listed())

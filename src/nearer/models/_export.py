@@ -57,7 +57,7 @@ def export_state(model: Model, path: str | os.PathLike[str]) -> Path:
     """Write the state dictionary of `plain(model)` as one safetensors file.
 
     >>> import nearer, tempfile
-    >>> model = nearer.fit([[0.0, 1.0], [0.1, 0.9], [5.0, 5.0], [5.1, 4.9]] * 8, [0, 0, 1, 1] * 8, metric="lfda")
+    >>> model = nearer.fit([[0.0, 1.0], [0.1, 0.9], [5.0, 5.0], [5.1, 4.9]] * 8, [0, 0, 1, 1] * 8, method="lfda")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     export_state(model, f"{folder}/model.safetensors").name
     'model.safetensors'
@@ -80,7 +80,7 @@ def export_onnx(model: Model, path: str | os.PathLike[str]) -> Path:
     Needs `pip install 'nearer[onnx]'`.
 
     >>> import nearer, tempfile
-    >>> model = nearer.fit([[0.0, 1.0], [0.1, 0.9], [5.0, 5.0], [5.1, 4.9]] * 8, [0, 0, 1, 1] * 8, metric="lfda")
+    >>> model = nearer.fit([[0.0, 1.0], [0.1, 0.9], [5.0, 5.0], [5.1, 4.9]] * 8, [0, 0, 1, 1] * 8, method="lfda")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     export_onnx(model, f"{folder}/model.onnx").name
     'model.onnx'

@@ -153,8 +153,7 @@ def _checked(data: Dataset, settings: FitSettings) -> tuple[FrozenEncoder, Probl
     if settings.method not in ("choose", "network"):
         raise ParameterError(
             f"`finetune` must not come with the method {settings.method!r}: its head is the closed form. Name a "
-            "loss "
-            "(`loss`), or leave the method out."
+            "loss (`loss=`), or leave the method out."
         )
     problem = Problem.from_data(data, held_out=settings.held_out, split=settings.split, seed=settings.seed)
     counts = np.unique(problem.labels[_labeled(problem)], return_counts=True)[1]
@@ -162,8 +161,7 @@ def _checked(data: Dataset, settings: FitSettings) -> tuple[FrozenEncoder, Probl
     if usable < 2:
         raise LabelError(
             f"`finetune` must have two classes with two labelled items each to train on, got {usable}. Add "
-            "some, or "
-            "leave it out."
+            "some, or leave it out."
         )
     return base, problem
 
@@ -250,8 +248,8 @@ def _at_once(network: nn.Module, batches: Any, batch: int) -> int | None:
     chunk = items_at_once(network, items, batch, free_memory() / 2)
     if chunk == 0:
         raise LimitError(
-            "The memory must hold two items of a training step, and does not. Take smaller photos "
-            "(`encoder_settings` with a smaller size), a smaller encoder, or leave `finetune` out."
+            "The memory must hold two items of a training step, and does not. Take smaller photos or "
+            "a smaller encoder, or leave `finetune` out."
         )
     return chunk
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearer.datasets._table import TABLES
+from nearer.datasets._table import TABLES, ending
 from nearer.exceptions import MissingDataError, NearerError, ParameterError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def downloaded_data(path: str | os.PathLike[str]) -> Path:
     about = {"repo_id": owner, "revision": revision, "repo_type": "dataset"}
     with _hub(path) as hub:
         files = hub.HfApi().list_repo_files(**about)
-        tables = [file for file in files if Path(file).suffix.lower() in TABLES]
+        tables = [file for file in files if ending(file) in TABLES]
         named = re.compile(r"(?:^|[^a-z])train(?:[^a-z]|$)")
         taught = [file for file in tables if named.search(file.lower())] if len(tables) > 1 else tables
         if inside is None and len(taught) == 1:

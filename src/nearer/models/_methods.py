@@ -339,7 +339,7 @@ METHODS: tuple[Method, ...] = (
         supervision=_CLASSES,
         **_network("circle", "CircleLoss"),
     ),
-    Method(about="a network with the loss of --loss", supervision=("classes", "partial"), **_network("network")),
+    Method(about="a network with a loss of your choice", supervision=("classes", "partial"), **_network("network")),
 )  # fmt: skip
 
 

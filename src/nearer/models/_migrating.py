@@ -18,6 +18,7 @@ from nearer.geometry import Chain, Mahalanobis, UnitLength
 from nearer.geometry._shared import Standardize
 from nearer.index import open_index
 from nearer.index._copy import move_index
+from nearer.index._items import as_ids
 from nearer.models._model import Model
 from nearer.neighbors import search
 
@@ -109,7 +110,7 @@ def beside(where: str) -> str:
 def align(model: Model, where: str | os.PathLike[str], items: Any, y: Any = None, *, ids: Any = None) -> Migration:
     """Learn how the embeddings of an index become those of `model`, from items that are in the index."""
     given = model.inputs.read(items, y)
-    names = given.all.extra.get("id") if ids is None else np.asarray(ids)
+    names = given.all.extra.get("id") if ids is None else np.array(as_ids(ids, "ids"), dtype=object)
     named = list(range(len(given.all))) if names is None else names.tolist()
     if len(named) != len(given.all):
         raise ParameterError(f"`ids` must name the {len(given.all)} items, got {len(named)}.", argument="ids")
@@ -117,7 +118,8 @@ def align(model: Model, where: str | os.PathLike[str], items: Any, y: Any = None
         if names is None and len(named) != len(index):
             raise ParameterError(
                 f"`ids` must say which of the {len(index):,} items of `{os.fspath(where)}` these {len(named):,} "
-                f"are. Without it they must be all, in their order.",
+                f"are, unless the model knows the column that names them (`id=`). Without ids they must be all, in "
+                "their order.",
                 argument="ids",
             )
         there = np.array([one in index for one in named], dtype=bool)

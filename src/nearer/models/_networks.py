@@ -43,6 +43,8 @@ PER_CLASS = 4
 DIMENSIONS = 64
 # Training rows that validation searches in; more would only cost time.
 SEARCHED = 10_000
+# What losses are made of, and those around a loss.
+BASES = ("PairLoss", "RowLoss")
 
 
 class _RelatedBatches(TensorBatches):
@@ -140,7 +142,7 @@ def named_loss(settings: FitSettings, n_classes: int, width: int) -> nn.Module:
     "default."""
     if settings.loss is None:
         return RAWLoss(miner=VTHM())
-    names = [name for name in losses.__all__ if name.endswith("Loss")]
+    names = [name for name in losses.__all__ if name.endswith("Loss") and name not in BASES]
     name = check_choice(settings.loss, "loss", names)
     kind = getattr(losses, name)
     known = inspect.signature(kind).parameters

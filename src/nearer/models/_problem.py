@@ -241,7 +241,7 @@ def check_labels(labels: NDArray[Any]) -> None:
     known = labels[labels >= 0]
     if not len(known):
         raise LabelError(
-            "The data must have labels for some rows, got none. Name their column with --label; a metric cannot be "
+            "The data must have labels for some rows, got none. Name their column (`y=`): a metric cannot be "
             "learned from nothing."
         )
     if len(np.unique(known)) < 2:

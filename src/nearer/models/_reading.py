@@ -33,7 +33,7 @@ from nearer.datasets._dataset import own_source
 from nearer.datasets._files import load_files, load_image_folder
 from nearer.datasets._frame import Frame, frame_from, is_frame
 from nearer.datasets._image_files import IMAGES, load_image
-from nearer.datasets._table import LABEL_NAMES, TABLES
+from nearer.datasets._table import LABEL_NAMES, TABLES, ending
 from nearer.exceptions import LabelError, MissingDataError, NearerError, ParameterError, ShapeError
 from nearer.models._encoders import PACKAGED, FrozenEncoder, ItemKind, frozen, installed
 from nearer.relations import Relation
@@ -157,7 +157,7 @@ def is_table(data: Any) -> bool:
     >>> is_table("pets.csv"), is_table("pets.npy"), is_table(["pets.csv"])
     (True, False, False)
     """
-    return isinstance(data, str | os.PathLike) and Path(data).suffix.lower() in TABLES
+    return isinstance(data, str | os.PathLike) and ending(data) in TABLES
 
 
 def as_frame(data: Any, text: str | None = None) -> Frame | None:
@@ -199,8 +199,8 @@ def _from_path(path: Path, y: Any, columns: Columns, reading: Reading) -> Datase
         suspects = [name for name in frame.names if name.strip().lower() in LABEL_NAMES]
         if suspects:
             raise ParameterError(
-                f"`label` must be given, because `{path.name}` has a column {suspects[0]!r}. Name it as the "
-                f"label, or ignore it."
+                f"`y` must be given, because `{path.name}` has a column {suspects[0]!r}. Pass `y={suspects[0]!r}`, "
+                f"or `ignore=[{suspects[0]!r}]`."
             )
     return replace(_from_frame(frame, y, columns, replace(reading, root=path.parent), path.name), note=note)
 
@@ -213,7 +213,7 @@ def _from_frame(frame: Frame, y: Any, columns: Columns, reading: Reading, name: 
     if columns.text is None:
         if reading.encodes:
             raise ParameterError(
-                "`text` must name the column that the encoder reads, or `image` that of photos: the data is "
+                "`text` must name the column that the encoder reads, or `image=` that of photos: the data is "
                 "a table. Without an encoder its columns are features."
             )
         return dataset_from_frame(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,13 +40,32 @@ def write_report(model: Model, path: str | os.PathLike[str]) -> Path:
     if model.inputs.cleaning is not None:
         rows = [(one.name, one.rule, one.why or "as it is") for one in model.inputs.cleaning.columns]
         sections.append(Section("The columns", [Table(["column", "becomes", "what was done"], rows)]))
-    sections.append(Section("How it came about", [Code(model.summary)]))
-    use = 'import nearer\n\nmodel = nearer.load("model")\nmodel.transform(new)\nmodel.neighbors(new, database=old)'
-    sections.append(Section("Use", [Code(use)]))
+    # The scores stand above as a table.
+    told = re.split(r"\n[\d,]+ held-out rows \(", model.summary)[0].rstrip()
+    sections.append(Section("Training summary", [Code(told)]))
+    sections.append(Section("Use", [Code(_use(model))]))
     verdict = str(scores.get("verdict", "")) if scores else ""
     name = model.data.get("name", "")
     title = "A metric for your data" if name in ("", "table", "array") else f"A metric for {name}"
     return html_report(title, sections, path, summary=verdict[:1].upper() + verdict[1:])
+
+
+def _use(model: Model) -> str:
+    """A snippet that runs beside the folder of the model, on new items of the same kind."""
+    front, name = model.inputs.encoder, model.data.get("name", "")
+    folder = "model" if model.place is None else model.place.name
+    if model.inputs.kind == "images" or (front is not None and front.kind == "photos"):
+        new, old = '"new-photos/"', '"photos/"'
+    elif front is not None:
+        new, old = '["a new text"]', '["one text", "another"]'
+    elif model.inputs.cleaning is not None or model.inputs.names:
+        new, old = '"new.csv"', f'"{name}"' if "." in str(name) else '"all.csv"'
+    else:
+        new, old = 'np.load("new.npy")', 'np.load("all.npy")'
+    head = ["import numpy as np"] if "np." in new else []
+    lines = [*head, "import nearer", "", f'model = nearer.load("{folder}")']
+    lines += [f"new, known = {new}, {old}", "model.transform(new)  # embeddings: near is Euclidean"]
+    return "\n".join([*lines, "model.neighbors(new, database=known)"])
 
 
 def scores_section(scores: Mapping[str, Any]) -> Section:

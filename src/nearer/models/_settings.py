@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from nearer._checks import check_choice, check_int, check_number
+from nearer._names import meant
 from nearer.exceptions import ParameterError
 
 __all__ = ["FitSettings"]
@@ -71,7 +71,7 @@ class FitSettings:
                 f"{self.method!r}."
             )
         if self.loss_settings and self.loss is None:
-            raise ParameterError("`loss_settings` must come with `loss`, the loss they are for.")
+            raise ParameterError("`loss_settings` must come with `loss=`, the loss they are for.")
         check_number(self.held_out, "held_out", above=0.0, maximum=0.9)
         check_int(self.seed, "seed", minimum=0, maximum=2**32 - 1)
         check_number(self.time, "time", above=0.0)
@@ -119,6 +119,6 @@ def check_keys(values: Mapping[str, Any], known: list[str]) -> None:
     """Refuse a key that is none of the known ones."""
     for name in values:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1)
-            hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(known)}."
-            raise ParameterError(f"`{name}` is no setting. {hint}")
+            near = meant(name, known)
+            told = f"Did you mean `{near}`?" if near else f"There are {', '.join(known)}."
+            raise ParameterError(f"`{name}` is no setting. {told}")

@@ -66,7 +66,7 @@ def sink_for(out: str, work: Path, *, index: Any = None) -> Sink:
         return CsvSink(Path(out), work)
     if suffix == ".parquet":
         return ParquetSink(Path(out), work)
-    raise ParameterError(f"`--out` must end in {', '.join(FILES)}, got {Path(out).name!r}.")
+    raise ParameterError(f"`out` must end in {', '.join(FILES)}, got {Path(out).name!r}.")
 
 
 class _FileSink:

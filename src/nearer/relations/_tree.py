@@ -14,6 +14,8 @@ from nearer.exceptions import LabelError, ShapeError
 from nearer.relations._difference import Difference
 from nearer.relations._relation import GradedRelation, set_difference, set_table
 
+NO_LEVEL = "`{}` must have at least one level, got none: every item would be the same."
+
 
 def tree_levels(paths: Any, *, name: str = "labels") -> list[tuple[str, ...]]:
     """Paths from the root as tuples of names: of texts "family/genus/species", or of one column for each level.
@@ -33,6 +35,8 @@ def tree_levels(paths: Any, *, name: str = "labels") -> list[tuple[str, ...]]:
                 f"level (n, levels), got shape {table.shape}."
             )
         rows = [tuple(str(part) for part in row) for row in table.tolist()]
+    if rows and not rows[0]:
+        raise LabelError(NO_LEVEL.format(name))
     for number, row in enumerate(rows):
         if len(row) != len(rows[0]) or not all(row):
             raise LabelError(
@@ -96,6 +100,8 @@ class Tree(GradedRelation):
         self.positive_from = check_number(positive_from, "positive_from", above=0.0, maximum=1.0)
         sides = [labels] if database_labels is None else [labels, database_labels]
         if all(isinstance(side, Tensor) and side.ndim == 2 for side in sides):
+            if not sides[0].shape[1]:
+                raise LabelError(NO_LEVEL.format("labels"))
             tables = _of_numbers(sides)
         else:
             names = ("labels", "database_labels")

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+# Of more sections a list would stand in front of the first of them.
+LISTED = 12
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows under column names; numbers stand right, and the rows listed in `emphasis` are set bold.
@@ -137,11 +141,11 @@ def html_report(
     body = [_section(section, number) for number, section in enumerate(sections)]
     lead = f'<p class="lead">{_text(summary)}</p>' if summary else ""
     links = "".join(f'<a href="#s{i}">{_text(section.heading)}</a>' for i, section in enumerate(sections))
-    contents = f'<nav aria-label="Contents">{links}</nav>' if len(sections) > 2 else ""
+    contents = f'<nav aria-label="Contents">{links}</nav>' if 2 < len(sections) <= LISTED else ""
     page = PAGE.format(
         title=_text(title), style=STYLE, lead=lead, contents=contents, body="\n".join(body), version=__version__
     )
-    return write_file(path, page.encode("utf-8"))
+    return write_file(path, page.encode("utf-8", "backslashreplace"))
 
 
 def _section(section: Section, number: int) -> str:

@@ -20,34 +20,12 @@ from nearer import __version__
 from nearer.app.cli import _about as doctor_module
 from nearer.app.cli import _demo as demo_module
 from nearer.app.cli import app
+from nearer.app.cli._application import FACES, GROUPS
 from nearer.app.cli._demo import digits_pictures, learn_digits
 from nearer.app.cli._pages import evaluation_page
 from nearer.exceptions import NearerError
 
-COMMANDS = [
-    "demo",
-    "fit",
-    "encoders",
-    "init",
-    "embed",
-    "evaluate",
-    "neighbors",
-    "index",
-    "search",
-    "migrate",
-    "adapt",
-    "calibrate",
-    "serve",
-    "dedupe",
-    "same",
-    "ask",
-    "export",
-    "audit",
-    "explore",
-    "methods",
-    "doctor",
-    "reproduce",
-]
+COMMANDS = [*(face.__name__ for face in FACES), "reproduce"]
 
 
 @pytest.fixture
@@ -88,7 +66,9 @@ def test_every_command_has_help_with_examples_and_json(runner: CliRunner, comman
 
 def test_every_command_is_listed_here(runner: CliRunner) -> None:
     text = runner.invoke(app, ["--help"]).output
-    assert re.findall(r"^  (\w+)  +\w", text.partition("Commands:")[2], re.MULTILINE) == COMMANDS
+    assert re.findall(r"^  ([a-z]+)  +[A-Z]", text.partition("Learn:")[2], re.MULTILINE) == COMMANDS
+    assert re.findall(r"^([A-Z][a-z ]+):$", text, re.MULTILINE) == ["Options", *GROUPS]
+    assert "…" not in text
 
 
 def test_version(runner: CliRunner) -> None:

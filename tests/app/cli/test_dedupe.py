@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -52,7 +53,7 @@ def test_a_table_and_a_page() -> None:
     write_table()
     done = run("data.csv", "--label", "kind", "--ignore", "quality", "--report", "pairs.html")
     assert done.exit_code == 0, done.output
-    assert "2 of 60 items are near-duplicates of others, in 2 groups" in done.stdout
+    assert "2 near-duplicates among 60 items, in 2 groups" in done.stdout
     assert "all pairs were compared" in done.stdout
     rows = table()
     assert len(rows) == 60
@@ -219,3 +220,33 @@ def test_a_choice_is_a_choice() -> None:
     done = run("data.csv", "--keep", "last")
     assert done.exit_code == 2
     assert "'--keep': 'last' is not one of 'first', 'best'." in done.stderr
+
+
+def test_columns_that_are_not_compared_are_said() -> None:
+    write_table()
+    lines = Path("data.csv").read_text().splitlines()
+    notes = ["note", *(f"remark{number:03d}of{number * 7:04d}" for number in range(60))]
+    Path("data.csv").write_text("\n".join(f"{line},{note}" for line, note in zip(lines, notes, strict=True)) + "\n")
+    done = run("data.csv", "--label", "kind", "--ignore", "quality")
+    assert "Not compared: note (" in done.stdout
+    assert "quality (" not in done.stdout, "whoever asked for it knows"
+    Path("duplicates.csv").unlink()
+    assert json.loads(run("data.csv", "--label", "kind", "--json").stdout)["left_out"] == ["note"]
+
+
+def test_file_names_that_are_no_utf_8() -> None:
+    pillow = pytest.importorskip("PIL.Image", reason="needs pillow")
+    Path("photos").mkdir()
+    for number in range(12):
+        picture = np.random.default_rng(number).integers(0, 255, (20, 20, 3), dtype=np.uint8)
+        pillow.fromarray(picture).resize((60, 60)).save(f"photos/{number:02d}.png")
+    try:
+        Path(os.fsdecode(b"photos/\xff.png")).write_bytes(Path("photos/03.png").read_bytes())
+    except OSError:
+        pytest.skip("this disk keeps UTF-8 alone")
+    done = run("photos", "--report", "page.html", "--threshold", "1e-5")
+    assert done.exit_code == 0, done.output
+    assert [row["item"] for row in table() if row["keep"] == "0"] == ["\\udcff.png"]
+    assert "\\udcff.png" in Path("page.html").read_text(encoding="utf-8")
+    done = run("photos", "--force", "--json")
+    assert json.loads(done.stdout)["duplicates"] == 1

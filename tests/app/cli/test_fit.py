@@ -147,7 +147,7 @@ def test_bad_queries(here):
     )
     assert "must end in .npy, .csv, .parquet" in run("embed", "wine.csv", "-m", "m", "-o", "x.txt", code=1)
     assert "must end in .onnx" in run("export", "m", "-o", "x.bin", code=1)
-    assert "142 rows were left out: the model was trained on them" in run("evaluate", "wine.csv", "-m", "m")
+    assert "Left out: 142 rows that the model was trained on" in run("evaluate", "wine.csv", "-m", "m")
 
 
 def test_a_folder_of_images_with_a_damaged_one(here):

@@ -114,7 +114,7 @@ def test_messages_are_in_the_words_of_the_command_line(place: Path, tmp_path: Pa
         assert told in run(*words, code=1), words
     with open_index(index):
         told = run("serve", index, code=1)
-        assert "Close it there; a search (read_only=True) needs no such lock." in told
+        assert "Close it there; a search (`--read-only`) needs no such lock." in told
 
 
 def test_a_label_column_that_is_not_there_is_named_with_those_that_are(place: Path, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_an_id_that_comes_twice_is_named_before_anything_is_learned(tmp_path: Pa
     assert "400638133001 (rows 1 and 2" in told
     assert not (tmp_path / "model").exists()
     with pytest.raises(ParameterError, match="must have another id in every row, got again 400638133001"):
-        nearer.fit(data, "class", ids="ean")
+        nearer.fit(data, "class", id="ean")
 
 
 def test_an_index_is_copied_to_parquet_and_back(place: Path, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_what_is_near_after_a_fit(photos: Path) -> None:
     def colors(items: list[Any]) -> np.ndarray:
         return np.stack([np.asarray(item, dtype=np.float32).mean(axis=(0, 1)) for item in items])
 
-    model = nearer.fit(files, labels, encoder=colors, metric="lda")
+    model = nearer.fit(files, labels, encoder=colors, method="lda")
     model.report("page.html")
     # The map, and each of the five held-out photos beside the five that are nearest to it.
     assert pictures("page.html") == 1 + 5 * 6

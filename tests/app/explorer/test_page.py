@@ -219,7 +219,7 @@ def test_texts_without_labels_and_notes(browser: Any, tmp_path: Path) -> None:
 
 
 def test_one_file_without_a_server(browser: Any, tmp_path: Path) -> None:
-    model = nearer.fit(load("wine"), metric="kissme")
+    model = nearer.fit(load("wine"), method="kissme")
     path = model.report(tmp_path / "map.html", interactive=True)
     tab = Tab(browser, path.as_uri())
     tab.page.focus(".stage")
@@ -266,7 +266,7 @@ def test_the_server_keeps_to_itself(digits: ServedSession) -> None:
 
 
 def test_a_notebook_shows_the_map(browser: Any, tmp_path: Path) -> None:
-    model = nearer.fit(load("wine"), metric="kissme")
+    model = nearer.fit(load("wine"), method="kissme")
     page = tmp_path / "notebook.html"
     page.write_text(f"<!DOCTYPE html><meta charset=utf-8><body data-ready=yes>{model._repr_html_()}")
     tab = Tab(browser, page.as_uri())

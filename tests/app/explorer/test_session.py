@@ -409,7 +409,7 @@ def test_a_model_learns_from_gestures(tmp_path: Path) -> None:
     from nearer.datasets import load
 
     data = load("wine")
-    model = nearer.fit(data, metric="kissme")
+    model = nearer.fit(data, method="kissme")
     pairs = model.suggest_pairs(3)
     assert all(len(pair) == 2 for pair in pairs)
     rows = [{"kind": "label", "items": np.flatnonzero(data.all.y == 0).tolist(), "label": "first"},

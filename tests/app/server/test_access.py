@@ -190,7 +190,7 @@ def test_an_index_that_is_not_there_is_made_only_when_asked_for(tmp_path) -> Non
     model = make_model(tmp_path / "model")
     told = refused(str(tmp_path / "model"), str(tmp_path / "nowhere"))
     assert "there is none" in told
-    assert "--create makes an empty index" in " ".join(told.split())
+    assert "`--create` makes an empty index" in " ".join(told.split())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model"], "nothing was made"
     with running(tmp_path / "model", tmp_path / "nowhere", "--create") as server:
         assert server.ask("GET", "/status")[1]["nearer_index_items"] == 0

@@ -71,6 +71,37 @@ def test_add_upsert_remove(server) -> None:
         assert client.status()["nearer_index_items"] == count
 
 
+def test_one_item_and_many_removed(server) -> None:
+    with Client(server.address) as client:
+        count = client.status()["nearer_index_items"]
+        (one,) = client.add([[9.0, 8.0, 7.0, 6.0]], metadata=[{"new": True}])
+        assert client.get(one) == {"id": one, "vector": [9.0, 8.0, 7.0, 6.0], "metadata": {"new": True}}
+        more = client.add(np.ones((3, 4)))
+        # What is not there is passed over, so that a request whose answer was lost may be sent again.
+        assert client.remove_many([one, *more, one, 10**6]) == 4
+        assert client.remove_many([one, *more]) == 0
+        assert client.status()["nearer_index_items"] == count
+        with pytest.raises(ServerError, match="There is no item") as refused:
+            client.get(one)
+        assert refused.value.status == 404
+        with pytest.raises(ServerError, match="length"):
+            client.remove_many([])
+
+
+def test_the_examples_of_the_description_are_answered(server) -> None:
+    _, described, _ = server.ask("GET", "/openapi.json")
+    for path in ("/search", "/embed", "/same"):
+        example = described["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"]
+        assert server.ask("POST", path, example)[0] in (200, 409)
+    assert described["paths"]["/items"]["post"]["x-changes"] is True
+
+
+def test_who_looks_at_the_figures_is_none_of_them(server) -> None:
+    server.ask("GET", "/")
+    assert not {"/", "/status", "/docs", "/openapi.json"} & set(server.ask("GET", "/status")[1]["routes"])
+    assert b'route="/status"' in server.ask("GET", "/metrics")[1]
+
+
 def test_similar_leaves_the_item_itself_out(server) -> None:
     with Client(server.address) as client:
         assert [hit.id for hit in client.similar(7, k=3)] == nearest(ROWS[7], 4)[1:]
@@ -191,7 +222,7 @@ def test_pages_and_figures(server) -> None:
     assert request["application/json"]["schema"]["$ref"].endswith("SearchRequest")
     assert "vectors" in described["components"]["schemas"]["SearchRequest"]["properties"]
     assert {"/embed", "/search", "/items", "/items/{id}", "/similar/{id}", "/same", "/health", "/ready", "/metrics",
-            "/status", "/reload"} <= set(described["paths"])  # fmt: skip
+            "/status", "/reload", "/remove"} <= set(described["paths"])  # fmt: skip
 
 
 def test_no_answer_and_no_line_of_the_log_names_a_path_or_a_payload(server, folder) -> None:

@@ -62,7 +62,7 @@ def test_rows_of_a_table_by_the_names_of_their_columns(tmp_path: Path) -> None:
         }
     )
     frame.loc[3, "age"] = np.nan
-    model = nearer.fit(frame, "kind", metric="lfda")
+    model = nearer.fit(frame, "kind", method="lfda")
     model.save(tmp_path / "model")
     records = frame.drop(columns="kind").astype(object).where(lambda x: x.notna(), None).to_dict(orient="records")
     good, strange, missing, nothing = asked(
@@ -106,7 +106,7 @@ def test_texts_through_the_encoder_of_the_model(tmp_path: Path, monkeypatch) -> 
 
     monkeypatch.setenv("NEARER_CACHE", str(tmp_path / "cache"))
     texts = [f"{'a' * (row % 7)} {'e' * (row % 5)} text {row}" for row in range(60)]
-    model = nearer.fit(texts, [row % 2 for row in range(60)], metric="lfda", encoder=letters)
+    model = nearer.fit(texts, [row % 2 for row in range(60)], method="lfda", encoder=letters)
     model.save(tmp_path / "model")
 
     def give_back(service) -> None:

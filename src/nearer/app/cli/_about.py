@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import os
 import platform
@@ -14,6 +13,7 @@ import typer
 from rich.table import Table
 
 from nearer import __version__
+from nearer._names import hint
 from nearer.app.cli._output import print_json, say
 from nearer.app.cli._screen import screen
 from nearer.exceptions import ParameterError
@@ -150,9 +150,8 @@ def _show(name: str, as_json: bool) -> None:
     target = method.target if method is not None and method.target else name
     target = next((known_name for known_name in known if known_name.lower() == target.lower()), target)
     if target not in known:
-        close = difflib.get_close_matches(name, [*known, *(known_name.name for known_name in METHODS)], n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else " `nearer methods` lists them."
-        raise ParameterError(f"NAME must be a method, an estimator, a loss or a miner, got {name!r}.{hint}")
+        near = hint(name, [*(one.name for one in METHODS), *known], otherwise="`nearer methods` lists them.")
+        raise ParameterError(f"NAME must be a method, an estimator, a loss or a miner, got {name!r}.{near}")
     text = inspect.getdoc(getattr(packages[known[target]], target)) or ""
     if as_json:
         print_json({"name": name, "class": f"{known[target]}.{target}", "about": text})

@@ -12,7 +12,9 @@ import typer
 import typer.core
 
 from nearer import __version__
-from nearer.app.cli import _commands_learn, _commands_look, _commands_search
+from nearer.app.cli import _commands_learn as learn
+from nearer.app.cli import _commands_look as look
+from nearer.app.cli import _commands_search as search
 from nearer.app.cli._command import Json
 from nearer.app.cli._output import answer, plain, say
 
@@ -29,8 +31,33 @@ Exit codes: 0 done, 1 failed, 2 the command was not understood, 130 Ctrl-C, 143 
 """
 
 
+# The commands in the order of the help; those of other packages come last.
+GROUPS = {
+    "Learn": (learn.fit, learn.encoders, learn.init, learn.demo),
+    "Look": (search.evaluate, search.neighbors, look.explore),
+    "Search and serve": (search.embed, search.index, search.search, search.serve, search.migrate, search.adapt),
+    "Label and check": (look.ask, look.audit, search.dedupe, search.calibrate, search.same),
+    "Other": (look.methods, look.export, look.doctor),
+}
+FACES = [face for faces in GROUPS.values() for face in faces]
+
+
 class _Commands(typer.core.TyperGroup):
     """The commands; what was typed wrong is repeated in a message, and may hold what a terminal obeys."""
+
+    def format_commands(self, context: Any, formatter: Any) -> None:
+        """The commands in groups, each with its whole first sentence."""
+        about = {
+            name: command.get_short_help_str(limit=1000)
+            for name in self.list_commands(context)
+            if (command := self.get_command(context, name)) is not None and not command.hidden
+        }
+        for title, faces in GROUPS.items():
+            names = [face.__name__ for face in faces]
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, about.pop(name)) for name in names] + (title == "Other") * [*about.items()]
+                )
 
     def make_context(self, *words: Any, **more: Any) -> Any:
         """Read the options in front of a command."""
@@ -75,14 +102,16 @@ def nearer(
     if version:
         answer(as_json, {"nearer": __version__}, f"nearer {__version__}")
         raise typer.Exit
+    if as_json:
+        # `nearer --json evaluate` is `nearer evaluate --json`.
+        context.default_map = {face.__name__: {"as_json": True} for face in FACES}
     if context.invoked_subcommand is None:
         say(context.get_help())
         raise typer.Exit(2)
 
 
-for module in (_commands_learn, _commands_search, _commands_look):
-    for command in module.COMMANDS:
-        app.command()(command)
+for face in FACES:
+    app.command()(face)
 
 
 def _reproduce() -> None:

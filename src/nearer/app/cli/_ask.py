@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import typer
 
+from nearer._plain import counted
 from nearer._storage import write_file
 from nearer.app.cli._loading import load_data, load_for
 from nearer.app.cli._output import check_new, plain, print_json, say
@@ -35,6 +36,8 @@ def run_ask(
     n: int,
     pairs: bool,
     out: Path,
+    force: bool,
+    unreadable: str,
     only_list: bool,
     as_json: bool,
 ) -> None:
@@ -43,12 +46,12 @@ def run_ask(
         raise ParameterError(f"`--out` must end in .csv, got {out.name!r}.")
     # Answers are somebody's work: nothing is written over them.
     if not only_list and not as_json:
-        check_new(out=out)
+        check_new(out=out, force=force)
     machine = None if model is None else load(model)
     if machine is None:
-        given = load_data(data, label, Columns(ids=id_), Reading())
+        given = load_data(data, label, Columns(ids=id_), Reading(unreadable=unreadable))
     else:
-        given = load_for(machine, data, label=label)
+        given = load_for(machine, data, label=label, unreadable=unreadable)
     if given.kind not in ("classes", "partial"):
         raise LabelError(f"`--label` must hold one class per row to ask about, got {given.kind}.")
     rows = machine.embed(given) if machine is not None else raw_rows(given)
@@ -70,7 +73,7 @@ def run_ask(
             break
         if reply and not answers.take(question, reply):
             say("Not understood; the question is left out.")
-    say(f"{len(answers.said)} answers: {out}")
+    say(f"{counted(len(answers.said), 'answer')}: {out}")
 
 
 _GREETING = "Type the class of each item, Enter to leave it out, q to stop. Known classes: {}."

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import shlex
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo
@@ -18,7 +19,7 @@ from nearer.exceptions import NearerError
 from nearer.models._settings import FitSettings
 
 # What the options are called where Python has another word for the same thing.
-NAMES = {"X": "data", "y": "label", "ids": "id", "metric": "method", "target": "out"}
+NAMES = {"X": "data", "y": "label", "target": "out"}
 
 
 def command(runner: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -47,16 +48,43 @@ def in_options(face: Callable[..., None], error: Exception) -> str:
     >>> in_options(fit, NearerError("`n_components` must be at least 1, got 0."))
     '`--n-components` must be at least 1, got 0.'
     """
-    message = str(error)
+    message, mine = str(error), options_of(face)
     argument = error.argument if isinstance(error, NearerError) else None
-    for parameter in inspect.signature(face, eval_str=True).parameters.values():
-        if argument is not None and parameter.name.rstrip("_") == NAMES.get(argument, argument):
-            return re.sub(r"^`\w+`", f"`{_typed(parameter)}`", message)
-    return message
+    if argument is not None and NAMES.get(argument, argument) in mine:
+        message = re.sub(r"^`\w+`", f"`{mine[NAMES.get(argument, argument)]}`", message)
+    return re.sub(r"`(\w+)=([^`]*)`", functools.partial(_as_option, face), message)
+
+
+def _as_option(face: Callable[..., None], advice: re.Match[str]) -> str:
+    """A setting that a message advises in Python's words, as this command takes it, or the first that does.
+
+    >>> from nearer.app.cli._commands_learn import fit
+    >>> in_options(fit, NearerError("Pass `unreadable='skip'`, `refit=False`, `ignore=['a b']` or `y=`."))
+    "Pass `--unreadable skip`, `--no-refit`, `--ignore 'a b'` or `--label`."
+    >>> in_options(fit, NearerError("A search (`read_only=True`) may."))
+    'A search (`nearer serve --read-only`) may.'
+    """
+    from nearer.app.cli._application import FACES
+
+    name, value = NAMES.get(advice[1], advice[1]), advice[2].strip("[]'\"")
+    for other in (face, *FACES):
+        option = options_of(other).get(name)
+        if option is None:
+            continue
+        if value == "False":
+            option, value = option.replace("--", "--no-"), ""
+        words = [option, *([shlex.quote(value)] if value not in ("", "True") else [])]
+        return f"`{' '.join(words if other is face else ['nearer', other.__name__, *words])}`"
+    return advice[0]
+
+
+def options_of(face: Callable[..., None]) -> dict[str, str]:
+    """The parameters of a command, each as it is typed: --held-out, -k, DATA."""
+    parameters = inspect.signature(face, eval_str=True).parameters.values()
+    return {parameter.name.rstrip("_"): _typed(parameter) for parameter in parameters}
 
 
 def _typed(parameter: inspect.Parameter) -> str:
-    """A parameter as it is typed: --held-out, -k, DATA."""
     for about in get_args(parameter.annotation):
         if isinstance(about, ArgumentInfo):
             return parameter.name.upper()
@@ -127,6 +155,10 @@ PairsFile = Annotated[
     typer.Option("--pairs", help="A table of two rows each (numbers or ids) and whether they are near: 1 or 0."),
 ]
 Report = Annotated[Path | None, typer.Option("--report", help="Write one HTML page to look at too.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
+Unreadable = Annotated[
+    Literal["raise", "skip"], typer.Option(help="Damaged photos: stop at the first, or leave them out.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
 BatchRows = Annotated[int | None, typer.Option("--batch-size", min=1, help="Rows in a part. [16384; 256 photos]")]
-K = Annotated[int, typer.Option("-k", min=1, help="How many neighbours.")]
+K = Annotated[int, typer.Option("-k", min=1, help="How many neighbors.")]

@@ -7,7 +7,18 @@ from typing import Annotated, Literal
 
 import typer
 
-from nearer.app.cli._command import Data, Json, Label, PairsFile, Quiet, Report, command, with_settings
+from nearer.app.cli._command import (
+    Data,
+    Force,
+    Json,
+    Label,
+    PairsFile,
+    Quiet,
+    Report,
+    Unreadable,
+    command,
+    with_settings,
+)
 
 
 @command("_demo.run_demo")
@@ -63,6 +74,7 @@ def fit(
     unreadable: Annotated[Literal["raise", "skip"] | None, typer.Option(help="Damaged images. [raise]")] = None,
     report: Report = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML or JSON with these settings.")] = None,
+    force: Force = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -98,6 +110,7 @@ def encoders(
     encoder: Annotated[
         list[str] | None, typer.Option(help="An encoder to try; repeat it. [all that are installed]")
     ] = None,
+    unreadable: Unreadable = "raise",
     split: Annotated[
         Literal["auto", "stratified", "classes"], typer.Option(help="What is held out: rows, or whole classes.")
     ] = "auto",
@@ -120,6 +133,7 @@ def encoders(
 @command("_config.run_init")
 def init(
     path: Annotated[Path, typer.Argument(help="The config file to write.")] = Path("nearer.yaml"),
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Write a config file with every setting of `fit`, its default and what it means.
@@ -129,6 +143,3 @@ def init(
       nearer init
       nearer init experiments/one.yaml
     """
-
-
-COMMANDS = (demo, fit, encoders, init)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nearer.app.cli._command import Data, Json, Label, Report, command
+from nearer.app.cli._command import Data, Force, Json, Label, Report, Unreadable, command
 
 
 @command("_ask.run_ask")
@@ -21,6 +21,8 @@ def ask(
     n: Annotated[int, typer.Option("-n", min=1, help="Questions in a batch; then it looks again.")] = 20,
     pairs: Annotated[bool, typer.Option("--pairs", help="Ask whether two rows are the same.")] = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="The .csv file for the answers.")] = Path("answers.csv"),
+    force: Force = False,
+    unreadable: Unreadable = "raise",
     only_list: Annotated[bool, typer.Option("--list", help="Print the questions and leave.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -41,6 +43,7 @@ def ask(
 def export(
     model: Annotated[Path, typer.Argument(help="A model folder that `nearer fit` wrote.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="A .onnx or .safetensors file, or hf://owner/name.")],
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Write a model for programs without nearer, ONNX or the state dictionary of plain torch layers, or to the hub.
@@ -62,6 +65,7 @@ def audit(
     label: Label = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the findings as a CSV file.")] = None,
     report: Report = None,
+    force: Force = False,
     text: Annotated[str | None, typer.Option(help="The column of texts that the encoder reads.")] = None,
     encoder: Annotated[str | None, typer.Option(help="Photos and texts: what makes features of them.")] = None,
     id_: Annotated[str | None, typer.Option("--id", help="The column that names each row.")] = None,
@@ -131,6 +135,3 @@ def doctor(as_json: Json = False) -> None:
       nearer doctor
       nearer doctor --json
     """
-
-
-COMMANDS = (ask, export, audit, explore, methods, doctor)

@@ -7,7 +7,20 @@ from typing import Annotated, Literal
 
 import typer
 
-from nearer.app.cli._command import BatchRows, Data, Json, K, Label, ModelFolder, PairsFile, Quiet, Report, command
+from nearer.app.cli._command import (
+    BatchRows,
+    Data,
+    Force,
+    Json,
+    K,
+    Label,
+    ModelFolder,
+    PairsFile,
+    Quiet,
+    Report,
+    Unreadable,
+    command,
+)
 
 
 @command("_use.run_embed")
@@ -16,6 +29,8 @@ def embed(
     model: ModelFolder,
     out: Annotated[str, typer.Option("--out", "-o", help="A .parquet, .npy or .csv file; an index folder or URL.")],
     batch_size: BatchRows = None,
+    unreadable: Unreadable = "raise",
+    force: Force = False,
     ray: Annotated[str | None, typer.Option(help="The address of a Ray cluster, or local.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="With --ray: copies of the model that work.")] = 1,
     quiet: Quiet = False,
@@ -42,6 +57,8 @@ def evaluate(
     label: Label = None,
     pairs: PairsFile = None,
     report: Report = None,
+    force: Force = False,
+    unreadable: Unreadable = "raise",
     as_json: Json = False,
 ) -> None:
     """Score a model beside the raw features on labelled data that it has not seen.
@@ -61,6 +78,7 @@ def neighbors(
     model: ModelFolder,
     label: Label = None,
     k: K = 5,
+    unreadable: Unreadable = "raise",
     as_json: Json = False,
 ) -> None:
     """Show what is nearest to one row of a data set, or to an image.
@@ -90,6 +108,7 @@ def index(
         typer.Option(help="How it is searched; auto goes by size, approximate ones report their recall."),
     ] = "auto",
     batch_size: BatchRows = None,
+    unreadable: Unreadable = "raise",
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -126,6 +145,8 @@ def search(
     photos: Annotated[
         Path | None, typer.Option(help="The folder of the photos in the index, for --report. [found near QUERIES]")
     ] = None,
+    force: Force = False,
+    unreadable: Unreadable = "raise",
     limit: Annotated[int, typer.Option(min=1, help="Queries to print.")] = 10,
     as_json: Json = False,
 ) -> None:
@@ -147,6 +168,7 @@ def migrate(
     ] = None,
     model: Annotated[Path | None, typer.Option("--model", "-m", help="The folder of the model to move to.")] = None,
     label: Label = None,
+    unreadable: Unreadable = "raise",
     apply: Annotated[bool, typer.Option("--apply", help="Move the index; without it nothing is changed.")] = False,
     aside: Annotated[str | None, typer.Option(help="Where the old index is kept. [INDEX.moved beside it]")] = None,
     back: Annotated[bool, typer.Option("--back", help="Go back to the index that is kept aside.")] = False,
@@ -156,6 +178,7 @@ def migrate(
             "--out", "-o", help="Where the model is saved that asks the moved index, if it is another one."
         ),
     ] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Change the encoder and keep the index: move its embeddings into the space of another model.
@@ -184,6 +207,7 @@ def adapt(
         Path | None, typer.Option("--model", "-m", help="The model of the index. [the one it remembers]")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the model with the map is saved.")] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Adapt the queries and leave the database: learn from clicks how queries should be mapped before they search.
@@ -218,6 +242,8 @@ def calibrate(
         Path | None, typer.Option(help="Without labels: a near-copy of every item of DATA, in its order.")
     ] = None,
     report: Report = None,
+    force: Force = False,
+    unreadable: Unreadable = "raise",
     as_json: Json = False,
 ) -> None:
     """Find which distance means the same, with a bounded error on classes never seen, and keep it in the model.
@@ -243,6 +269,12 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
     create: Annotated[bool, typer.Option("--create", help="Make an empty index if there is none.")] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Refuse changes, and open a folder beside its writer.")
+    ] = False,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes; more than one for PostgreSQL or --read-only.")
+    ] = 1,
     tokens: Annotated[
         Path | None, typer.Option(help="A file with lines 'read TOKEN' or 'write TOKEN'. [$NEARER_TOKENS]")
     ] = None,
@@ -262,14 +294,15 @@ def serve(
     """Serve a model and an index over HTTP: embed, search, add, remove, compare.
 
     An answered write is on disk. SIGTERM finishes what was begun; SIGHUP opens the model, the index and the tokens
-    again without dropping a request. /docs describes the API, / shows the load.
+    again without dropping a request. /docs describes the API and tries it, / shows the load.
 
     \b
     Examples:
       nearer serve index
       nearer serve model index
       nearer serve model index --host 0.0.0.0 --tokens tokens.txt --tls-certificate cert.pem --tls-key key.pem
-      nearer serve model postgresql://user@database/items?table=photos --port 9000
+      nearer serve index --read-only --workers 4
+      nearer serve model postgresql://user@database/items?table=photos --workers 4 --port 9000
     """
 
 
@@ -282,6 +315,7 @@ def dedupe(
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The table, a .csv file.")] = Path("duplicates.csv"),
     report: Report = None,
+    force: Force = False,
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -299,7 +333,7 @@ def dedupe(
     ignore: Annotated[
         list[str] | None, typer.Option("--ignore", help="A column to leave out; again for more.")
     ] = None,
-    unreadable: Annotated[Literal["raise", "skip"], typer.Option(help="Damaged images.")] = "raise",
+    unreadable: Unreadable = "raise",
     as_json: Json = False,
 ) -> None:
     """Find near-duplicates, in groups, and say which items to keep.
@@ -322,6 +356,7 @@ def same(
     second: Annotated[str, typer.Argument(help="The other one.")],
     model: ModelFolder,
     data: Annotated[Path | None, typer.Option("--data", "-d", help="Where the row numbers count.")] = None,
+    unreadable: Unreadable = "raise",
     as_json: Json = False,
 ) -> None:
     """Say whether two items are the same, different, or that it cannot say.
@@ -331,6 +366,3 @@ def same(
       nearer same 3 17 --data records.csv --model model
       nearer same left.jpg right.jpg -m photo-model
     """
-
-
-COMMANDS = (embed, evaluate, neighbors, index, search, migrate, adapt, calibrate, serve, dedupe, same)

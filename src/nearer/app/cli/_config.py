@@ -83,9 +83,9 @@ def parse_yaml(text: str, what: str) -> Any:
         raise ValueError(str(error)) from error
 
 
-def run_init(path: Path, *, as_json: bool) -> None:
+def run_init(path: Path, *, force: bool, as_json: bool) -> None:
     """Write a config file to edit."""
-    check_new(out=path)
+    check_new(out=path, force=force)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(commented_config(), encoding="utf-8")
     answer(as_json, {"config": str(path)}, f"Wrote {path}. Edit it, then: nearer fit --config {path}")

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from nearer._storage import write_file
 from nearer.app.cli._loading import load_data, load_for
-from nearer.app.cli._output import check_new, print_json, say
+from nearer.app.cli._output import as_utf8, check_new, print_json, say
 from nearer.datasets import Dataset, Split
 from nearer.datasets._anything import Columns
+from nearer.datasets._cleaning import ASKED
 from nearer.datasets._items import item_name, item_picture, photos_of
 from nearer.exceptions import ParameterError
 from nearer.index import find_duplicates
@@ -42,6 +43,7 @@ def run_dedupe(
     model: Path | None,
     out: Path,
     report: Path | None,
+    force: bool,
     threshold: float | None,
     keep: str,
     score: str | None,
@@ -53,7 +55,7 @@ def run_dedupe(
     """Find the groups, write the table and the page, and say what was found."""
     if out.suffix != ".csv":
         raise ParameterError(f"`--out` must end in .csv, got {out.name!r}.")
-    check_new(out=out, report=report)
+    check_new(out=out, report=report, force=force)
     if score is not None and keep != "best":
         raise ParameterError("`--score` must come with --keep best: it says which item of a group is the best.")
     embedded: NDArray[np.float32] | None = None
@@ -67,6 +69,8 @@ def run_dedupe(
         how = Reading("none", unreadable=unreadable, progress=False if as_json else None)
         given = load_data(data, label, columns, how)
     scores = None if score is None else _scores(given, score)
+    plan = given.cleaning if embedded is None else None
+    unread = [] if plan is None else [one for one in plan.columns if one.rule == "left out" and one.why != ASKED]
     photos, alike = photos_of(given), None
     # First, since it checks every file that is opened.
     codes = None if photos is None else _codes(photos)
@@ -98,6 +102,7 @@ def run_dedupe(
                 "threshold": duplicates.threshold,
                 "recall": duplicates.recall,
                 "rule": duplicates.rule,
+                "left_out": [column.name for column in unread],
                 "out": str(out),
                 "report": None if report is None else str(report),
             }
@@ -105,6 +110,8 @@ def run_dedupe(
         return
     counted = ", ".join(f"{kinds.count(kind):,} {kind}" for kind in sorted(set(kinds) - {""}))
     say(str(duplicates) + (f" Of the duplicates: {counted}." if counted else ""))
+    if unread:
+        say(f"Not compared: {', '.join(f'{column.name} ({column.why})' for column in unread)}.")
     say(f"Table: {out}" + ("" if report is None else f". Pairs to look at: {report}"))
 
 
@@ -192,7 +199,7 @@ def _as_csv(duplicates: Duplicates, given: Dataset, kinds: Sequence[str]) -> byt
         writer.writerow(
             [row, names[row], int(stays), "" if group < 0 else group, size, names[kept], f"{apart:.6g}", kinds[row]]
         )
-    return text.getvalue().encode()
+    return as_utf8(text.getvalue())
 
 
 def _write_page(duplicates: Duplicates, given: Dataset, page: Path, name: str) -> None:

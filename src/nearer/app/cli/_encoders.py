@@ -68,6 +68,7 @@ def run_encoders(
     label: Sequence[str] | None,
     text: str | None,
     encoder: Sequence[str] | None,
+    unreadable: str,
     split: str,
     seed: int,
     as_json: bool,
@@ -80,7 +81,7 @@ def run_encoders(
         raise ParameterError(f"An encoder for {kind} must be installed. Run: pip install 'nearer[{extra}]'")
     tried = []
     for name in names:
-        how = Reading(name, text=text, unlabeled="-1", progress=False if as_json else None)
+        how = Reading(name, text=text, unlabeled="-1", unreadable=unreadable, progress=False if as_json else None)
         read = load_data(data, label, Columns(), how)
         if read.kind not in CLASSES:
             raise LabelError(f"`label` must give classes to compare encoders by, got {read.kind}.")

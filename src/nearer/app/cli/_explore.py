@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nearer._storage import write_file
 from nearer.app.cli._loading import load_data, load_for
-from nearer.app.cli._output import check_new, print_json, say
+from nearer.app.cli._output import as_utf8, check_new, print_json, say
 from nearer.app.explorer._launch import check_installed, serve
 from nearer.app.explorer._model import items_of
 from nearer.app.explorer._session import Session
@@ -27,24 +27,23 @@ def run_audit(
     id_: str | None,
     out: Path | None,
     report: Path | None,
+    force: bool,
     seed: int,
     as_json: bool,
 ) -> None:
     """Look at a data set and print, or write, what is wrong with it."""
-    check_new(out=out, report=report)
+    check_new(out=out, report=report, force=force)
     how = Reading(encoder, text=text, unreadable="skip", progress=False if as_json else None)
     given = load_data(data, label, Columns(ids=id_), how)
     audit = audit_dataset(given, seed=seed)
     if out is not None:
-        write_file(out, audit.to_csv().encode())
+        write_file(out, as_utf8(audit.to_csv()))
     if report is not None:
         audit_page(audit, given, report)
     if as_json:
         print_json({**audit.to_dict(), "skipped": list(given.skipped)})
         return
     say(str(audit))
-    if given.skipped:
-        say(f"{len(given.skipped)} files could not be read and were left out: {', '.join(given.skipped[:3])}")
     best = audit.suggested
     for row in audit.suspects[:10].tolist():
         name, other = audit.name(int(audit.labels[row])), audit.name(int(best[row]))

@@ -14,6 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from nearer._checks import check_int
+from nearer._plain import counted
 from nearer.app.cli._config import DATA_KEYS, parse_yaml, read_config
 from nearer.app.cli._loading import load_data, paired
 from nearer.app.cli._output import check_drawable, check_new, check_writable, print_json, say
@@ -23,6 +24,8 @@ from nearer.datasets._anything import Columns
 from nearer.exceptions import ParameterError
 from nearer.models._card import save_fitted
 from nearer.models._fitting import Fitted, fit_model
+from nearer.models._hub import on_hub
+from nearer.models._model import is_model
 from nearer.models._reading import NO_PHOTOS_EXTRA, Reading
 from nearer.models._settings import FitSettings
 from nearer.training import ProgressBar, process_group
@@ -30,10 +33,17 @@ from nearer.training._shared import agree, rank
 
 
 def run_fit(
-    *, config: Path | None, resume: bool, report: Path | None, quiet: bool, as_json: bool, **options: Any
+    *,
+    config: Path | None,
+    resume: bool,
+    report: Path | None,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Learn from the settings of the config file, overridden by the options that were given."""
-    check_new(report=report)
+    check_new(report=report, force=force)
     check_drawable(report)
     values = read_config(config) if config is not None else {}
     if words := options.pop("loss_settings", None):
@@ -48,12 +58,17 @@ def run_fit(
     settings = FitSettings.from_dict(values)
     if about["data"] is None:
         raise ParameterError("`DATA` must be given: a table, or a folder of images. See nearer fit --help.")
+    if on_hub(str(about["out"])):
+        raise ParameterError(
+            f"`--out` must be a folder of this machine, got {str(about['out'])!r}. Fit into a folder, then "
+            "write it there: nearer export FOLDER --out hf://owner/name."
+        )
     out = Path(str(about["out"]))
     if not out.name or "\0" in out.name:
         raise ParameterError(f"`--out` must be the name of a folder to write, got {str(about['out'])!r}.")
     scratch = out.with_name(out.name + ".training")
     with _hint_to_resume(scratch), process_group():
-        _check_free(out, scratch, resume=resume)
+        _check_free(out, scratch, resume=resume, force=force)
         # Nobody goes on, and writes, before all have looked.
         agree(False)
         console = screen(stderr=True, quiet=quiet or rank() != 0)
@@ -78,10 +93,6 @@ def run_fit(
             console.print(_summary(data), highlight=False)
             if data.all.x.dtype.kind == "U" and about["encoder"] is None:
                 console.print(NO_PHOTOS_EXTRA, highlight=False, markup=False)
-        if data.skipped:
-            console.print(
-                f"{len(data.skipped)} images could not be read and were left out: {', '.join(data.skipped[:3])}"
-            )
         bar = [ProgressBar(console)] if console.is_terminal and not quiet else []
         with IterationBar(console) as iterations:
             fitted = fit_model(
@@ -183,9 +194,12 @@ def _summary(data: Dataset) -> str:
         lines[0] += f", {int(near.sum()):,} near and {int((~near).sum()):,} far"
     if part.y.ndim == 1 and data.kind in ("classes", "partial") and (part.y >= 0).any():
         counts = np.bincount(part.y[part.y >= 0])
-        lines[0] += f", {len(data.class_names)} classes of {counts.min():,} to {counts.max():,} rows"
+        rows = f"{counts.min():,} to " if counts.min() < counts.max() else ""
+        lines[0] += (
+            f", {counted(len(data.class_names), 'class', 'classes')} of {rows}{counted(counts.max(), 'row')}"
+        )
         if (part.y < 0).any():
-            lines[0] += f", {int((part.y < 0).sum()):,} rows without a label"
+            lines[0] += f", {counted(int((part.y < 0).sum()), 'row')} without a label"
     if data.cleaning is not None and any(column.why for column in data.cleaning.columns):
         lines += [f"  {line}" for line in str(data.cleaning).splitlines()]
     learned = () if data.cleaning is None else data.cleaning.inputs
@@ -195,14 +209,14 @@ def _summary(data: Dataset) -> str:
     return "\n".join(lines)
 
 
-def _check_free(out: Path, scratch: Path, *, resume: bool) -> None:
-    """Nothing is overwritten: neither a model nor a run that could go on."""
+def _check_free(out: Path, scratch: Path, *, resume: bool, force: bool) -> None:
+    """Nothing is overwritten: neither a model, without `--force`, nor a run that could go on."""
     if not out.exists():
         check_writable(out)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ParameterError(
-            f"`--out` must be free or an empty folder, `{out}` is not. Choose another, or delete it."
-        )
+    if out.exists() and (not out.is_dir() or any(out.iterdir())) and not (force and is_model(out)):
+        what = "free, an empty folder, or with `--force` a model" if force else "free or an empty folder"
+        more = " or add `force=True`" if not force and is_model(out) else " or delete it"
+        raise ParameterError(f"`--out` must be {what}, `{out}` is not. Choose another,{more}.")
     if scratch.exists() and not resume:
         raise ParameterError(
             f"`{scratch}` holds a run that did not end. Add --resume to go on with it, or delete it to begin again."

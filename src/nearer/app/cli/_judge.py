@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nearer._checks import check_int
+from nearer._plain import counted
 from nearer.app.cli._loading import load_for, paired
 from nearer.app.cli._output import answer, check_drawable, check_new, print_json, say
 from nearer.app.cli._pages import evaluation_page
@@ -28,24 +29,26 @@ def run_evaluate(
     label: Sequence[str] | None,
     pairs: Path | None,
     report: Path | None,
+    force: bool,
+    unreadable: str,
     as_json: bool,
 ) -> None:
     """Score the model beside the raw features on other data."""
-    check_new(report=report)
+    check_new(report=report, force=force)
     machine = load(model)
-    given = load_for(machine, data, label=label)
+    given = load_for(machine, data, label=label, unreadable=unreadable)
     if pairs is not None:
         given = paired(given, pairs)
     comparison = evaluate_dataset(machine, given)
     rows = comparison.first.counts.get("queries", comparison.first.counts.get("rows", len(given.all)))
     left_out = comparison.first.counts.get("trained on, left out", 0)
-    notes = [f"{left_out:,} rows were left out: the model was trained on them."] if left_out else []
+    notes = [f"Left out: {counted(left_out, 'row')} that the model was trained on."] if left_out else []
     if report is not None:
         evaluation_page(comparison, report, data=data.name, rows=rows, notes=notes)
     if as_json:
         print_json({"rows": rows, **comparison.to_dict()})
         return
-    screen().print(comparison_table(comparison, title=f"{rows:,} rows of {data.name}"))
+    screen().print(comparison_table(comparison, title=f"{counted(rows, 'row')} of {data.name}"))
     for note in notes:
         say(note)
     say(comparison.verdict)
@@ -64,15 +67,17 @@ def run_calibrate(
     guarantee: str,
     copies: Path | None,
     report: Path | None,
+    force: bool,
+    unreadable: str,
     as_json: bool,
 ) -> None:
     """Calibrate on other classes, or on items without labels, and write the result into the model folder."""
-    check_new(report=report)
+    check_new(report=report, force=force)
     check_drawable(report)
     machine = load(model)
     if machine.place is None:
         raise ParameterError("`--model` must be a folder of this machine, which keeps the thresholds.")
-    given = load_for(machine, data, label=label)
+    given = load_for(machine, data, label=label, unreadable=unreadable)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", NearerWarning)
         beside = None if copies is None else load_for(machine, copies, option="copies")
@@ -109,7 +114,7 @@ def _is_page(file: Path) -> bool:
     return file.is_file() and file.name != "manifest.json" and file.suffix != ".safetensors"
 
 
-def run_same(first: str, second: str, *, model: Path, data: Path | None, as_json: bool) -> None:
+def run_same(first: str, second: str, *, model: Path, data: Path | None, unreadable: str, as_json: bool) -> None:
     """Whether two rows of a data set, two photos or two texts are the same."""
     machine = load(model)
     if machine.calibration is None:
@@ -117,16 +122,16 @@ def run_same(first: str, second: str, *, model: Path, data: Path | None, as_json
             f"The model must be calibrated first: nearer calibrate DATA --model {model} --label COLUMN, with items "
             f"of classes that it did not learn from."
         )
-    rows = [_embedded(word, machine, data) for word in (first, second)]
+    rows = [_embedded(word, machine, data, unreadable) for word in (first, second)]
     distance = float(np.linalg.norm(rows[0].astype(np.float64) - rows[1]))
     verdict = str(machine.calibration.answers([distance])[0])
     record = {"answer": verdict, "distance": distance, "error": machine.calibration.error}
     answer(as_json, record, f"{verdict} (distance {distance:.4g})")
 
 
-def _embedded(word: str, machine: Any, data: Path | None) -> Any:
+def _embedded(word: str, machine: Any, data: Path | None, unreadable: str) -> Any:
     if data is not None:
-        rows = machine.inputs.of(load_for(machine, data))
+        rows = machine.inputs.of(load_for(machine, data, unreadable=unreadable))
         if not word.isdigit():
             raise ParameterError(f"An item must be a row number with --data, got {word!r}.")
         row = check_int(int(word), "row", minimum=0, maximum=len(rows) - 1)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nearer._limits import parse_json
+from nearer._plain import counted
+from nearer.app.cli._output import say
 from nearer.datasets import Dataset
 from nearer.datasets._anything import Columns, check_ids, read_frame, with_pairs
 from nearer.exceptions import NearerError, ParameterError
@@ -16,6 +18,7 @@ from nearer.index._fields import kind_of
 from nearer.models import Model
 from nearer.models._reading import Reading, read_items
 from nearer.relations import Pairs
+from nearer.training._shared import rank
 
 Name = TypeVar("Name", str, str | int)
 
@@ -37,7 +40,10 @@ def load_data(path: Path, label: Sequence[str] | None, columns: Columns, how: Re
     """
     names: list[str | int] = [_position(name, path) for name in label or ()]
     with reading():
-        return check_ids(read_items(path, as_asked(names), columns, how))
+        given = check_ids(read_items(path, as_asked(names), columns, how))
+    if how.progress is not False:
+        say_skipped(given)
+    return given
 
 
 def as_asked(label: Sequence[Name] | None) -> Name | list[Name] | None:
@@ -55,7 +61,16 @@ def load_for(
 ) -> Dataset:
     """Data for a model: its columns are found by their names, in any order."""
     with reading(option):
-        return model.inputs.read(path, as_asked(label), unreadable=unreadable)
+        given = model.inputs.read(path, as_asked(label), unreadable=unreadable)
+    say_skipped(given)
+    return given
+
+
+def say_skipped(given: Dataset) -> None:
+    """Name the photos that were left out, on stderr: what is read by programs stays as it is."""
+    if given.skipped and rank() == 0:
+        shown = ", ".join(given.skipped[:3]) + (", ..." if len(given.skipped) > 3 else "")
+        say(f"nearer: left out {counted(len(given.skipped), 'file')} that could not be read: {shown}", err=True)
 
 
 def _position(name: str, path: Path) -> str | int:

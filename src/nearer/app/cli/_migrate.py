@@ -21,10 +21,12 @@ def run_migrate(
     data: Path | None,
     model: Path | None,
     label: Sequence[str] | None,
+    unreadable: str,
     apply: bool,
     aside: str | None,
     back: bool,
     out: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Say what moving an index to another model keeps, move it, or go back."""
@@ -42,9 +44,9 @@ def run_migrate(
     if data is None or model is None:
         raise ParameterError("DATA and `--model` must be given: items of the index, and the model to move to.")
     if out is not None:
-        check_new(out=out)
+        check_new(out=out, force=force)
     machine = load(model)
-    migration = machine.align(index, load_for(machine, data, label=label))
+    migration = machine.align(index, load_for(machine, data, label=label, unreadable=unreadable))
     if apply and migration.whitened and out is None:
         raise ParameterError(
             f"`out` must say where the model is saved that asks the moved index: its classes are told apart better "
@@ -78,11 +80,11 @@ def run_migrate(
 
 
 def run_adapt(
-    index: str, clicks: Path, *, document: str, model: Path | None, out: Path | None, as_json: bool
+    index: str, clicks: Path, *, document: str, model: Path | None, out: Path | None, force: bool, as_json: bool
 ) -> None:
     """Say what a map of the queries gains, and keep the model that has it."""
     if out is not None:
-        check_new(out=out)
+        check_new(out=out, force=force)
     opened, machine = opened_with_model(index, model)
     with opened:
         ids = {str(name): name for name in opened.ids}

@@ -18,8 +18,11 @@ import typer
 from nearer.exceptions import NearerError, ParameterError
 
 # What a terminal obeys instead of showing it: the controls of ASCII and of Latin-1 but for tab and line feed, and
-# those that turn the direction of writing around. Names of classes, ids, columns and files come from the data.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+# those that turn the direction of writing around; and what of a file name is no UTF-8. Names of classes, ids,
+# columns and files come from the data.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def plain(text: str) -> str:
@@ -34,6 +37,15 @@ def plain(text: str) -> str:
 def say(text: str, *, err: bool = False) -> None:
     """A line for people, on stdout or on stderr; every command writes through here or through `screen`."""
     typer.echo(plain(text), err=err)
+
+
+def as_utf8(text: str) -> bytes:
+    """A file of text; what of a file name is no UTF-8 is written by its number.
+
+    >>> as_utf8("a\udcff")
+    b'a\\udcff'
+    """
+    return text.encode("utf-8", "backslashreplace")
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -99,13 +111,13 @@ def _termination_raised() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def check_new(*, out: Path | None = None, report: Path | None = None) -> None:
-    """Refuse to overwrite a file, and refuse at once what could not be written at the end."""
+def check_new(*, out: Path | None = None, report: Path | None = None, force: bool = False) -> None:
+    """Refuse to overwrite a file without `--force`, and refuse at once what could not be written at the end."""
     for option, path in (("--out", out), ("--report", report)):
         if path is None:
             continue
-        if path.exists():
-            raise ParameterError(f"`{path}` must not exist yet. Choose another name, or delete it.")
+        if path.exists() and not force:
+            raise ParameterError(f"`{path}` must not exist yet. Choose another name, or add `force=True`.")
         check_writable(path, option)
     if report is not None and report.suffix != ".html":
         raise ParameterError(f"`--report` must end in .html, got {report.name!r}.")

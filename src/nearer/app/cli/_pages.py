@@ -8,16 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nearer._plain import counted
 from nearer.datasets import Dataset
+from nearer.datasets._anything import read_frame
 from nearer.datasets._image_files import load_image
 from nearer.datasets._items import item_name, item_picture, photos_of
+from nearer.datasets._table import TABLES, ending
 from nearer.evaluation import Comparison
 from nearer.exceptions import NearerError
 from nearer.models._report import scores_section
 from nearer.reports._page import Gallery, Section, Table, Tile, html_report
 
 # Queries that a page shows; the whole answer belongs into a .csv or .jsonl file.
-MOST = 100
+MOST = 40
 
 
 def evaluation_page(
@@ -49,7 +52,7 @@ def search_page(
     *,
     index: str,
     queries: str,
-    asked: Sequence[Tile] = (),
+    asked: Sequence[Tile],
     photos: Path | None = None,
 ) -> Path:
     """The hits of each query: beside it as tiles where there are photos, or as a table.
@@ -58,7 +61,7 @@ def search_page(
     """
     sections = []
     for number, hits in enumerate(results[:MOST]):
-        query = asked[number] if number < len(asked) else Tile(f"Query {number}")
+        query = asked[number]
         seen = [_photo(hit.metadata, photos) for hit in hits]
         if query.image is not None or any(image is not None for image in seen):
             tiles = [replace(query, words=["the query"], strong=True)]
@@ -73,28 +76,35 @@ def search_page(
             (rank, str(hit.id), -hit.similarity, *(str((hit.metadata or {}).get(name, "")) for name in names))
             for rank, hit in enumerate(hits, start=1)
         ]
-        sections.append(Section(query.name, [Table(["rank", "id", "distance", *names], rows, digits=4)]))
+        hits_table = Table(["rank", "id", "distance", *names], rows, digits=4)
+        sections.append(Section(query.name, [*query.words, hits_table]))
     nearest = sorted(-hits[0].similarity for hits in results if hits)
-    summary = f"{len(results):,} queries of {queries} in {index}."
-    if nearest:
-        summary += (
-            f" The nearest item is {nearest[0]:.4g} to {nearest[-1]:.4g} away, {nearest[len(nearest) // 2]:.4g} in "
-            "the middle."
-        )
+    summary = f"{counted(len(results), 'query', 'queries')} of {queries} in {index}."
+    if len(nearest) > 1:
+        middle = nearest[len(nearest) // 2]
+        summary += f" The nearest item is {nearest[0]:.4g} to {nearest[-1]:.4g} away, {middle:.4g} in the middle."
+    elif nearest:
+        summary += f" The nearest item is {nearest[0]:.4g} away."
     if len(results) > MOST:
         summary += f" The first {MOST} are shown; --out hits.csv has all."
     return html_report(f"What is near in {index}", sections, path, summary=summary)
 
 
 def asked_tiles(queries: Path, given: Dataset | None) -> list[Tile]:
-    """The queries as a page shows them."""
+    """The queries as a page shows them: photos as they are, rows of a table by what is written there."""
     if given is None:
         return [Tile(queries.name, image=load_image(queries, enough=256))]
     seen = photos_of(given)
     rows = range(min(len(given.all), MOST))
     names = [item_name(given, row) for row in rows]
+    words: list[list[str]] = [[] for _ in rows]
+    if seen is None and ending(queries) in TABLES:
+        frame = read_frame(queries, exact=None)
+        cells = [(name, frame[name].words()) for name in frame.names]
+        written = [[f"{name} {cell[row]}" for name, cell in cells if cell[row] is not None] for row in rows]
+        words = [["; ".join(one)] for one in written]
     return [
-        Tile(f"Query {row}" if name == f"row {row}" else name, image=item_picture(seen, row))
+        Tile(f"{name} of {queries.name}" if name == f"row {row}" else name, words[row], item_picture(seen, row))
         for row, name in zip(rows, names, strict=True)
     ]
 

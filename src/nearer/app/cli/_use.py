@@ -15,12 +15,14 @@ import numpy as np
 from rich.table import Table
 
 from nearer._checks import check_int
+from nearer._plain import counted
 from nearer._storage import write_file
 from nearer.app.cli._loading import as_asked, as_where, load_for, reading
 from nearer.app.cli._output import answer, check_new, print_json, say
 from nearer.app.cli._screen import screen
 from nearer.datasets import Dataset
 from nearer.datasets._image_files import IMAGES, load_image
+from nearer.datasets._items import item_name
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
 from nearer.index._kinds import Wanted
@@ -39,6 +41,8 @@ def run_embed(
     model: Path,
     out: str,
     batch_size: int | None,
+    unreadable: str,
+    force: bool,
     ray: str | None,
     workers: int,
     quiet: bool,
@@ -59,20 +63,29 @@ def run_embed(
     elif data.suffix.lower() == ".npz":
         machine = load(model)
         rows = machine.embed(load_for(machine, data))
+        check_new(out=Path(out), force=force)
         if Path(out).suffix.lower() not in (".npy", ".csv"):
             raise ParameterError(f"`--out` must end in .npy or .csv for an .npz file, got {out!r}.")
         write_file(Path(out), _as_npy(rows) if Path(out).suffix == ".npy" else _as_csv(rows))
         done = Embedded(len(rows), 0, rows.shape[1], out)
     else:
         if to_file:
-            check_new(out=Path(out))
+            check_new(out=Path(out), force=force)
         with reading():
-            done = embed_stream(load(model), data, out, batch_size=batch_size, progress=_shown(quiet, as_json))
+            done = embed_stream(
+                load(model),
+                data,
+                out,
+                batch_size=batch_size,
+                unreadable=unreadable,
+                force=force,
+                progress=_shown(quiet, as_json),
+            )
     note = f" ({done.earlier:,} of them by an earlier run)" if done.earlier else ""
     answer(
         as_json,
         {"rows": done.rows, "dimensions": done.dimensions, "out": done.out, "earlier": done.earlier},
-        f"{done.rows:,} embeddings of {done.dimensions} dimensions{note}: {done.out}",
+        f"{counted(done.rows, 'embedding')} of {done.dimensions} dimensions{note}: {done.out}",
     )
 
 
@@ -82,11 +95,11 @@ def _shown(quiet: bool, as_json: bool) -> bool:
 
 
 def run_neighbors(
-    query: str, *, model: Path, data: Path, label: Sequence[str] | None, k: int, as_json: bool
+    query: str, *, model: Path, data: Path, label: Sequence[str] | None, k: int, unreadable: str, as_json: bool
 ) -> None:
     """The nearest rows of a data set to one of its rows, or to an image."""
     machine = load(model)
-    given = load_for(machine, data, label=label)
+    given = load_for(machine, data, label=label, unreadable=unreadable)
     k = check_int(k, "k", maximum=len(given.all))
     embeddings = machine.embed(given)
     index = Index(embeddings.shape[1], similarity="euclidean")
@@ -109,6 +122,7 @@ def run_index(
     label: Sequence[str] | None,
     kind: str,
     batch_size: int | None,
+    unreadable: str,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -144,6 +158,7 @@ def run_index(
                 batch_size=batch_size,
                 kind=KINDS[kind],
                 labels=as_asked(label),
+                unreadable=unreadable,
                 progress=_shown(quiet, as_json),
             )
     index = open_index(out, fingerprint=machine.fingerprint, read_only="://" not in out)
@@ -153,7 +168,7 @@ def run_index(
     answer(
         as_json,
         {"items": items, "kind": kind, "out": out, "recall": None if recall is None else recall.value},
-        f"{items:,} items in {out} ({kind}{note}). Search it: nearer search {out} QUERIES",
+        f"{counted(items, 'item')} in {out} ({kind}{note}). Search it: nearer search {out} QUERIES",
     )
 
 
@@ -169,7 +184,7 @@ def _copy(source: str, *, out: str, kind: str, as_json: bool) -> None:
 
     say_unfinished(source)
     items = copy_index(source, out, kind=KINDS[kind])
-    answer(as_json, {"items": items, "out": out}, f"{items:,} items in {out}.")
+    answer(as_json, {"items": items, "out": out}, f"{counted(items, 'item')} in {out}.")
 
 
 def say_unfinished(index: str) -> None:
@@ -209,13 +224,15 @@ def run_search(
     out: Path | None,
     report: Path | None,
     photos: Path | None,
+    force: bool,
+    unreadable: str,
     limit: int,
     as_json: bool,
 ) -> None:
     """The nearest items of an index for every row of a file, or for one image."""
     if out is not None and out.suffix not in (".csv", ".jsonl"):
         raise ParameterError(f"`--out` must end in .csv or .jsonl, got {out.name!r}; a page is for `--report`.")
-    check_new(out=out, report=report)
+    check_new(out=out, report=report, force=force)
     opened, machine = opened_with_model(index, model)
     condition = {"$and": [as_where(text, opened.fields()) for text in where]} if where else None
     k = min(check_int(k, "k"), max(1, opened.count(condition)))
@@ -223,7 +240,7 @@ def run_search(
     if queries.suffix.lower() in IMAGES:
         rows = machine.transform(_image(queries, machine))
     else:
-        given = load_for(machine, queries, option="queries")
+        given = load_for(machine, queries, option="queries", unreadable=unreadable)
         rows = machine.embed(given)
     results = list(opened.search(rows, k=k, where=condition))
     if not any(results):
@@ -244,15 +261,18 @@ def run_search(
             photos=photos or photos_folder(queries, results),
         )
     if out is not None or report is not None:
-        say(f"{len(results):,} queries, {k} hits each: {', '.join(str(file) for file in (out, report) if file)}")
+        said = f"{counted(len(results), 'query', 'queries')}, {counted(k, 'hit')} each"
+        say(f"{said}: {', '.join(str(file) for file in (out, report) if file)}")
         return
     shown = results if as_json else results[:limit]
-    _print_hits(shown, as_json=as_json)
+    names = [queries.name] if given is None else [item_name(given, row) for row in range(len(shown))]
+    _print_hits(shown, as_json=as_json, queries=names)
     if len(shown) < len(results):
-        say(f"... and {len(results) - len(shown):,} more queries. --limit shows more, --out writes all.")
+        left = counted(len(results) - len(shown), "more query", "more queries")
+        say(f"... and {left}. --limit shows more, --out writes all.")
 
 
-def run_export(model: Path, *, out: Path, as_json: bool) -> None:
+def run_export(model: Path, *, out: Path, force: bool, as_json: bool) -> None:
     """Write a model for programs without nearer, by the ending of the file, or to the hub."""
     from nearer.models._export import EXPORTED
     from nearer.models._hub import on_hub
@@ -265,7 +285,7 @@ def run_export(model: Path, *, out: Path, as_json: bool) -> None:
         raise ParameterError(
             f"`--out` must end in {' or '.join(EXPORTED)}, or be hf://owner/name, got {out.name!r}."
         )
-    check_new(out=out)
+    check_new(out=out, force=force)
     file = load(model).export(out)
     answer(as_json, {"out": str(file), "bytes": file.stat().st_size}, f"{file} ({file.stat().st_size:,} bytes)")
 
@@ -298,7 +318,7 @@ def _hits_as_text(results: Sequence[Sequence[Any]], suffix: str) -> bytes:
     return text.getvalue().encode()
 
 
-def _print_hits(results: Sequence[Sequence[Any]], *, as_json: bool, queries: Sequence[str] | None = None) -> None:
+def _print_hits(results: Sequence[Sequence[Any]], *, as_json: bool, queries: Sequence[str]) -> None:
     if as_json:
         rows = [
             [{"id": hit.id, "distance": -hit.similarity, **(hit.metadata or {})} for hit in hits]
@@ -312,8 +332,7 @@ def _print_hits(results: Sequence[Sequence[Any]], *, as_json: bool, queries: Seq
     for number, hits in enumerate(results):
         for position, hit in enumerate(hits, start=1):
             about = ", ".join(str(value) for value in (hit.metadata or {}).values())
-            asked = str(number) if queries is None else queries[number]
-            table.add_row(asked, str(position), str(hit.id), f"{-hit.similarity:.4f}", about)
+            table.add_row(queries[number], str(position), str(hit.id), f"{-hit.similarity:.4f}", about)
     screen().print(table)
 
 

@@ -9,7 +9,7 @@ import os
 import random
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -193,6 +193,15 @@ class Client:
                 return False
             raise
         return True
+
+    def remove_many(self, ids: Iterable[Id]) -> int:
+        """Remove items, and return how many of them were there."""
+        body = json.dumps({"ids": np.asarray(list(ids), dtype=object).tolist()}).encode()
+        return int(json.loads(self._request("POST", "/remove", body, JSON)[0])["removed"])
+
+    def get(self, id: Id) -> dict[str, Any]:
+        """An item as it is kept: its `id`, its `vector` and its `metadata`."""
+        return json.loads(self._request("GET", f"/items/{quote(str(id), safe='')}")[0])
 
     def same(self, first: Any, second: Any) -> dict[str, Any]:
         """Whether two items are the same, by the calibration of the model; see `ServerError.answer` without one."""

@@ -16,6 +16,7 @@ from nearer.app.server import _messages as messages
 from nearer.app.server._messages import BINARY, JSON
 from nearer.app.server._openapi import describe
 from nearer.app.server._service import Answer, Call, Service
+from nearer.app.server._state import example_of
 
 _ASSETS = resources.files("nearer.app.server") / "assets"
 
@@ -68,6 +69,7 @@ class Endpoint:
         query: the structure of the query string.
         status: of a success.
         refusals: reasons to refuse beside those that every endpoint has.
+        example: a JSON body to show and to try; None where a photo is sent, or nothing.
     """
 
     method: str
@@ -79,25 +81,34 @@ class Endpoint:
     query: type[msgspec.Struct] | None = None
     status: int = 200
     refusals: Mapping[int, str] = field(default_factory=dict)
+    example: Any = None
 
 
 def endpoints_of(service: Service) -> list[Endpoint]:
     """All that there is."""
     media = {BINARY: bytes, "image/png": bytes}
+    item = example_of(service.served.model)
+    asked: dict[str, Any] | None = None if item is None else {"items": [item]}
+    kept = asked or {"vectors": [[0.0] * service.served.dimension]}
     endpoints = [
         Endpoint("POST", "/search", service.search, "read", {JSON: messages.SearchRequest, **media},
-                 {JSON: messages.SearchAnswer}, query=messages.SearchQuery),
+                 {JSON: messages.SearchAnswer}, query=messages.SearchQuery, example=asked and {**asked, "k": 3}),
         Endpoint("POST", "/embed", service.embed, "read", {JSON: messages.EmbedRequest, **media},
-                 {JSON: messages.EmbedAnswer, BINARY: bytes}),
+                 {JSON: messages.EmbedAnswer, BINARY: bytes}, example=asked),
         Endpoint("POST", "/items", service.items, "write", {JSON: messages.ItemsRequest},
                  {JSON: messages.ItemsAnswer}, status=201,
-                 refusals={409: "An id is there already.", **DISK_FULL}),
+                 refusals={409: "An id is there already.", **DISK_FULL},
+                 example={**kept, "metadata": [{"note": "an example"}]}),
+        Endpoint("GET", "/items/{id}", service.item, "read", {}, {JSON: messages.ItemAnswer}, refusals=NO_ITEM),
+        Endpoint("POST", "/remove", service.remove_many, "write", {JSON: messages.RemoveRequest},
+                 {JSON: messages.RemovedAnswer}, refusals=DISK_FULL, example={"ids": [0]}),
         Endpoint("DELETE", "/items/{id}", service.remove, "write", {}, {JSON: messages.RemovedAnswer},
                  refusals={**NO_ITEM, **NO_JSON, **DISK_FULL}),
         Endpoint("GET", "/similar/{id}", service.similar, "read", {}, {JSON: messages.SimilarAnswer},
                  query=messages.SimilarQuery, refusals=NO_ITEM),
         Endpoint("POST", "/same", service.same, "read", {JSON: messages.SameRequest}, {JSON: messages.SameAnswer},
-                 refusals={**NO_ITEM, 409: "The model has no calibration; `distance` is there."}),
+                 refusals={**NO_ITEM, 409: "The model has no calibration; `distance` is there."},
+                 example={"ids": [0, 1]}),
         Endpoint("POST", "/reload", service.reload, "write", {}, {JSON: messages.ReloadAnswer},
                  refusals={409: "What is there now does not fit.", **NO_JSON}),
         Endpoint("GET", "/health", service.health, "open", {}, {JSON: messages.HealthAnswer}),

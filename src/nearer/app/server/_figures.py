@@ -10,6 +10,8 @@ from collections import defaultdict
 from typing import Any
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# What the status page itself asks for.
+PAGES = ("/status", "/", "/docs", "/openapi.json")
 PAGE = resource.getpagesize()
 
 
@@ -71,6 +73,8 @@ class Figures:
         """Requests and times by route, for the status page."""
         routes: dict[str, dict[str, Any]] = {}
         for (route, status), number in sorted(self.requests.items()):
+            if route in PAGES:
+                continue  # whoever looks at the figures is none of them
             counts = routes.setdefault(route, {"requests": 0, "errors": 0})
             counts["requests"] += number
             counts["errors"] += number if status >= 400 else 0

@@ -20,8 +20,7 @@ from nearer.app.server._messages import JSON
 from nearer.app.server._problems import Refusal, refusal_of
 from nearer.app.server._service import Answer, Call, Service
 from nearer.app.server._settings import Settings
-from nearer.app.server._state import Place
-from nearer.exceptions import ParameterError
+from nearer.app.server._state import place_of
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -213,12 +212,12 @@ def create_app(
 ) -> Gate:
     """An ASGI application that serves a model and an index, for any ASGI server; `serve` runs it with uvicorn.
 
-    Run it in one process: the embedded index has one writer.
+    Run it in one process: an index in a folder has one writer.
 
     >>> import tempfile
     >>> import nearer
     >>> rows, labels = [[0.0, 1.0], [0.1, 0.9], [5.0, 5.0], [5.1, 4.9]] * 8, [0, 0, 1, 1] * 8
-    >>> model = nearer.fit(rows, labels, metric="lfda")
+    >>> model = nearer.fit(rows, labels, method="lfda")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     saved = model.save(f"{folder}/model")
     ...     app = create_app(saved, f"{folder}/index", create=True)  # for uvicorn.run, or mounted in an application
@@ -230,7 +229,5 @@ def create_app(
         create: make an empty index if there is none.
     """
     settings = settings or Settings()
-    if not str(index):
-        raise ParameterError("`index` must be a folder or a URL, got nothing.")
-    service = Service(Place(os.fspath(model), os.fspath(index), create), settings, Log(settings.log))
+    service = Service(place_of(model, index, settings, create=create), settings, Log(settings.log))
     return Gate(service, endpoints_of(service))

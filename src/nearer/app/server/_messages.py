@@ -85,6 +85,12 @@ class ItemsRequest(Struct, forbid_unknown_fields=True):
             raise ValueError("`ids` must be given for mode upsert")
 
 
+class RemoveRequest(Struct, forbid_unknown_fields=True):
+    """The ids of items to remove; those that are not there are passed over."""
+
+    ids: Annotated[list[Id], Meta(min_length=1)]
+
+
 class SameRequest(Struct, forbid_unknown_fields=True):
     """Two items, or the ids of two that are in the index."""
 
@@ -137,6 +143,14 @@ class ItemsAnswer(Struct):
     count: int
 
 
+class ItemAnswer(Struct):
+    """One item as it is kept."""
+
+    id: int | str
+    vector: list[float]
+    metadata: dict[str, Any]
+
+
 class RemovedAnswer(Struct):
     """What is no longer there."""
 
@@ -183,6 +197,7 @@ class ErrorAnswer(Struct):
 embed_decoder = msgspec.json.Decoder(EmbedRequest)
 search_decoder = msgspec.json.Decoder(SearchRequest)
 items_decoder = msgspec.json.Decoder(ItemsRequest)
+remove_decoder = msgspec.json.Decoder(RemoveRequest)
 same_decoder = msgspec.json.Decoder(SameRequest)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 REFUSALS = {
     400: "The body is no JSON, or broke off.",
     401: "The token is missing or unknown.",
-    403: "The token may only read, or a page of another site asks for a change.",
+    403: "The token or the server may only read, or a page of another site asks for a change.",
     408: "The request took too long to arrive.",
     413: "The body or the number of rows is above the limit.",
     421: "The host is not this machine.",
@@ -30,6 +30,7 @@ ID = {
     "in": "path",
     "required": True,
     "description": "The id of an item.",
+    "example": "0",
     "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_ID},
 }
 
@@ -72,8 +73,12 @@ def _operation(endpoint: Endpoint, components: dict[str, Any]) -> dict[str, Any]
             },
         },
     }
+    if endpoint.access == "write":
+        operation["x-changes"] = True
     if endpoint.request:
         operation["requestBody"] = {"required": True, "content": _content(endpoint.request, components)}
+        if endpoint.example is not None:
+            operation["requestBody"]["content"][JSON]["example"] = endpoint.example
     return operation
 
 

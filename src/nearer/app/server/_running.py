@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import multiprocessing
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,8 @@ from nearer.app.server._gate import Gate, create_app
 from nearer.app.server._problems import Refusal
 from nearer.app.server._service import Call
 from nearer.app.server._settings import Settings, Tokens
+from nearer.app.server._state import place_of
+from nearer.app.server._workers import address_of, bound, say_listening, supervise
 
 # A request line and its headers are a few hundred bytes.
 LONGEST_HEAD = 64 << 10
@@ -141,7 +145,34 @@ def serve(
         announce: print the address on standard output when requests are taken.
     """
     settings = settings or Settings()
+    if settings.workers > 1:
+        with bound(settings) as (listener, address):
+            served = place_of(model, index, settings, create=create).open()
+            items = served.index.count()
+            served.index.close()
+            if announce:
+                say_listening(address, items)
+            supervise(
+                settings.workers, _work, (os.fspath(model), os.fspath(index), settings, tokens_file, listener)
+            )
+        return
     gate = create_app(model, index, settings=settings, create=create)
+    _run_gate(gate, settings, tokens_file, announce=announce)
+
+
+def _work(model: str, index: str, settings: Settings, tokens_file: Path | None, listener: socket.socket) -> None:
+    """One of several processes at one address."""
+    _run_gate(create_app(model, index, settings=settings), settings, tokens_file, listener=listener)
+
+
+def _run_gate(
+    gate: Gate,
+    settings: Settings,
+    tokens_file: Path | None,
+    *,
+    announce: bool = False,
+    listener: socket.socket | None = None,
+) -> None:
     protocol = type("Protocol", (Guarded,), {"head_timeout": settings.timeout, "most": settings.connections})
     config = uvicorn.Config(
         gate,
@@ -163,11 +194,17 @@ def serve(
     )
     # Threads take turns every 5 ms by default: a whole search could wait for the interpreter.
     sys.setswitchinterval(0.0005)
-    asyncio.run(_run(gate, config, settings, tokens_file, announce=announce))
+    asyncio.run(_run(gate, config, settings, tokens_file, announce=announce, listener=listener))
 
 
 async def _run(
-    gate: Gate, config: uvicorn.Config, settings: Settings, tokens_file: Path | None, *, announce: bool
+    gate: Gate,
+    config: uvicorn.Config,
+    settings: Settings,
+    tokens_file: Path | None,
+    *,
+    announce: bool,
+    listener: socket.socket | None,
 ) -> None:
     server = _Server(config)
     loop = asyncio.get_running_loop()
@@ -178,7 +215,7 @@ async def _run(
             if tokens_file is not None:
                 service.tokens = Tokens.read(tokens_file)
                 service.settings = dataclasses.replace(service.settings, tokens=service.tokens)
-            await service.reload(Call())
+            await service.reload(Call(quiet=True))
         except (Refusal, ValueError) as error:
             service.log.event("reload refused", kind=type(error).__name__)
 
@@ -191,19 +228,20 @@ async def _run(
 
     with contextlib.suppress(NotImplementedError, AttributeError):
         loop.add_signal_handler(signal.SIGHUP, hung_up)
+    parent = multiprocessing.parent_process()
+    if listener is not None and parent is not None:
+        # Nobody would end a worker whose parent was killed.
+        loop.add_reader(parent.sentinel, server.handle_exit, signal.SIGTERM, None)
     if announce:
-        task = loop.create_task(_announce(server, settings))
+        task = loop.create_task(_announce(server, settings, gate.service.served.index.count()))
         tasks.add(task)
-    await server.serve()
+    await server.serve(sockets=None if listener is None else [listener])
 
 
-async def _announce(server: uvicorn.Server, settings: Settings) -> None:
+async def _announce(server: uvicorn.Server, settings: Settings, items: int) -> None:
     """Say where it listens as soon as it does."""
     while not server.started and not server.should_exit:
         await asyncio.sleep(0.02)
     for listener in server.servers:
-        for socket in listener.sockets:
-            host, port = socket.getsockname()[:2]
-            shown = f"[{host}]" if ":" in host else host
-            scheme = "https" if settings.tls_certificate else "http"
-            print(f"Listening on {scheme}://{shown}:{port} (API: /docs, status: /)", flush=True)
+        for one in listener.sockets:
+            say_listening(address_of(one, settings), items)

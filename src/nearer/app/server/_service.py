@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
+import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +50,7 @@ class Call:
     query: bytes = b""
     accept: str = ""
     item: str = ""
+    quiet: bool = False
 
     def json(self, decoder: msgspec.json.Decoder[Message]) -> Message:
         """The body, which must be JSON."""
@@ -181,7 +184,19 @@ class Service:
         removed = await self._change(WriteJob("remove", ids=[call.id]), 1)
         return Answer(msgspec.json.encode({"removed": removed, "count": await self._count()}))
 
+    async def remove_many(self, call: Call) -> Answer:
+        """Remove items. That is on disk when the answer comes, and may be repeated: unknown ids are passed over."""
+        given = call.json(messages.remove_decoder)
+        removed = await self._change(WriteJob("remove-known", ids=given.ids), self._rows(len(given.ids)))
+        return Answer(msgspec.json.encode({"removed": removed, "count": await self._count()}))
+
+    async def item(self, call: Call) -> Answer:
+        """An item as it is kept: its embedding and its metadata."""
+        return Answer(await self._ask(Ask("item", ids=[call.id]), 1))
+
     async def _change(self, change: WriteJob, rows: int) -> Any:
+        if self.settings.read_only:
+            raise Refusal(403, "read_only", "This server changes nothing: it is read-only.")
         if self.stopping:
             raise Refusal(503, "stopping", "The server is being stopped.", retry_after=5)
         # No time limit: a change that was begun is either answered or, if the process dies, unknown.
@@ -245,6 +260,9 @@ class Service:
             "model": self.served.fingerprint,
             "method": self.served.model.method,
             "dimension": self.served.dimension,
+            "worker": os.getpid(),
+            "workers": self.settings.workers,
+            "read_only": self.settings.read_only,
             "routes": self.figures.summary(),
             "queue": self.settings.queue,
             **self.figures.process(),
@@ -265,6 +283,9 @@ class Service:
             if fresh.index is not before.index:
                 await self._close(before)
             self.log.event("reloaded", model=fresh.fingerprint)
+        if self.settings.workers > 1 and not call.quiet:
+            # Whoever started the workers tells the others.
+            os.kill(os.getppid(), signal.SIGHUP)
         count = await self._count()
         return Answer(
             msgspec.json.encode({"model": fresh.fingerprint, "index": type(fresh.index).__name__, "count": count})

@@ -62,7 +62,7 @@ class Tokens:
             try:
                 text = path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                raise MissingDataError(f"`--tokens` must be a text file, and `{path}` cannot be read.") from error
+                raise MissingDataError(f"`tokens` must be a text file, and `{path}` cannot be read.") from error
             return cls.parse(text, source=path.name)
         given = os.environ.get(VARIABLE)
         return None if not given else cls.parse(given.replace(",", "\n"), source=VARIABLE)
@@ -100,6 +100,8 @@ class Settings:
             waiting for each other than it saves, so one is the default; a large exact index may want more.
         timeout: seconds until a request is given up, and that a client has to send it.
         connections: clients at a time; more are turned away.
+        read_only: changes are refused; an index in a folder is opened beside the process that writes it.
+        workers: processes that share the address; more than one for an engine, or with `read_only`.
         log: "all" requests, only "errors", or "none"; one JSON line each on standard error, without payloads.
 
     >>> Settings(port=0).loopback
@@ -119,11 +121,13 @@ class Settings:
     threads: int = 1
     timeout: float = 30.0
     connections: int = 1024
+    read_only: bool = False
+    workers: int = 1
     log: str = "all"
 
     def __post_init__(self) -> None:
         check_int(self.port, "port", minimum=0, maximum=65535)
-        for name in ("max_body", "max_rows", "max_k", "queue", "batch", "threads", "connections"):
+        for name in ("max_body", "max_rows", "max_k", "queue", "batch", "threads", "connections", "workers"):
             check_int(getattr(self, name), name)
         check_number(self.timeout, "timeout", above=0.0)
         check_choice(self.log, "log", ["all", "errors", "none"])
@@ -136,7 +140,7 @@ class Settings:
         if not self.loopback and self.tokens is None:
             raise ParameterError(
                 f"`tokens` must be given to listen on {self.host}, which other machines can reach. Write a file "
-                f"with lines such as 'write <token>', and pass it with --tokens; or listen on 127.0.0.1."
+                f"with lines such as 'write <token>', and pass it (`tokens=`); or listen on 127.0.0.1."
             )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.app.server._messages import matrix
+from nearer.app.server._settings import Settings
 from nearer.datasets import Split
 from nearer.datasets._frame import Column, Frame, read_cells
 from nearer.datasets._image_files import crop_image, load_image
@@ -84,6 +86,28 @@ def through(model: Model, features: Floats, *, side: Literal["queries", "databas
     return model.transform(np.ascontiguousarray(features), side=side)
 
 
+EXAMPLES: dict[str, Any] = {"date": "2024-02-01", "text": "some words", "categories": "a word"}
+
+
+def example_of(model: Model) -> Any:
+    """An item as JSON that the model takes, to show; None where it takes photos."""
+    inputs, front = model.inputs, model.inputs.encoder
+    if inputs.kind == "images" or (front is not None and front.kind == "photos"):
+        return None
+    if front is not None:
+        return "some text"
+    if inputs.cleaning is None:
+        size = math.prod(inputs.size)
+        return dict.fromkeys(inputs.names, 0.0) if inputs.names else [0.0] * size
+    cells: dict[str, Any] = {}
+    for column in inputs.cleaning.columns:
+        if column.rule in ("number", "flag"):
+            cells[column.name] = float(f"{column.fill:.4g}") if column.rule == "number" else bool(column.fill)
+        elif column.rule != "left out":
+            cells[column.name] = (*column.categories, EXAMPLES[column.rule])[0]
+    return cells
+
+
 @dataclass(frozen=True)
 class Served:
     """A model and an index that was made with it."""
@@ -102,6 +126,7 @@ class Place:
     model: str
     index: str
     create: bool = False
+    read_only: bool = False
 
     def open(self, *, before: Served | None = None) -> Served:
         """Load the model, and the index unless it is the one that is open already."""
@@ -119,13 +144,14 @@ class Place:
         # A mistyped path must not be an empty index, and what has gone must not be one after a reload.
         make = dimension if self.create and before is None else None
         try:
-            index = open_index(self.index, dimension=make, fingerprint=fingerprint)
+            beside = self.read_only and "://" not in self.index
+            index = open_index(self.index, dimension=make, fingerprint=fingerprint, read_only=beside)
         except MissingDataError as error:
             if error.argument != "dimension":
                 raise
             raise MissingDataError(
-                f"There must be an index at `{self.index}`, and there is none. Check the address; --create makes "
-                "an empty index."
+                f"There must be an index at `{self.index}`, and there is none. Check the address; `create=True` "
+                "makes an empty index."
             ) from error
         if index.dimension != dimension:
             width = index.dimension
@@ -140,8 +166,23 @@ class Place:
         return Served(model, index, dimension, fingerprint, self._identity())
 
     def _identity(self) -> object:
-        """What tells one index from another at the same place; None for engines, which are always opened again."""
-        if "://" in self.index:
+        """What tells one index from another; None for engines and for what others write: opened again always."""
+        if "://" in self.index or self.read_only:
             return None
         status = Path(self.index).expanduser().stat() if Path(self.index).expanduser().exists() else None
         return None if status is None else (status.st_dev, status.st_ino)
+
+
+def place_of(model: Any, index: Any, settings: Settings, *, create: bool = False) -> Place:
+    """Where to serve from, if it can be served so."""
+    if not str(index):
+        raise ParameterError("`index` must be a folder or a URL, got nothing.")
+    where = os.fspath(index)
+    if settings.workers > 1 and not settings.read_only and not where.startswith("postgres"):
+        raise ParameterError(
+            f"`workers` must be 1 for `{where}`, which one process can write. Serve it with `read_only=True`, or "
+            "copy it into PostgreSQL first."
+        )
+    if create and settings.read_only:
+        raise ParameterError("`create` must be left out with `read_only=True`, which makes nothing.")
+    return Place(os.fspath(model), where, create, settings.read_only)

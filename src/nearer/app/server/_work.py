@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,7 +24,7 @@ encode = msgspec.json.Encoder().encode
 class Ask:
     """A question: vectors, items, an image or ids, and what is wanted of them."""
 
-    want: Literal["embed", "search", "similar", "same"]
+    want: Literal["embed", "search", "similar", "same", "item"]
     vectors: Floats | None = None
     items: Sequence[Any] | Floats | None = None
     image: bytes | None = None
@@ -36,7 +37,7 @@ class Ask:
 class WriteJob:
     """Items to add, to put in the place of others, or to remove."""
 
-    kind: Literal["add", "upsert", "remove"]
+    kind: Literal["add", "upsert", "remove", "remove-known"]
     vectors: Floats | None = None
     items: Sequence[Any] | Floats | None = None
     ids: list[Any] | None = None
@@ -59,7 +60,9 @@ def answer(served: Served, asks: Sequence[Ask]) -> list[Any]:
     features: dict[int, Floats] = {}
     for number, ask in enumerate(asks):
         try:
-            if ask.ids is not None:
+            if ask.want == "item":
+                results[number] = _by_id(functools.partial(_item, served.index), ask.ids or [])
+            elif ask.ids is not None:
                 rows[number] = np.asarray(_by_id(served.index.embeddings, ask.ids).numpy(), dtype=np.float32)
             elif ask.image is not None:
                 features[number] = features_of_image(served.model, ask.image)
@@ -108,6 +111,12 @@ def _together(
 
 def _cut(rows: Floats, lengths: list[int]) -> list[Floats]:
     return np.split(rows, np.cumsum(lengths)[:-1])
+
+
+def _item(index: Any, ids: list[Any]) -> bytes:
+    """The JSON of one item."""
+    (vector,), (metadata,) = index.embeddings(ids).tolist(), index.metadata(ids)
+    return encode({"id": ids[0], "vector": vector, "metadata": metadata})
 
 
 def _distance(rows: Floats | None) -> float:
@@ -198,6 +207,9 @@ def _applied(served: Served, change: WriteJob) -> list[Any] | int:
     if change.kind == "remove":
         assert change.ids is not None
         return int(_by_id(lambda ids: index.remove(ids, **later), change.ids))
+    if change.kind == "remove-known":
+        there = [item_id for item_id in dict.fromkeys(change.ids or ()) if item_id in index]
+        return int(index.remove(there, **later)) if there else 0
     rows = change.vectors
     if rows is None:
         assert change.items is not None
@@ -207,17 +219,9 @@ def _applied(served: Served, change: WriteJob) -> list[Any] | int:
     try:
         return list(index.add(rows, ids=change.ids, metadata=change.metadata, **later))
     except ParameterError as error:
-        known = [item_id for item_id in change.ids or () if _is_known(index, item_id)]
+        known = [item_id for item_id in change.ids or () if item_id in index]
         if known:
             raise Refusal(
                 409, "duplicate_id", f"The item {known[0]!r} is there already. Use mode upsert to replace it."
             ) from error
         raise
-
-
-def _is_known(index: Any, item_id: Any) -> bool:
-    try:
-        index.embeddings([item_id])
-    except ParameterError:
-        return False
-    return True

@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nearer._checks import check_int, check_number
 from nearer.estimators._learner import MapLearner
 from nearer.estimators._matrices import Array
-from nearer.estimators._moments import Moments, weighed
+from nearer.estimators._moments import Moments, check_one_kind, weighed
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.geometry import normalize
 
@@ -176,6 +176,7 @@ class WithinClass(MapLearner):
         self.form_, self.scores_ = self._asked_for(), {}
         moments: Moments = Moments(X.shape[1]) if first else self.__dict__["_moments"]
         x, y, weights = weighed(_roots(X) if self.form_.root else X, y, sample_weight)
+        check_one_kind(moments.classes, np.unique(y))
         self._forget()
         self._moments = moments
         moments.add(x, y, weights)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._matrices import Array
+from nearer.estimators._moments import check_one_kind
 from nearer.estimators.neighbors._near import nearest_rows
 from nearer.exceptions import LabelError, ShapeError
 from nearer.neighbors import vote
@@ -78,6 +79,7 @@ class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "rows_"):
             X, y = validate_data(self, X, y, reset=False, dtype=[np.float64, np.float32])
             check_classification_targets(y)
+            check_one_kind(self.classes_, np.unique(y))
             labels = np.concatenate([self.classes_[self.codes_], y])
             self.rows_ = np.concatenate([self.rows_, _mapped(self.metric_, X)])
         else:
