@@ -63,13 +63,17 @@ export function edits(page: Page, act: (name: "undo" | "redo" | "refit") => Prom
     for (let step = 0; step < steps; step++) await act("undo");
   };
 
+  const again = async (number: number, told: string): Promise<void> => {
+    if (page.from instanceof Live) page.choose(await page.from.edit(number), { told }, true);
+  };
+
   const panel = (): void => {
     const { gestures, done, scores, told, refits, curve, project } = page.overview;
     const list = gestures.map((one, number) =>
       h(
         "li",
         { class: `${number >= done ? "undone" : ""} ${one.kind}` },
-        h("button", { type: "button", disabled: !one.items.length, title: "Show these items", onclick: () => page.choose(one.items, { told: one.told }, true) }, one.told),
+        h("button", { type: "button", disabled: !one.items, title: "Show these items", onclick: () => void page.guard(again(number, one.told)) }, one.told),
       ),
     );
     fill(

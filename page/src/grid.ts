@@ -1,6 +1,7 @@
 // Items side by side, as many as fit; only those in view are in the page, so that 60,000 cost as little as 60.
 
 import { h } from "./dom";
+import { picture } from "./item";
 import type { Page } from "./page";
 import type { Card } from "./types";
 
@@ -27,7 +28,7 @@ export function grid(page: Page, scroller: HTMLElement, items: number[], out: Se
     const label = card.label ?? "no label";
     const far = distances?.[place];
     const shown = card.picture
-      ? h("img", { src: card.picture, alt: "" })
+      ? picture(card.picture, { alt: "" })
       : h("span", {}, h("b", {}, card.name), " ", card.text ?? Object.entries(card.columns ?? card.values ?? {}).map(([name, value]) => `${name} ${typeof value === "number" ? value.toFixed(2) : value}`).join(" · "));
     const dot = h("i", { class: "dot" });
     dot.style.background = page.shadeOf(card);

@@ -4,11 +4,20 @@ import { h } from "./dom";
 import type { Page } from "./page";
 import type { Card, Detail, Neighbor } from "./types";
 
+// Digits and small drawings keep their pixels where they are made larger.
+const SMALL = 96;
+
+export function picture(address: string, props: Record<string, string>): HTMLImageElement {
+  const image = h("img", { ...props, src: address, decoding: "async" });
+  image.addEventListener("load", () => image.classList.toggle("small", image.naturalWidth < SMALL));
+  return image;
+}
+
 // The picture of an item in a frame of a size that is known before it is there.
 export function thumbnail(page: Page, card: Card, shown: number, side: 128 | 256 | 512 = 256): HTMLElement | null {
   const address = page.overview.images ? page.from.picture(card.item, side) : null;
   if (!address) return null;
-  const image = h("img", { class: "thumb", src: address, alt: `Picture of ${card.name}`, decoding: "async" });
+  const image = picture(address, { class: "thumb", alt: `Picture of ${card.name}` });
   image.style.width = image.style.height = `${shown}px`;
   return image;
 }
@@ -17,7 +26,7 @@ export function thumbnail(page: Page, card: Card, shown: number, side: 128 | 256
 export function portrait(page: Page, card: Card): HTMLElement | null {
   const address = page.overview.images ? page.from.picture(card.item, 512) : null;
   if (!address) return null;
-  const image = h("img", { class: "portrait", src: address, alt: `Picture of ${card.name}` });
+  const image = picture(address, { class: "portrait", alt: `Picture of ${card.name}` });
   return page.from.live ? h("a", { href: page.from.picture(card.item)!, target: "_blank", rel: "noreferrer", title: "Open it in full size" }, image) : image;
 }
 

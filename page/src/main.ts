@@ -67,6 +67,7 @@ class Explorer implements Page {
       over: (item) => void this.tip.show(item),
       out: () => this.tip.hide(),
       chosen: (items) => this.took(items),
+      picture: (item) => (this.overview.images ? this.from.picture(item, 128) : null),
       tied: (a, b, x, y) => void this.guard(this.tie.ask(a, b, x, y)),
     });
     followKeys(

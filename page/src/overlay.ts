@@ -8,6 +8,7 @@ export interface Name {
 }
 
 export interface Drawn {
+  photos: { image: HTMLImageElement; code: number; x: number; y: number }[];
   names: Name[];
   lit: number;
   shade(code: number): string;
@@ -18,6 +19,7 @@ export interface Drawn {
 
 const FONT = '600 12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 const LONGEST = 26;
+const PHOTO = 60;
 
 export function drawOverlay(layer: HTMLCanvasElement, found: Drawn): string[] {
   const ratio = window.devicePixelRatio || 1;
@@ -28,8 +30,15 @@ export function drawOverlay(layer: HTMLCanvasElement, found: Drawn): string[] {
   pen.clearRect(0, 0, width, height);
   const style = getComputedStyle(document.documentElement);
   const color = (name: string): string => style.getPropertyValue(name).trim();
-  pen.strokeStyle = color("--ink");
   pen.lineWidth = 2;
+  for (const { image, code, x, y } of found.photos) {
+    const scale = PHOTO / Math.max(image.naturalWidth, image.naturalHeight);
+    const [across, down] = [image.naturalWidth * scale, image.naturalHeight * scale];
+    pen.drawImage(image, x - across / 2, y - down / 2, across, down);
+    pen.strokeStyle = found.shade(code);
+    pen.strokeRect(x - across / 2, y - down / 2, across, down);
+  }
+  pen.strokeStyle = color("--ink");
   for (const [x, y] of found.rings) circle(pen, x, y, 8);
   const written = names(pen, found, width, height, color("--ink"), color("--map"));
   pen.strokeStyle = color("--accent");

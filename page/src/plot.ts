@@ -3,6 +3,7 @@
 import createScatterplot from "regl-scatterplot";
 import { calm, dark } from "./dom";
 import { drawOverlay, medoids } from "./overlay";
+import { MapPhotos } from "./photos";
 import { Spots } from "./spots";
 import { followTouch } from "./touch";
 import type { Legend } from "./types";
@@ -13,10 +14,14 @@ type Plot = ReturnType<typeof createScatterplot>;
 // Cividis, in eight steps: as even to color-blind eyes as to others.
 const RAMP = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
 
+// Milliseconds after which the view rests.
+const RESTS = 150;
+
 export interface Heard {
   over(item: number): void;
   out(): void;
   chosen(items: number[]): void;
+  picture(item: number): string | null;
   tied(first: number, second: number, x: number, y: number): void;
 }
 
@@ -43,7 +48,11 @@ export class Map {
     (item) => this.shows(item),
     () => [this.parent.clientWidth / 2, this.parent.clientHeight / 2],
   );
-  frames = 0;
+  private resting = 0;
+  private readonly photos = new MapPhotos(
+    (item) => this.heard.picture(item),
+    () => this.overlay(),
+  );
 
   constructor(private readonly parent: HTMLElement, private readonly heard: Heard) {
     this.canvas.className = "points";
@@ -80,8 +89,8 @@ export class Map {
     });
     this.plot.subscribe("view", () => {
       this.spots.forget();
-      this.frames++;
       this.overlay();
+      this.rest();
     });
     this.plot.subscribe("transitionEnd", () => {
       this.spots.forget();
@@ -194,6 +203,7 @@ export class Map {
       this.spots.forget();
       this.sieve();
       this.overlay();
+      this.rest();
     });
     return this.drawing;
   }
@@ -242,6 +252,12 @@ export class Map {
     this.overlay();
   }
 
+  // Once the view rests, few items in it become pictures.
+  private rest(): void {
+    clearTimeout(this.resting);
+    this.resting = window.setTimeout(() => this.photos.look((this.plot.get("pointsInView") as number[]).filter((item) => this.shows(item))), RESTS);
+  }
+
   home(): void {
     this.plot.reset();
   }
@@ -250,6 +266,7 @@ export class Map {
     this.plot.redraw();
     this.spots.forget();
     this.overlay();
+    this.rest();
   }
 
   // Nearer by a factor, at a place on the stage.
@@ -316,6 +333,7 @@ export class Map {
     };
     const from = this.tie && this.where(this.tie.from);
     const written = drawOverlay(this.layer, {
+      photos: this.photos.ready().flatMap(([item, image]) => at(item).map(([x, y]) => ({ image, code: this.codes[item]!, x, y }))),
       names: this.named ? (this.middles ?? []).flatMap(({ code, item }) => at(item).map(([x, y]) => ({ code, text: this.legend!.names[code]!, x, y }))) : [],
       lit: this.lit,
       shade: (code) => this.shade(code),

@@ -46,7 +46,7 @@ export function selection(page: Page): Selection {
   };
 
   const listed = (counts: [string | null, number][]): string => {
-    const parts = counts.slice(0, 4).map(([label, count]) => `${count.toLocaleString("en")} ${label ?? "without a label"}`);
+    const parts = counts.slice(0, 4).map(([label, count]) => `${label ?? "no label"} (${count.toLocaleString("en")})`);
     if (counts.length > 4) parts.push(`${counts.length - 4} more`);
     return parts.join(", ");
   };
@@ -60,7 +60,7 @@ export function selection(page: Page): Selection {
     const scored = held ? ` ${held.toLocaleString("en")} held out: the label changes what they are scored by, and teaches nothing.` : "";
     if (kind === "label") {
       const label = name.value.trim();
-      if (!label) return `${number}: ${listed(counts)}.`;
+      if (!label) return some.length === 1 ? `It ${counts[0]?.[0] ? `is labelled ${counts[0][0]}` : "has no label"}.` : `${number}: ${listed(counts)}.`;
       const same = counts.find(([one]) => one === label)?.[1] ?? 0;
       const fresh = page.overview.classes.includes(label) ? "" : " This is a new label.";
       const change = counts.filter(([one]) => one !== label);

@@ -124,6 +124,11 @@ export class Live implements Source {
     return asked("suggestions");
   }
 
+  // The items of an edit of the history.
+  async edit(number: number): Promise<number[]> {
+    return (await asked<{ items: number[] }>(`edit/${number}`)).items;
+  }
+
   // The nearest items of a class, to see an item beside them.
   examples(item: number, label: string): Promise<Card[]> {
     return asked(`examples/${item}?label=${encodeURIComponent(label)}`);

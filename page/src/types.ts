@@ -39,7 +39,7 @@ export interface Scores {
 export interface Said {
   kind: string;
   told: string;
-  items: number[];
+  items: number;
 }
 
 export interface Overview {

@@ -262,7 +262,8 @@ def test_random_requests_end_in_an_answer(served: ServedSession) -> None:
                 gotten = chance.choice(gets)
                 path = chance.choice(
                     [f"api/{gotten}", f"api/{gotten}?by={word}&map={word}&q={word}", f"api/item/{number}",
-                     f"api/card/{number}", f"api/image/{number}", f"api/image/{number}?size={word}",
+                     f"api/card/{number}", f"api/image/{number}", f"api/edit/{number}",
+                     f"api/image/{number}?size={word}",
                      f"api/examples/{number}?label={word}", number, "api/", "../", "page.js"]
                 )  # fmt: skip
                 status = ask(served, chance.choice(["GET", "GET", "GET", "HEAD", "DELETE"]), path)

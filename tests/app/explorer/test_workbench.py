@@ -51,6 +51,7 @@ def test_photos_have_their_names_and_all_their_pixels(browser: Any, photos: Data
     tab = Tab(browser, served.url)
     page = tab.page
     assert "photos" in page.inner_text("h1")
+    tab.until("document.body.dataset.photos === '40'")
     page.fill("input[type=search]", "red_0")
     tab.until("Number(document.body.dataset.selected) === 5")
     tab.until("Number(document.body.dataset.grid) >= 5")
@@ -218,7 +219,7 @@ def test_fingers_pan_pinch_lasso_and_tap(browser: Any, tmp_path: Path) -> None:
     served = ServedSession(Session(spread_out(300), project=tmp_path / "p.explore")).start()
     tab = Tab(browser, served.url, wide=390, high=844, has_touch=True)
     page = tab.page
-    tab.until("document.body.dataset.spread === '1'")
+    tab.until("document.body.dataset.spread === '1'", 300)
     link = tab.context.new_cdp_session(page)
     box = page.query_selector(".stage").bounding_box()
     middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -271,12 +272,13 @@ def test_a_slow_line_says_that_it_loads(browser: Any, tmp_path: Path) -> None:
     context = browser.new_context()
     page = context.new_page()
     held: list[Any] = []
-    page.route("**/api/positions*", lambda route: held.append(route))
+    released: list[bool] = []
+    page.route("**/api/positions*", lambda route: route.continue_() if released else held.append(route))
     page.goto(served.url)
     page.wait_for_selector(".stage .loading")
     assert page.inner_text(".loading") == "Loading the map …"
     page.wait_for_function("document.body.dataset.ready === undefined")
-    page.unroute("**/api/positions*")
+    released.append(True)
     for route in held:
         route.continue_()
     page.wait_for_selector("body[data-ready=yes]")

@@ -27,8 +27,7 @@ def overview(session: Session) -> dict[str, Any]:
     """Everything but the positions and the items themselves."""
     items, said = session.items, session.supervision
     gestures = [
-        {"kind": entry.kind, "told": str(entry), "items": list(entry.items[:2000])}
-        for entry in session.history.gestures
+        {"kind": entry.kind, "told": str(entry), "items": len(entry.items)} for entry in session.history.gestures
     ]
     state = session.state
     return {

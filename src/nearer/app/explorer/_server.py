@@ -170,6 +170,11 @@ def application(session: Session, token: str) -> Starlette:
     def card(request: Request, body: Any) -> Any:
         return session.card(_known(session, request.path_params["item"]))
 
+    def edit(request: Request, body: Any) -> Any:
+        said = session.history.gestures
+        number = check_int(request.path_params["number"], "number", minimum=0, maximum=len(said) - 1)
+        return {"items": list(said[number].items)}
+
     def beside(request: Request, body: Any) -> Any:
         item = _known(session, request.path_params["item"])
         return examples(session, item, request.query_params.get("label", ""))
@@ -204,6 +209,7 @@ def application(session: Session, token: str) -> Starlette:
         Route(f"{base}/page.css", asset("page.css")),
         Route(f"{base}/api/events", events),
         Route(f"{base}/api/image/{{item:int}}", answer(image)),
+        Route(f"{base}/api/edit/{{number:int}}", answer(edit)),
         Route(f"{base}/api/examples/{{item:int}}", answer(beside)),
         Route(f"{base}/api/item/{{item:int}}", answer(lambda r, b: session.item(r.path_params["item"]))),
         Route(
