@@ -44,7 +44,7 @@ def items(n: int) -> ShownItems:
             np.concatenate([y, y[:more]]),
             np.concatenate([x, x[:more]]),
         )
-    return ShownItems(raw[:n], labels=y[:n], classes=tuple(map(str, range(10))), images=lambda rows: 255 - x[rows])
+    return ShownItems(raw[:n], labels=y[:n], classes=tuple(map(str, range(10))), images=lambda row, side: x[row])
 
 
 def serve(n: int, link: Any) -> None:
@@ -183,7 +183,7 @@ def main() -> None:
 def use(tab: Tab, times: int) -> None:
     """What people do: items, neighbors, thumbnails, colors."""
     page = tab.page
-    page.keyboard.press("1")
+    page.keyboard.press("s")
     for step in range(times):
         page.focus(".stage")
         page.keyboard.press(("ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp")[step % 4])

@@ -47,6 +47,7 @@ const ICONS: Record<string, string> = {
   home: "M3 9.500 10 3l7 6.500M5 8v9h10V8",
   sun: "M10 6a4 4 0 1 1 0 8 4 4 0 0 1 0-8zM10 1v2M10 17v2M1 10h2M17 10h2M3.600 3.600 5 5M15 15l1.400 1.400M3.600 16.400 5 15M15 5l1.400-1.400",
   help: "M7 7.500a3 3 0 1 1 4.500 2.600c-1 .6-1.500 1-1.500 2.400M10 16v.5",
+  camera: "M3 6h3l1.500-2h5L14 6h3v10H3zM10 8a3 3 0 1 1 0 6 3 3 0 0 1 0-6z",
   save: "M10 3v10M6 9.500l4 4 4-4M3 17h14",
 };
 
@@ -66,4 +67,24 @@ export function dark(): boolean {
 
 export function many(n: number, word: string): string {
   return `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+}
+
+export function button(text: string, work: () => void, name: string, title: string): HTMLElement {
+  return h("button", { type: "button", class: "icon", "aria-label": text, title, onclick: work }, icon(name));
+}
+
+export function stored(name: string): string | null {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null; // A file that was opened from disk may have no storage.
+  }
+}
+
+export function store(name: string, text: string): void {
+  try {
+    localStorage.setItem(name, text);
+  } catch {
+    return;
+  }
 }

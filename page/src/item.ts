@@ -1,23 +1,33 @@
 // One item: what it is, its neighbors raw and learned side by side, why they are near, how it fared.
 
 import { h } from "./dom";
-import type { Page } from "./main";
+import type { Page } from "./page";
 import type { Card, Detail, Neighbor } from "./types";
 
-export function thumbnail(page: Page, item: number, size: number): HTMLElement | null {
-  if (!page.overview.images) return null;
-  const { side, columns, each } = page.overview.sprite;
-  const sheet = page.from.sprite(Math.floor(item / each));
-  if (!sheet) return null;
-  const place = item % each;
-  const scale = size / side;
-  const node = h("div", { class: "thumb", role: "img", "aria-label": `Picture of item ${item}` });
-  node.style.width = node.style.height = `${size}px`;
-  node.style.backgroundImage = `url("${sheet}")`;
-  node.style.backgroundPosition = `${-(place % columns) * size}px ${-Math.floor(place / columns) * size}px`;
-  const rows = Math.ceil(Math.min(each, page.overview.n - Math.floor(item / each) * each) / columns);
-  node.style.backgroundSize = `${columns * side * scale}px ${rows * side * scale}px`;
-  return node;
+// Digits and small drawings keep their pixels where they are made larger.
+const SMALL = 96;
+
+export function picture(address: string, props: Record<string, string>): HTMLImageElement {
+  const image = h("img", { ...props, src: address, decoding: "async" });
+  image.addEventListener("load", () => image.classList.toggle("small", image.naturalWidth < SMALL));
+  return image;
+}
+
+// The picture of an item in a frame of a size that is known before it is there.
+export function thumbnail(page: Page, card: Card, shown: number, side: 128 | 256 | 512 = 256): HTMLElement | null {
+  const address = page.overview.images ? page.from.picture(card.item, side) : null;
+  if (!address) return null;
+  const image = picture(address, { class: "thumb", alt: `Picture of ${card.name}` });
+  image.style.width = image.style.height = `${shown}px`;
+  return image;
+}
+
+// The whole picture, which leads to all of its pixels where there is a server.
+export function portrait(page: Page, card: Card): HTMLElement | null {
+  const address = page.overview.images ? page.from.picture(card.item, 512) : null;
+  if (!address) return null;
+  const image = picture(address, { class: "portrait", alt: `Picture of ${card.name}` });
+  return page.from.live ? h("a", { href: page.from.picture(card.item)!, target: "_blank", rel: "noreferrer", title: "Open it in full size" }, image) : image;
 }
 
 export function seen(page: Page, card: Card): HTMLElement[] {
@@ -44,7 +54,7 @@ function side(page: Page, title: string, neighbors: Neighbor[], item: number): H
       h(
         "button",
         { type: "button", class: "open", title: one.why || one.name, "aria-label": `${one.name}, ${one.label ?? "no label"}, ${word}, distance ${one.distance.toFixed(3)}`, onclick: () => void page.open(one.item) },
-        thumbnail(page, one.item, 56) ?? h("span", { class: "words" }, one.text ?? one.name),
+        thumbnail(page, one, 74) ?? h("span", { class: "words" }, one.text ?? one.name),
         h("span", { class: "mark", "aria-hidden": "true" }, mark),
       ),
       h("span", { class: "tagline" }, one.label ?? "–"),
@@ -64,15 +74,18 @@ function side(page: Page, title: string, neighbors: Neighbor[], item: number): H
 }
 
 export function itemPanel(page: Page, detail: Detail): HTMLElement {
-  const history = detail.history.length
-    ? h("p", { class: "muted" }, `Of the ten nearest, this label: ${detail.history.map((one) => `${Math.round(100 * one)} %`).join(" → ")}`)
-    : null;
+  const { neighbors, history } = detail;
+  const told = history.length ? h("p", { class: "muted" }, `Of the ten nearest, this label: ${history.map((one) => `${Math.round(100 * one)} %`).join(" → ")}`) : null;
+  const live = page.from.live;
+  // Two equal columns would say that something has been learned.
+  const both = page.overview.learned;
   return h(
     "article",
     { class: "item" },
-    h("div", { class: "hero" }, thumbnail(page, detail.item, 112), h("div", {}, ...seen(page, detail), detail.heldOut ? h("span", { class: "badge", title: "It is scored and never learned from." }, "held out") : null)),
-    history,
-    h("div", { class: "sides" }, side(page, "Raw", detail.neighbors.raw, detail.item), side(page, "Learned", detail.neighbors.learned, detail.item)),
-    page.from.live ? h("p", { class: "muted" }, "The percentage is the share of the usual distance. = and ≠ say that two belong together or not.") : null,
+    h("div", { class: "hero" }, portrait(page, detail), h("div", {}, ...seen(page, detail), detail.heldOut ? h("span", { class: "badge", title: "It is scored and never learned from." }, "held out") : null)),
+    told,
+    live ? h("div", { class: "row" }, h("button", { type: "button", onclick: () => void page.like(detail.item) }, "All items like this")) : null,
+    h("div", { class: both ? "sides" : "" }, side(page, both ? "Raw" : "Nearest items", neighbors.raw, detail.item), both ? side(page, "Learned", neighbors.learned, detail.item) : null),
+    live ? h("p", { class: "muted" }, "The percentage is the share of the usual distance. = and ≠ say that two belong together or not.") : null,
   );
 }

@@ -1,7 +1,11 @@
-// The map: points drawn by regl-scatterplot, and a layer over it for names, lines and the tie of two items.
+// The map: points drawn by regl-scatterplot, and a layer over it.
 
 import createScatterplot from "regl-scatterplot";
 import { calm, dark } from "./dom";
+import { drawOverlay, medoids } from "./overlay";
+import { MapPhotos } from "./photos";
+import { Spots } from "./spots";
+import { followTouch } from "./touch";
 import type { Legend } from "./types";
 
 export type Mode = "pan" | "lasso" | "tie";
@@ -10,10 +14,14 @@ type Plot = ReturnType<typeof createScatterplot>;
 // Cividis, in eight steps: as even to color-blind eyes as to others.
 const RAMP = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
 
+// Milliseconds after which the view rests.
+const RESTS = 150;
+
 export interface Heard {
   over(item: number): void;
   out(): void;
   chosen(items: number[]): void;
+  picture(item: number): string | null;
   tied(first: number, second: number, x: number, y: number): void;
 }
 
@@ -25,14 +33,26 @@ export class Map {
   private y = new Float32Array(0);
   private codes = new Float32Array(0);
   private legend: Legend | null = null;
-  private hidden = new Set<number>();
-  private lines: [number, number, number, number][] = [];
+  private mask: Uint8Array | null = null;
+  private named = false;
+  private middles: ReturnType<typeof medoids> | null = null;
+  private lit = -1;
+  private finger: [number, number][] = [];
   private marked: number[] = [];
   private mode: Mode = "pan";
   private tie: { from: number; x: number; y: number } | null = null;
   private drawing: Promise<unknown> = Promise.resolve();
-  private spots: Float32Array | null = null;
-  frames = 0;
+  readonly spots = new Spots(
+    (item) => this.where(item),
+    () => this.x.length,
+    (item) => this.shows(item),
+    () => [this.parent.clientWidth / 2, this.parent.clientHeight / 2],
+  );
+  private resting = 0;
+  private readonly photos = new MapPhotos(
+    (item) => this.heard.picture(item),
+    () => this.overlay(),
+  );
 
   constructor(private readonly parent: HTMLElement, private readonly heard: Heard) {
     this.canvas.className = "points";
@@ -68,19 +88,32 @@ export class Map {
       this.overlay();
     });
     this.plot.subscribe("view", () => {
-      this.spots = null;
-      this.frames++;
+      this.spots.forget();
       this.overlay();
+      this.rest();
     });
     this.plot.subscribe("transitionEnd", () => {
-      this.spots = null;
+      this.spots.forget();
       this.overlay();
     });
     new ResizeObserver(() => this.resize()).observe(parent);
+    followTouch(this, parent, {
+      mode: () => this.mode,
+      tapped: (item) => this.take([item]),
+      lassoed: (items) => this.take(items),
+      draw: (line) => {
+        this.finger = line;
+        this.overlay();
+      },
+    });
     this.layer.addEventListener("pointerdown", (event) => this.down(event));
     this.layer.addEventListener("pointermove", (event) => this.move(event));
     this.layer.addEventListener("pointerup", (event) => this.up(event));
     this.resize();
+  }
+
+  get size(): number {
+    return this.x.length;
   }
 
   get supported(): boolean {
@@ -107,13 +140,14 @@ export class Map {
     const ratio = window.devicePixelRatio || 1;
     this.layer.width = width * ratio;
     this.layer.height = height * ratio;
-    this.spots = null;
+    this.spots.forget();
     this.overlay();
   }
 
   // New places, new colors or both, in one drawing.
-  show(points: Float32Array | null, values: Float32Array | null, legend: Legend | null, animate: boolean, slow = 900): Promise<unknown> {
+  show(points: Float32Array | null, values: Float32Array | null, legend: Legend | null, named: boolean, animate: boolean, slow = 900): Promise<unknown> {
     let same = true;
+    this.middles = null;
     if (points) {
       const n = points.length / 2;
       same = n === this.x.length;
@@ -125,11 +159,11 @@ export class Map {
       }
       if (this.codes.length !== n) this.codes = new Float32Array(n);
       const small = this.parent.clientWidth < 600 ? 0.7 : 1;
-      this.plot.set({ pointSize: small * (n > 50000 ? 2.2 : n > 10000 ? 3 : n > 2000 ? 4.5 : 7), opacity: n > 50000 ? 0.55 : n > 10000 ? 0.7 : 0.85 } as never);
+      this.plot.set({ pointSize: small * (n > 50000 ? 2.2 : n > 10000 ? 3 : n > 2000 ? 4.5 : 7), pointOutlineWidth: n > 10000 ? 0 : 2, opacity: n > 50000 ? 0.55 : n > 10000 ? 0.7 : 0.85 } as never);
     }
     if (values && legend) {
       this.legend = legend;
-      this.hidden = new Set();
+      this.named = named && legend.kind === "categories";
       const unknown = legend.kind === "categories" ? legend.names.length : RAMP.length;
       const found = new Float32Array(values.length);
       for (let i = 0; i < values.length; i++) {
@@ -145,7 +179,7 @@ export class Map {
   private paint(legend: Legend): void {
     const night = dark();
     const gray = night ? "#4d5762" : "#b4bcc4";
-    const colors = legend.kind === "categories" ? [...(night ? legend.dark : legend.light)] : [...RAMP];
+    const colors = legend.kind === "categories" ? (night ? legend.dark : legend.light).map((shade, code) => (this.lit < 0 || this.lit === code ? shade : gray)) : [...RAMP];
     this.plot.set({ pointColor: [...colors, gray], colorBy: "valueA" } as never);
   }
 
@@ -166,27 +200,48 @@ export class Map {
         zDataType: "categorical",
         select: this.marked,
       } as never);
-      this.spots = null;
+      this.spots.forget();
       this.sieve();
       this.overlay();
+      this.rest();
     });
     return this.drawing;
   }
 
-  // Show the classes that are not hidden; regl-scatterplot wants the items that stay.
-  hide(codes: Set<number>): void {
-    this.hidden = codes;
+  // Show the items of a mask alone, all without one; regl-scatterplot wants the items that stay.
+  keep(mask: Uint8Array | null): void {
+    this.mask = mask;
+    this.middles = null;
     this.sieve();
+    this.overlay();
+  }
+
+  private shows(item: number): boolean {
+    return !this.mask || this.mask[item] === 1;
   }
 
   private sieve(): void {
-    if (!this.hidden.size) {
+    if (!this.mask) {
       if (this.plot.get("isPointsFiltered")) void this.plot.unfilter({ preventEvent: true });
       return;
     }
     const kept: number[] = [];
-    for (let i = 0; i < this.codes.length; i++) if (!this.hidden.has(this.codes[i]!)) kept.push(i);
+    for (let i = 0; i < this.x.length; i++) if (this.mask[i]) kept.push(i);
     void this.plot.filter(kept, { preventEvent: true });
+  }
+
+  // One class in its color and the others grey; -1 lights all.
+  light(code: number): void {
+    if (this.lit === code || !this.legend) return;
+    this.lit = code;
+    this.paint(this.legend);
+    this.overlay();
+  }
+
+  // What a finger or a pen has chosen.
+  private take(items: number[]): void {
+    this.select(items);
+    this.heard.chosen(items);
   }
 
   select(items: number[], zoom = false): void {
@@ -197,30 +252,36 @@ export class Map {
     this.overlay();
   }
 
-  members(code: number): number[] {
-    const found: number[] = [];
-    for (let i = 0; i < this.codes.length; i++) if (this.codes[i] === code) found.push(i);
-    return found;
+  // Once the view rests, few items in it become pictures.
+  private rest(): void {
+    clearTimeout(this.resting);
+    this.resting = window.setTimeout(() => this.photos.look((this.plot.get("pointsInView") as number[]).filter((item) => this.shows(item))), RESTS);
   }
 
   home(): void {
     this.plot.reset();
   }
 
-  zoom(factor: number): void {
-    const camera = this.plot.get("camera") as { scale(by: number, at: [number, number]): void };
-    camera.scale(factor, [0, 0]);
+  private moved(): void {
     this.plot.redraw();
-    this.spots = null;
+    this.spots.forget();
     this.overlay();
+    this.rest();
   }
 
-  pan(x: number, y: number): void {
+  // Nearer by a factor, at a place on the stage.
+  zoomBy(factor: number, [x, y]: [number, number] = [this.parent.clientWidth / 2, this.parent.clientHeight / 2]): void {
+    const { clientWidth, clientHeight } = this.parent;
+    const camera = this.plot.get("camera") as { scale(by: number, at: [number, number]): void };
+    camera.scale(factor, [(2 * x - clientWidth) / clientHeight, (clientHeight - 2 * y) / clientHeight]);
+    this.moved();
+  }
+
+  // By pixels, to the right and down.
+  panBy(x: number, y: number): void {
     const camera = this.plot.get("camera") as { pan(by: [number, number]): void };
-    camera.pan([x, y]);
-    this.plot.redraw();
-    this.spots = null;
-    this.overlay();
+    camera.pan([(2 * x) / this.parent.clientHeight, (-2 * y) / this.parent.clientHeight]);
+    this.moved();
   }
 
   use(mode: Mode): void {
@@ -229,69 +290,13 @@ export class Map {
     this.layer.classList.toggle("ties", mode === "tie");
   }
 
-  join(lines: [number, number, number, number][]): void {
-    this.lines = lines;
-    this.overlay();
-  }
-
   where(item: number): [number, number] | null {
     return (this.plot.getScreenPosition(item) as [number, number] | undefined) ?? null;
   }
 
-  // Screen positions of all items, found once for each view.
-  private all(): Float32Array {
-    if (this.spots) return this.spots;
-    const spots = new Float32Array(2 * this.x.length);
-    for (let i = 0; i < this.x.length; i++) {
-      const at = this.where(i);
-      spots[2 * i] = at ? at[0] : -1e6;
-      spots[2 * i + 1] = at ? at[1] : -1e6;
-    }
-    this.spots = spots;
-    return spots;
-  }
-
-  nearest(x: number, y: number, within = 24): number {
-    const spots = this.all();
-    let best = -1;
-    let least = within * within;
-    for (let i = 0; i < this.x.length; i++) {
-      const dx = spots[2 * i]! - x;
-      const dy = spots[2 * i + 1]! - y;
-      const apart = dx * dx + dy * dy;
-      if (apart < least && !this.hidden.has(this.codes[i]!)) {
-        least = apart;
-        best = i;
-      }
-    }
-    return best;
-  }
-
-  // The nearest item in a direction, for the arrow keys.
-  towards(item: number, dx: number, dy: number): number {
-    const spots = this.all();
-    const from: [number, number] = item >= 0 ? [spots[2 * item]!, spots[2 * item + 1]!] : [this.parent.clientWidth / 2, this.parent.clientHeight / 2];
-    let best = item;
-    let least = Infinity;
-    for (let i = 0; i < this.x.length; i++) {
-      if (i === item || this.hidden.has(this.codes[i]!)) continue;
-      const x = spots[2 * i]! - from[0];
-      const y = spots[2 * i + 1]! - from[1];
-      const along = x * dx + y * dy;
-      const aside = Math.abs(x * dy - y * dx);
-      if (item >= 0 && along <= Math.max(aside, 0.5)) continue;
-      const cost = x * x + y * y + 2 * aside * aside;
-      if (cost < least) {
-        least = cost;
-        best = i;
-      }
-    }
-    return best;
-  }
-
   private down(event: PointerEvent): void {
     if (this.mode !== "tie") return;
-    const from = this.nearest(event.offsetX, event.offsetY);
+    const from = this.spots.nearest(event.offsetX, event.offsetY);
     if (from < 0) return;
     this.layer.setPointerCapture(event.pointerId);
     this.tie = { from, x: event.offsetX, y: event.offsetY };
@@ -301,7 +306,7 @@ export class Map {
   private move(event: PointerEvent): void {
     if (!this.tie) {
       if (this.mode === "tie") {
-        const item = this.nearest(event.offsetX, event.offsetY);
+        const item = this.spots.nearest(event.offsetX, event.offsetY);
         if (item >= 0) this.heard.over(item);
         else this.heard.out();
       }
@@ -315,57 +320,27 @@ export class Map {
     if (!this.tie) return;
     const { from } = this.tie;
     this.tie = null;
-    const to = this.nearest(event.offsetX, event.offsetY);
+    const to = this.spots.nearest(event.offsetX, event.offsetY);
     if (to >= 0 && to !== from) this.heard.tied(from, to, event.offsetX, event.offsetY);
     this.overlay();
   }
 
   overlay(): void {
-    const ratio = window.devicePixelRatio || 1;
-    const pen = this.layer.getContext("2d");
-    if (!pen) return;
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, this.layer.width, this.layer.height);
-    const style = getComputedStyle(document.documentElement);
-    for (const [a, b, weight, same] of this.lines) {
-      const from = this.where(a);
-      const to = this.where(b);
-      if (!from || !to) continue;
-      pen.globalAlpha = 0.12 + 0.8 * weight;
-      pen.strokeStyle = style.getPropertyValue(same ? "--right" : "--wrong");
-      pen.setLineDash(same ? [] : [5, 3]);
-      pen.lineWidth = 0.6 + 2 * weight;
-      pen.beginPath();
-      pen.moveTo(...from);
-      pen.lineTo(...to);
-      pen.stroke();
-    }
-    pen.globalAlpha = 1;
-    pen.setLineDash([]);
-    pen.strokeStyle = style.getPropertyValue("--ink");
-    if (this.marked.length > 0 && this.marked.length <= 60) {
-      pen.lineWidth = 2;
-      for (const item of this.marked) {
-        const at = this.where(item);
-        if (!at) continue;
-        pen.beginPath();
-        pen.arc(at[0], at[1], 8, 0, 2 * Math.PI);
-        pen.stroke();
-      }
-    }
-    if (this.tie) {
-      const from = this.where(this.tie.from);
-      if (from) {
-        pen.strokeStyle = style.getPropertyValue("--accent");
-        pen.lineWidth = 2.5;
-        pen.beginPath();
-        pen.moveTo(...from);
-        pen.lineTo(this.tie.x, this.tie.y);
-        pen.stroke();
-        pen.beginPath();
-        pen.arc(from[0], from[1], 9, 0, 2 * Math.PI);
-        pen.stroke();
-      }
-    }
+    if (this.named && !this.middles) this.middles = medoids(this.codes, this.x, this.y, this.legend!.names.length, (item) => this.shows(item));
+    const at = (item: number): [[number, number]] | [] => {
+      const spot = this.where(item);
+      return spot ? [spot] : [];
+    };
+    const from = this.tie && this.where(this.tie.from);
+    const written = drawOverlay(this.layer, {
+      photos: this.photos.ready().flatMap(([item, image]) => at(item).map(([x, y]) => ({ image, code: this.codes[item]!, x, y }))),
+      names: this.named ? (this.middles ?? []).flatMap(({ code, item }) => at(item).map(([x, y]) => ({ code, text: this.legend!.names[code]!, x, y }))) : [],
+      lit: this.lit,
+      shade: (code) => this.shade(code),
+      rings: this.marked.length <= 60 ? this.marked.flatMap((item) => at(item)) : [],
+      tie: this.tie && from ? { from, to: [this.tie.x, this.tie.y] } : null,
+      lasso: this.finger,
+    });
+    document.body.dataset.names = written.join("|");
   }
 }

@@ -1,6 +1,8 @@
 // Where the page gets its data: a server on this machine, or the file that it is in.
 
-import type { Audit, Card, Detail, Gesture, Legend, Neighbor, Overview, Question, Scores, Weights } from "./types";
+import type { Card, Detail, Gesture, Legend, Neighbor, Overview, Ranked, Scores, Suggestions } from "./types";
+
+const KEPT = 3000;
 
 export class Refused extends Error {}
 export class Unreachable extends Error {}
@@ -12,13 +14,15 @@ export interface Colors {
 
 export interface Source {
   readonly live: boolean;
-  readonly title: string;
   overview(): Promise<Overview>;
   positions(which: "raw" | "learned"): Promise<Float32Array>;
   colors(by: string): Promise<Colors>;
   card(item: number): Promise<Card>;
   detail(item: number): Promise<Detail>;
-  sprite(page: number): string | null;
+  // The address of the picture of an item, at least so large; without a side, all of its pixels.
+  picture(item: number, side?: 128 | 256 | 512): string | null;
+  // The cards of some items, with small pictures inside.
+  cards(items: number[]): Promise<Card[]>;
   search(text: string): Promise<number[]>;
 }
 
@@ -50,8 +54,7 @@ async function posted<T>(name: string, body: unknown): Promise<T> {
 
 export class Live implements Source {
   readonly live = true;
-  readonly title = "nearer";
-  private cards = new Map<number, Card>();
+  private known = new Map<number, Card>();
 
   overview(): Promise<Overview> {
     return asked("overview");
@@ -69,24 +72,32 @@ export class Live implements Source {
   }
 
   async card(item: number): Promise<Card> {
-    const known = this.cards.get(item);
-    if (known) return known;
-    const found = await asked<Card>(`card/${item}`);
-    if (this.cards.size > 500) this.cards.clear();
-    this.cards.set(item, found);
-    return found;
+    return this.known.get(item) ?? this.keep(await asked<Card>(`card/${item}`));
+  }
+
+  async cards(items: number[]): Promise<Card[]> {
+    const missing = items.filter((item) => this.known.get(item)?.picture === undefined);
+    const found = missing.length ? await posted<Card[]>("cards", { items: missing }) : [];
+    const fresh = new Map(found.map((card) => [card.item, this.keep(card)]));
+    return items.map((item) => fresh.get(item) ?? this.known.get(item)!);
+  }
+
+  private keep(card: Card): Card {
+    if (this.known.size > KEPT) this.known.clear();
+    this.known.set(card.item, card);
+    return card;
   }
 
   forget(): void {
-    this.cards.clear();
+    this.known.clear();
   }
 
   detail(item: number): Promise<Detail> {
     return asked(`item/${item}`);
   }
 
-  sprite(page: number): string {
-    return `api/sprite/${page}`;
+  picture(item: number, side?: 128 | 256 | 512): string {
+    return `api/image/${item}${side ? `?size=${side}` : ""}`;
   }
 
   async search(text: string): Promise<number[]> {
@@ -101,24 +112,30 @@ export class Live implements Source {
     return posted(name, null);
   }
 
-  spread(method: string): Promise<unknown> {
-    return posted("spread", { method });
+  spread(): Promise<unknown> {
+    return posted("spread", null);
   }
 
-  audit(): Promise<Audit> {
-    return asked("audit");
+  similar(given: { item: number } | { text: string } | { photo: string }): Promise<Ranked> {
+    return posted("similar", given);
+  }
+
+  suggestions(): Promise<Suggestions> {
+    return asked("suggestions");
+  }
+
+  // The items of an edit of the history.
+  async edit(number: number): Promise<number[]> {
+    return (await asked<{ items: number[] }>(`edit/${number}`)).items;
+  }
+
+  // The nearest items of a class, to see an item beside them.
+  examples(item: number, label: string): Promise<Card[]> {
+    return asked(`examples/${item}?label=${encodeURIComponent(label)}`);
   }
 
   scores(): Promise<Scores> {
     return asked("scores");
-  }
-
-  questions(): Promise<Question[]> {
-    return asked("questions");
-  }
-
-  weights(settings: Record<string, unknown>): Promise<Weights> {
-    return posted("weights", settings);
   }
 }
 
@@ -131,7 +148,6 @@ interface Inside {
   neighbors: Record<"raw" | "learned", { items: string; distances: string }>;
   k: number;
   cards: Partial<Card>[];
-  sprites: string[];
 }
 
 function bytes(text: string): ArrayBuffer {
@@ -143,14 +159,11 @@ function bytes(text: string): ArrayBuffer {
 
 export class Inner implements Source {
   readonly live = false;
-  readonly title: string;
 
-  constructor(private readonly data: Inside) {
-    this.title = data.title;
-  }
+  constructor(private readonly data: Inside) {}
 
   async overview(): Promise<Overview> {
-    return { ...this.data.overview, columns: Object.keys(this.data.colors).filter((one) => one.startsWith("column:")).map((one) => one.slice(7)) };
+    return { ...this.data.overview, columns: Object.keys(this.data.colors).filter((one) => one.startsWith("column:")).map((one) => one.slice(7)), title: this.data.title };
   }
 
   async positions(which: "raw" | "learned"): Promise<Float32Array> {
@@ -193,15 +206,19 @@ export class Inner implements Source {
     return { ...own, neighbors: { raw: side("raw"), learned: side("learned") }, history: [] };
   }
 
-  sprite(page: number): string | null {
-    return this.data.sprites[page] ?? null;
+  picture(item: number): string | null {
+    return this.data.cards[item]?.picture ?? null;
+  }
+
+  async cards(items: number[]): Promise<Card[]> {
+    return items.map((item) => this.one(item));
   }
 
   async search(text: string): Promise<number[]> {
     const wanted = text.trim().toLowerCase();
     if (!wanted) return [];
     const found: number[] = [];
-    for (let i = 0; i < this.data.overview.n && found.length < 1000; i++) {
+    for (let i = 0; i < this.data.overview.n; i++) {
       const card = this.one(i);
       const words = [card.name, card.text ?? "", card.label ?? "", ...Object.values(card.columns ?? {})];
       if (words.some((word) => word.toLowerCase().includes(wanted))) found.push(i);

@@ -6,6 +6,7 @@ export interface Card {
   text: string | null;
   label: string | null;
   heldOut?: boolean;
+  picture?: string;
   columns?: Record<string, string>;
   values?: Record<string, number>;
 }
@@ -38,18 +39,22 @@ export interface Scores {
 export interface Said {
   kind: string;
   told: string;
-  items: number[];
+  items: number;
 }
 
 export interface Overview {
   n: number;
   changed: number;
   classes: string[];
+  used: number;
   labelled: number;
   heldOut: number;
   columns: string[];
   images: boolean;
-  sprite: { side: number; columns: number; each: number };
+  title: string;
+  takes: "" | "texts" | "photos";
+  learned: boolean;
+  layout: { placed: number; between: number };
   notes: string[];
   trained: string;
   gestures: Said[];
@@ -59,7 +64,6 @@ export interface Overview {
   scores: Scores;
   curve: number[];
   told: string;
-  miners: string[];
   project: string;
 }
 
@@ -84,15 +88,6 @@ export interface Gesture {
   key?: string;
 }
 
-export interface Suspect extends Card {
-  suggestion: string;
-  quality: number;
-}
-
-export interface Stranger extends Card {
-  score: number;
-}
-
 export interface Overlap {
   first: string;
   second: string;
@@ -100,27 +95,20 @@ export interface Overlap {
   items: number[];
 }
 
-export interface Audit {
-  suspects: Suspect[];
-  duplicates: Card[][];
-  unlike: Stranger[];
+// What a person should look at: a doubtful label, a question, near-duplicates, an outlier.
+export interface Suggestion {
+  kind: "label" | "question" | "duplicates" | "outlier";
+  cards: Card[];
+  alternatives: string[];
+}
+
+export interface Suggestions {
+  entries: Suggestion[];
   overlaps: Overlap[];
-  counts: { suspects: number; duplicates: number; unlike: number };
   notes: string[];
 }
 
-export interface Question {
-  first: Card;
-  second: Card;
-  guess: string | null;
-  lead: number;
-}
-
-export interface Weights {
-  similarity: number[];
-  curves: { positive: number[]; negative: number[] };
-  batch: number[];
-  pairs: [number, number, number, number][];
-  active: number;
-  possible: number;
+export interface Ranked {
+  items: number[];
+  distances: number[];
 }

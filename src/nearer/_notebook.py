@@ -8,6 +8,9 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
+# Pictures that are shown whole and are smaller than this are drawings or digits.
+SMALL = 96
+
 
 class Markup(str):
     """A cell that is HTML already; every other one is escaped."""
@@ -34,16 +37,28 @@ def bar(low: float, high: float, *, of: tuple[float, float] = (0.0, 1.0)) -> Mar
     )
 
 
-def picture(image: Any, text: str, *, side: int = 96) -> Markup:
-    """Bytes (h, w, 3) or (h, w) as a small picture inside the page, with the text that stands for it."""
+def picture_file(image: Any, *, side: int | None = 96) -> tuple[str, bytes]:
+    """Bytes (h, w, 3) or (h, w) as the kind and the content of a file, no side longer than `side`.
+
+    >>> kind, content = picture_file(np.zeros((9, 9), np.uint8))
+    >>> kind, content[1:4]
+    ('png', b'PNG')
+    """
     from PIL import Image
 
     file, small = io.BytesIO(), Image.fromarray(image)
-    small.thumbnail((side, side))
+    if side is not None:
+        small.thumbnail((side, side))
     # Small drawings and digits stay sharp; photos are a fifth as large.
-    kind = "png" if max(small.size) < side else "jpeg"
+    kind = "png" if max(small.size) < (side or SMALL) else "jpeg"
     small.save(file, kind, quality=85)
-    data = base64.b64encode(file.getvalue()).decode()
+    return kind, file.getvalue()
+
+
+def picture(image: Any, text: str, *, side: int = 96) -> Markup:
+    """Bytes (h, w, 3) or (h, w) as a small picture inside the page, with the text that stands for it."""
+    kind, content = picture_file(image, side=side)
+    data = base64.b64encode(content).decode()
     return Markup(f'<img src="data:image/{kind};base64,{data}" alt="{html.escape(text)}">')
 
 

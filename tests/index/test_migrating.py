@@ -165,7 +165,7 @@ def test_the_command_asks_where_the_model_of_a_whitened_index_is_saved(folder: P
     lines = ["id,topic," + ",".join(f"c{number}" for number in range(12))]
     lines += [",".join([one, f"t{code}", *map(str, row)]) for one, code, row in zip(IDS, CODES, ITEMS, strict=True)]
     (tmp_path / "sample.csv").write_text("\n".join(lines) + "\n")
-    model = nearer.fit(tmp_path / "sample.csv", "topic", id="id", metric="rca")
+    model = nearer.fit(tmp_path / "sample.csv", "topic", id="id", method="rca")
     model = replace(model, encoder=crowded().encoder, votes=None, fitted=None)
     model.save(tmp_path / "model")
     words = ["migrate", str(folder), str(tmp_path / "sample.csv"), "--model", str(tmp_path / "model")]

@@ -72,7 +72,7 @@ def _labels(session: Session, y: Array, rng: np.random.Generator) -> int:
 
 
 def _lassos(session: Session, y: Array, rng: np.random.Generator, *, careful: bool) -> int:
-    session.spread("tsne")
+    session.spread()
     spots, classes = session.state.positions, session.items.classes
     fresh = np.ones(len(y), dtype=bool)
     for number in range(LASSOS):

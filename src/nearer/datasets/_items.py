@@ -37,8 +37,11 @@ def photos_of(data: Dataset) -> Split | None:
     return part if part.x.dtype.kind == "U" or part.x.ndim > 2 else None
 
 
-def item_picture(photos: Split | None, row: int, *, side: int = 256) -> Array | None:
-    """The picture of a row as bytes (h, w, 3) or (h, w), None where there is none that can be read."""
+def item_picture(photos: Split | None, row: int, *, side: int | None = 256) -> Array | None:
+    """The picture of a row as bytes (h, w, 3) or (h, w), None where there is none that can be read.
+
+    It is at least `side` large where the file is; None asks for all of its pixels.
+    """
     if photos is None:
         return None
     x: Any = photos.x[row]

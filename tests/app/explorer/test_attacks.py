@@ -186,7 +186,7 @@ def ask(
     return answer.status
 
 
-POSTS = ["say", "undo", "redo", "refit", "spread", "weights"]
+POSTS = ["say", "undo", "redo", "refit", "spread", "cards", "similar"]
 
 
 def test_bodies_that_are_no_objects_or_too_deep_are_refused(served: ServedSession) -> None:
@@ -245,15 +245,12 @@ def test_random_requests_end_in_an_answer(served: ServedSession) -> None:
         "anchor",
         "label",
         "key",
-        "method",
-        "alpha",
-        "beta",
-        "gamma",
-        "margin",
-        "miner",
+        "item",
+        "text",
+        "photo",
     ]
     kinds = ["label", "together", "apart", "same", "keep", "drop", "refit"]
-    gets = ["overview", "positions", "colors", "export", "scores", "questions", "search", "audit"]
+    gets = ["overview", "positions", "colors", "export", "scores", "search", "suggestions"]
     statuses: Counter[int] = Counter()
     failures: list[Any] = []
     before, threading.excepthook = threading.excepthook, failures.append
@@ -265,17 +262,16 @@ def test_random_requests_end_in_an_answer(served: ServedSession) -> None:
                 gotten = chance.choice(gets)
                 path = chance.choice(
                     [f"api/{gotten}", f"api/{gotten}?by={word}&map={word}&q={word}", f"api/item/{number}",
-                     f"api/card/{number}", f"api/sprite/{number}", number, "api/", "../", "page.js"]
+                     f"api/card/{number}", f"api/image/{number}", f"api/edit/{number}",
+                     f"api/image/{number}?size={word}",
+                     f"api/examples/{number}?label={word}", number, "api/", "../", "page.js"]
                 )  # fmt: skip
                 status = ask(served, chance.choice(["GET", "GET", "GET", "HEAD", "DELETE"]), path)
             else:
                 body = {field: anything(chance) for field in fields if chance.random() < 0.5}
                 if chance.random() < 0.5:
                     body |= {"kind": chance.choice(kinds), "items": [chance.randrange(60) for _ in range(3)]}
-                if chance.random() < 0.8:
-                    body.pop("method", None)
-                    body["method"] = chance.choice(["pca", anything(chance)])
-                path = chance.choice(["say", "say", "weights", "spread", "undo", "redo"])
+                path = chance.choice(["say", "say", "cards", "similar", "spread", "undo", "redo"])
                 status = ask(served, "POST", f"api/{path}", json.dumps(body).encode())
             statuses[status] += 1
             assert status < 500, (path, statuses)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import threading
 from pathlib import Path
@@ -9,15 +11,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
+from sklearn.preprocessing import StandardScaler
 
 import nearer
-from nearer.app.explorer._answers import audit_lists, colors, overview, positions, questions
+from nearer.app.explorer._answers import cards, colors, overview, positions, similar
 from nearer.app.explorer._gestures import Gesture, supervision
-from nearer.app.explorer._items import ShownItems, sprite
+from nearer.app.explorer._items import ShownItems, photo
 from nearer.app.explorer._maps import principal_axes, principal_map, tsne_maps, turn_towards, within_view
 from nearer.app.explorer._metric import fit_metric
+from nearer.app.explorer._model import items_of
+from nearer.app.explorer._reasons import why_near
 from nearer.app.explorer._session import Session
 from nearer.app.explorer._state import ask, score_table
+from nearer.app.explorer._suggestions import examples, suggestions
+from nearer.datasets import load
+from nearer.estimators import LFDA
 from nearer.exceptions import CorruptFileError, LabelError, ParameterError, ShapeError
 
 NONE = np.zeros((0, 2), dtype=np.int64)
@@ -313,7 +323,7 @@ def test_what_the_page_asks() -> None:
     columns = {"city": np.array(["here", "there"] * 150), "size": np.linspace(0, 1, 300)}
     one = Session(
         ShownItems(x, labels=y, classes=("a", "b", "c"), columns=columns, feature_names=tuple("abcdefgh"),
-              images=lambda rows: np.full((len(rows), 5, 7), 9, np.uint8))
+              ids=[f"birds/{i:03}.jpg" for i in range(300)], images=lambda row, side: np.full((5, 7), 9, np.uint8))
     )  # fmt: skip
     about = overview(one)
     assert about["classes"] == ["a", "b", "c"]
@@ -337,29 +347,116 @@ def test_what_the_page_asks() -> None:
     assert "agree on" in item["neighbors"]["learned"][0]["why"]
     assert one.find("HERE") == list(range(300))
     assert one.find("there") == list(range(1, 300, 2))
-    assert one.find("17") == [17]
+    assert one.find("birds/017") == [17]
+    assert one.find("birds/01 here") == [], "no search crosses from one field into the next"
     assert one.find("") == []
-    assert sprite(one.items, 0)[:4] == b"\x89PNG"
-    found = audit_lists(one)
-    assert 1 in [card["item"] for card in found["suspects"]]
+    assert cards(one, [3])[0]["picture"].startswith("data:image/png;base64,")
+    with pytest.raises(ParameterError, match="at most 100 items"):
+        cards(one, list(range(101)))
+    found = [entry for entry in suggestions(one)["entries"] if entry["kind"] == "label"]
+    assert 1 in [entry["cards"][0]["item"] for entry in found]
+    (doubted,) = [entry for entry in found if entry["cards"][0]["item"] == 1]
+    assert doubted["alternatives"][0] == "b"
+    assert [card["label"] for card in examples(one, 1, "b")] == ["b"] * 3
+    assert examples(one, 1, "none of them") == []
     one.say({"kind": "keep", "items": [1]})
-    assert 1 not in [card["item"] for card in audit_lists(one)["suspects"]]
-    assert questions(one) == []
+    assert 1 not in [card["item"] for entry in suggestions(one)["entries"] for card in entry["cards"]]
     exported = one.export()
     assert exported["gestures"] == [{"kind": "keep", "items": [1]}]
     one.close()
 
 
-def test_the_playground_counts_pairs() -> None:
-    one = session()
-    every = one.weights({"miner": "none"})
-    mined = one.weights({"miner": "VTHM", "margin": 0.05})
-    assert 0 < mined["active"] < every["active"] <= every["possible"]
-    assert max(every["curves"]["negative"]) == 1.0
-    with pytest.raises(ParameterError, match="`miner` must be one of"):
-        one.weights({"miner": "magic"})
-    with pytest.raises(ParameterError, match="`alpha`"):
-        one.weights({"alpha": 0})
+def test_a_search_counts_all_that_it_finds() -> None:
+    """It was 1,000 at most, which was said as the count and labelled as if it were all."""
+    x, y = planted(3000)
+    one = Session(ShownItems(x, labels=y, classes=("a", "b", "c"), columns={"city": np.array(["Oslo"] * 3000)}))
+    assert len(one.find("oslo")) == 3000
+    one.close()
+
+
+def test_what_is_like_an_item_a_text_or_a_picture() -> None:
+    x, y = planted()
+    row = {"seen": 7}
+    items = ShownItems(x, labels=y, embed=lambda given: x[row["seen"]], takes="texts")
+    one = Session(items)
+    for given in ({"item": 7}, {"text": "anything"}):
+        found = similar(one, given)
+        assert found["items"][0] == 7
+        assert found["distances"] == sorted(found["distances"])
+        assert len(found["items"]) == 200
+    one.refit()
+    assert similar(one, {"text": "anything"})["items"][0] == 7, "under the new metric too"
+    nearest = np.argsort(np.linalg.norm(one.state.rows - one.state.rows[7], axis=1))[:5]
+    assert set(similar(one, {"item": 7})["items"][:5]) == set(nearest.tolist())
+    dot = base64.b64encode(photo(ShownItems(x, images=lambda row, side: np.zeros((2, 2), np.uint8)), 0)[1])
+    png = f"data:image/png;base64,{dot.decode()}"
+    for wrong, message in (
+        ({}, "one of `item`, `text` and `photo`"),
+        ({"item": 1, "text": "a"}, "one of `item`, `text` and `photo`"),
+        ({"item": 300}, "`item`"),
+        ({"text": " "}, "`text` must be a text"),
+        ({"photo": "data:text/html;base64,aGk="}, "a picture as a data address"),
+        ({"photo": png}, "no encoder here takes photos"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            similar(one, wrong)
+    with pytest.raises(CorruptFileError, match="must be an image"):
+        similar(one, {"photo": "data:image/png;base64,aGk="})
+    one.close()
+
+
+def test_a_layout_is_kept_over_a_refit() -> None:
+    x, y = planted()
+    one = Session(ShownItems(np.ascontiguousarray(x[:, :2]), labels=y))
+    shares = []
+    one.listener = lambda event, about: shares.append(about["share"]) if event == "map" else None
+    assert overview(one)["layout"] == {"placed": 0, "between": 0}
+    one.spread()
+    assert shares == [0.25, 0.5, 0.75, 1.0]
+    assert overview(one)["layout"] == {"placed": 300, "between": 0}
+    laid = one.state.positions.copy()
+    one.refit()
+    np.testing.assert_array_equal(one.state.positions, laid, "it moves from here and does not begin again")
+    one.spread()
+    assert shares[4:] == [0.5, 1.0]
+    near = np.linalg.norm(one.state.positions - laid, axis=1)
+    shuffled = np.linalg.norm(one.state.positions[::-1] - laid, axis=1)
+    assert 0 < near.mean() < 0.5 * shuffled.mean()
+    one.undo()
+    np.testing.assert_array_equal(one.state.positions, laid)
+    one.spread()
+    assert len(shares) == 6, "what is there is not made again"
+    one.close()
+
+
+def test_above_four_thousand_the_others_are_interpolated_and_it_is_said() -> None:
+    one = session(4100)
+    one.spread()
+    assert overview(one)["layout"] == {"placed": 4000, "between": 100}
+    assert np.isfinite(one.state.positions).all()
+    one.close()
+
+
+def test_twenty_planted_labels_come_first() -> None:
+    """Ordered by doubt alone: the cut that the audit makes for its count would hide some of them."""
+    data = load("digits")
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.permutation(len(data.all.x))[:600])
+    x, y = data.all.matrix()[rows], data.all.y[rows].copy()
+    planted_rows = rng.permutation(600)[:20]
+    y[planted_rows] = (y[planted_rows] + rng.integers(1, 10, 20)) % 10
+    one = Session(ShownItems(x, labels=y))
+    first = [entry["cards"][0]["item"] for entry in suggestions(one)["entries"][:40]]
+    assert np.isin(planted_rows, first).sum() >= 18
+    one.close()
+
+
+def test_words_that_say_nothing_are_no_reason() -> None:
+    texts = ["Is my card lost?", "My card is on its way", "is it my"]
+    items = ShownItems(np.eye(3, dtype=np.float32), texts=texts)
+    one = Session(items)
+    assert why_near(items, one.state, 0, 1) == "both say card"
+    assert why_near(items, one.state, 0, 2) == "no word in common"
     one.close()
 
 
@@ -372,9 +469,9 @@ def test_no_labels_one_class_three_items() -> None:
         overview(one)
         one.item(0)
         one.predictions()
-        one.weights({})
         one.questions(3)
-        audit_lists(one)
+        suggestions(one)
+        one.spread()
         assert np.isfinite(one.state.positions).all()
         one.close()
 
@@ -387,12 +484,18 @@ def test_a_million_items_are_sampled_and_it_is_said() -> None:
 
 
 def test_a_picture_that_cannot_be_read_is_crossed_out() -> None:
-    def images(rows: np.ndarray) -> np.ndarray:
-        if 2 in rows:
+    def images(row: int, side: int | None) -> np.ndarray | None:
+        if row == 2:
             raise OSError("broken")
-        return np.zeros((len(rows), 4, 4, 3), np.uint8)
+        return None if row == 1 else np.zeros((400, 300, 3), np.uint8)
 
-    assert sprite(ShownItems(np.eye(4, dtype=np.float32), images=images), 0)[:4] == b"\x89PNG"
+    items = ShownItems(np.eye(4, dtype=np.float32), images=images)
+    assert photo(items, 1, 128) == photo(items, 2, 128)
+    assert photo(items, 1, 128)[0] == "png"
+    for side, size in ((128, (96, 128)), (None, (300, 400))):
+        kind, content = photo(items, 0, side)
+        assert kind == "jpeg"
+        assert Image.open(io.BytesIO(content)).size == size
 
 
 def test_shapes_are_checked() -> None:
@@ -405,9 +508,32 @@ def test_shapes_are_checked() -> None:
 # The faces in Python ---------------------------------------------------------------------------------------------
 
 
-def test_a_model_learns_from_gestures(tmp_path: Path) -> None:
-    from nearer.datasets import load
+def test_a_refit_learns_the_method_of_the_model_again(tmp_path: Path) -> None:
+    """It was a closed form on the embeddings of the model, and below the features in Recall@1."""
+    data = load("wine")
+    items = items_of(data, nearer.fit(data, metric="lfda"))
+    one = Session(items, project=tmp_path / "p")
+    before = one.state.rows
+    one.refit()
+    assert one.state.about == "Learned again by lfda."
+    teaching = one.teaching() >= 0
+    scaler = StandardScaler().fit(data.all.x[teaching])
+    own = LFDA().fit(scaler.transform(data.all.x[teaching]), data.all.y[teaching])
+    expected = np.linalg.norm(np.diff(own.transform(scaler.transform(data.all.x)), axis=0), axis=1)
+    np.testing.assert_allclose(np.linalg.norm(np.diff(one.state.rows, axis=0), axis=1), expected, rtol=1e-3)
+    assert np.abs(one.state.rows - before).max() > 1e-3, "other rows teach it than the model"
+    one.say({"kind": "together", "items": [0, 1, 2]})
+    one.refit()
+    assert one.state.about.startswith("Learned again by lfda. ")
+    np.testing.assert_allclose(one.as_module()(torch.from_numpy(data.all.x)).numpy(), one.state.rows, atol=1e-3)
+    kept = one.state.rows
+    one.close()
+    again = Session(items, project=tmp_path / "p")
+    np.testing.assert_allclose(again.state.rows, kept, rtol=1e-4, atol=1e-5)
+    again.close()
 
+
+def test_a_model_learns_from_gestures(tmp_path: Path) -> None:
     data = load("wine")
     model = nearer.fit(data, method="kissme")
     pairs = model.suggest_pairs(3)

@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from nearer._checks import check_choice, check_int
 from nearer._plain import Array
-from nearer.app.explorer._items import COLUMNS, PER_SPRITE, SIDE
-from nearer.app.explorer._playground import MINERS
+from nearer.app.explorer._items import SIDES, ShownItems, photo
+from nearer.app.explorer._search import uploaded
 from nearer.app.explorer._session import Session
 from nearer.exceptions import ParameterError
 from nearer.reports._style import DARK, UNKNOWN, class_colors
 
-MOST_LISTED = 300
+# The page asks for what is in view, and some more.
+MOST_CARDS = 100
 # A column with more values than this is no legend.
 MOST_VALUES = 60
+MOST_COLORS, REST = 10, "#8b95a0"
 
 
 def overview(session: Session) -> dict[str, Any]:
     """Everything but the positions and the items themselves."""
     items, said = session.items, session.supervision
     gestures = [
-        {"kind": entry.kind, "told": str(entry), "items": list(entry.items[:2000])}
-        for entry in session.history.gestures
+        {"kind": entry.kind, "told": str(entry), "items": len(entry.items)} for entry in session.history.gestures
     ]
     state = session.state
     return {
         "n": items.n,
         "changed": session.changed,
         "classes": list(said.classes),
+        "used": len(np.unique(said.labels[said.labels >= 0])),
         "labelled": int((said.labels >= 0).sum()),
         "heldOut": int(items.held_out.sum()),
         "columns": [name for name, values in items.columns.items() if _few(values)],
         "images": items.images is not None,
-        "sprite": {"side": SIDE, "columns": COLUMNS, "each": PER_SPRITE},
+        "title": items.title,
+        "takes": items.takes,
+        "learned": state is not session.raw,
+        "layout": {"placed": state.placed, "between": items.n - state.placed if state.placed else 0},
         "notes": list(items.notes),
         "trained": items.trained,
         "gestures": gestures,
@@ -49,8 +56,7 @@ def overview(session: Session) -> dict[str, Any]:
             for line in entry.table.get("rows", ())
             if line["score"] == "map@r" and "now" in line
         ],
-        "told": "" if state.metric is None else state.metric.about,
-        "miners": list(MINERS),
+        "told": state.about,
         "project": session.project.path.name,
     }
 
@@ -58,7 +64,7 @@ def overview(session: Session) -> dict[str, Any]:
 def positions(session: Session, which: str) -> bytes:
     """x and y of every item, float32, little endian."""
     check_choice(which, "map", ["raw", "learned"])
-    points = session.raw_map if which == "raw" else session.state.positions
+    points = (session.raw if which == "raw" else session.state).positions
     return np.ascontiguousarray(points, dtype="<f4").tobytes()
 
 
@@ -73,6 +79,8 @@ def colors(session: Session, by: str) -> tuple[dict[str, Any], bytes]:
         predicted = session.predictions()
         values = np.where((said.labels < 0) | (predicted < 0), -1, (predicted == said.labels).astype(np.int64))
         return _categories(values, ("wrong", "right"), ("#d1260f", "#117a3d"), ("#ff6b57", "#3fb96b"))
+    if by == "held out":
+        return _categories(session.items.held_out.astype(np.int64), ("learned from", "held out"))
     if by.startswith("distance:"):
         item = _number(by.removeprefix("distance:"))
         check_int(item, "item", minimum=0, maximum=session.items.n - 1)
@@ -94,73 +102,68 @@ def colors(session: Session, by: str) -> tuple[dict[str, Any], bytes]:
             return {"kind": "numbers", "low": f"{low:.4g}", "high": f"{high:.4g}"}, scaled.astype("<f4").tobytes()
         names, codes = np.unique(values.astype(str), return_inverse=True)
         return _categories(codes, [str(name) for name in names])
-    raise ParameterError(f"`by` must be label, predicted, correct, distance:ITEM or column:NAME, got {by!r}.")
+    raise ParameterError(
+        f"`by` must be label, predicted, correct, held out, distance:ITEM or column:NAME, got {by!r}."
+    )
 
 
 def _categories(codes: Array, names: Any, light: Any = None, dark: Any = None) -> tuple[dict[str, Any], bytes]:
-    shades = list(light or class_colors(max(len(names), 1)))
+    counts = np.bincount(codes[codes >= 0], minlength=len(names))
+    shades = list(light or _shades(counts))
     legend = {
         "kind": "categories",
         "names": list(names),
         "light": shades,
         "dark": list(dark or [DARK.get(shade, shade) for shade in shades]),
         "unknown": [UNKNOWN, DARK[UNKNOWN]],
-        "counts": [int(count) for count in np.bincount(codes[codes >= 0], minlength=len(names))],
+        "counts": counts.tolist(),
         "missing": int((codes < 0).sum()),
     }
     return legend, codes.astype("<f4").tobytes()
 
 
-def audit_lists(session: Session) -> dict[str, Any]:
-    """The audit as lists of items, worst first, without those that a person has already judged."""
-    audit, said, rows = session.audit(), session.supervision, session.audited
-    best = audit.suggested
-    judged = said.confirmed | said.dropped
-    suspects = [
-        {
-            **session.card(int(rows[row])),
-            "suggestion": audit.name(int(best[row])),
-            "quality": float(audit.quality[row]),
-        }
-        for row in audit.suspects[:MOST_LISTED].tolist()
-        if not judged[rows[row]]
-    ]
-    duplicates = [
-        [session.card(int(rows[row])) for row in part[:6].tolist()]
-        for part in audit.duplicates[:MOST_LISTED]
-        if not judged[rows[part]].all()
-    ]
-    unlike = [
-        {**session.card(int(rows[row])), "score": float(audit.strangeness[row])}
-        for row in audit.unlike[:MOST_LISTED].tolist()
-        if not judged[rows[row]]
-    ]
-    overlaps = []
-    for a, b, share in audit.overlaps[:12]:
-        mixed = ((audit.labels == a) & (best == b)) | ((audit.labels == b) & (best == a))
-        overlaps.append({"first": audit.name(a), "second": audit.name(b), "share": share,
-                         "items": rows[np.flatnonzero(mixed)][:2000].tolist()})  # fmt: skip
-    notes = list(audit.notes)
-    if len(rows) < session.items.n:
-        notes.append(f"{len(rows):,} of {session.items.n:,} items were looked at, drawn at random.")
-    counts = {"suspects": len(audit.suspects), "duplicates": len(audit.duplicates), "unlike": len(audit.unlike)}
-    lists = {"suspects": suspects, "duplicates": duplicates, "unlike": unlike, "overlaps": overlaps}
-    return {**lists, "counts": counts, "notes": notes}
-
-
-def questions(session: Session, n: int = 10) -> list[dict[str, Any]]:
-    """The questions with what is needed to show them."""
-    classes = session.classes
+def cards(session: Session, wanted: Any) -> list[dict[str, Any]]:
+    """What the grid shows of some items: their cards, with a small picture inside where they have one."""
+    if not isinstance(wanted, list) or len(wanted) > MOST_CARDS:
+        raise ParameterError(f"`items` must be a list of at most {MOST_CARDS} items, got {wanted!r:.80}.")
     return [
-        {
-            "first": session.card(question["item"]),
-            "second": session.card(question["other"]),
-            "guess": classes[question["guess"]] if question["guess"] >= 0 else None,
-            "lead": question["lead"],
-        }
-        for question in session.questions(n)
-        if question["item"] != question["other"]
-    ]
+        {**session.card(check_int(item, "items", minimum=0, maximum=session.items.n - 1)),
+         **({} if session.items.images is None else {"picture": data_address(session.items, item)})}
+        for item in wanted
+    ]  # fmt: skip
+
+
+def data_address(items: ShownItems, item: int) -> str:
+    """The small picture of an item inside a page."""
+    kind, content = photo(items, item, SIDES[0])
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def similar(session: Session, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is nearest to `item`, a number, to `text`, or to `photo`, a data address: items and their distances."""
+    named = [name for name in ("item", "text", "photo") if given.get(name) is not None]
+    if len(named) != 1:
+        raise ParameterError("`similar` must be given one of `item`, `text` and `photo`.")
+    value = given[named[0]]
+    if named[0] == "item":
+        value = check_int(value, "item", minimum=0, maximum=session.items.n - 1)
+    elif not isinstance(value, str) or not value.strip():
+        raise ParameterError(f"`{named[0]}` must be a text, got {value!r:.80}.")
+    elif named[0] == "photo":
+        value = uploaded(value)
+    items, distances = session.similar(value)
+    return {"items": items.tolist(), "distances": distances.tolist()}
+
+
+def _shades(counts: Array) -> list[str]:
+    """Ten colors for the largest classes and one grey for the rest: more colors are not told apart."""
+    ten = class_colors(MOST_COLORS)
+    if len(counts) <= MOST_COLORS:
+        return ten[: len(counts)]
+    shades = [REST] * len(counts)
+    for shade, code in zip(ten, np.sort(np.argsort(-counts, kind="stable")[:MOST_COLORS]), strict=True):
+        shades[code] = shade
+    return shades
 
 
 def _few(values: Any) -> bool:

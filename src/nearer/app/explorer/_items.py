@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from torch import nn
 
+from nearer._notebook import picture_file
 from nearer._plain import Array
 from nearer.exceptions import ShapeError
 
 # What a browser draws well; of more items a random part is shown, and the page says so.
 MOST_SHOWN = 200_000
 HELD_OUT = 0.2
+
+
+class Relearned(NamedTuple):
+    """A model's own map, learned again: all items under it, how one more gets there, and the module itself."""
+
+    rows: Array
+    embed: Callable[[Any], Array] | None
+    encoder: nn.Module
+    about: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +46,17 @@ class ShownItems:
         ids: names of the items, (n,).
         texts: texts, (n,), where the items are texts.
         columns: further columns to color by and to search in, (n,) each.
-        images: a function from positions (m,) to pictures (m, h, w) or (m, h, w, 3) of bytes.
+        images: a function from a position and a side to the picture (h, w) or (h, w, 3) of bytes, at least so large
+            where the file is, None for all of its pixels; it returns None for one that cannot be read.
         feature_names: names of the columns of `raw`.
         values: what is shown of those columns, (n, p), where `raw` is scaled.
         held_out: items that are kept for the scores, (n,); None keeps a fifth of them.
         trained: a word on `held_out` for people.
+        embed: a function from a text or a picture to its row, as those of `learned`, or of `raw` without them.
+        takes: what `embed` takes, "texts" or "photos".
+        learner: what a refit learns from labels (n,), −1 for none; without it, or without labels of two classes, it
+            is a linear map of the rows that the session began with.
+        title: what people call the data.
         fingerprint: of the data, so that a project is not opened with other data.
         notes: sentences that the page shows.
     """
@@ -52,11 +68,15 @@ class ShownItems:
     ids: Any = None
     texts: Any = None
     columns: Mapping[str, Array] = field(default_factory=dict)
-    images: Callable[[Array], Array] | None = None
+    images: Callable[[int, int | None], Array | None] | None = None
     feature_names: tuple[str, ...] = ()
     values: Any = None
     held_out: Any = None
     trained: str = ""
+    embed: Callable[[Any], Array] | None = None
+    takes: str = ""
+    learner: Callable[[Array], Relearned] | None = None
+    title: str = ""
     fingerprint: str = ""
     notes: tuple[str, ...] = ()
 
@@ -106,56 +126,33 @@ class ShownItems:
             texts=None if self.texts is None else np.asarray(self.texts)[rows],
             values=None if self.values is None else self.values[rows],
             columns={name: np.asarray(values)[rows] for name, values in self.columns.items()},
-            images=None if images is None else lambda wanted: images(rows[wanted]),
+            images=None if images is None else lambda item, side: images(int(rows[item]), side),
             held_out=self.held_out[rows],
+            # It would learn from rows that are not shown.
+            learner=None,
             notes=(*self.notes, note),
         )
 
 
-SIDE, COLUMNS, PER_SPRITE = 48, 8, 64
+# The sides that a picture is asked for in: a tile of the grid, a card, a close look.
+SIDES = (128, 256, 512)
+CROSSED = 64
 
 
-def sprite(items: ShownItems, page: int) -> bytes:
-    """The pictures of items 64·page … as one PNG, 8 in a row of 48 pixels; what cannot be read is crossed out."""
-    from PIL import Image
-
-    first = page * PER_SPRITE
-    rows = np.arange(first, min(first + PER_SPRITE, items.n))
-    tall = -(-max(len(rows), 1) // COLUMNS)
-    sheet = Image.new("RGB", (COLUMNS * SIDE, tall * SIDE), (255, 255, 255))
-    for number, picture in enumerate(pictures(items, rows)):
-        image = Image.fromarray(picture).convert("RGB")
-        image.thumbnail((SIDE, SIDE))
-        if max(image.size) < SIDE:
-            ratio = SIDE / max(image.size)
-            size = (round(image.width * ratio), round(image.height * ratio))
-            image = image.resize(size, Image.Resampling.NEAREST if max(image.size) <= 16 else None)
-        left = (number % COLUMNS) * SIDE + (SIDE - image.width) // 2
-        sheet.paste(image, (left, number // COLUMNS * SIDE + (SIDE - image.height) // 2))
-    buffer = io.BytesIO()
-    sheet.save(buffer, "PNG", compress_level=1)
-    return buffer.getvalue()
-
-
-def pictures(items: ShownItems, rows: Array) -> list[Array]:
-    """The pictures of some items; one that cannot be read is a crossed box."""
+def photo(items: ShownItems, item: int, side: int | None = None) -> tuple[str, bytes]:
+    """The picture of an item as the kind and the content of a file; one that cannot be read is a crossed box."""
     assert items.images is not None
     try:
-        return list(np.asarray(items.images(rows), dtype=np.uint8))
+        found = items.images(item, side)
     except (OSError, ValueError):
-        scaled = []
-        for row in rows:
-            try:
-                scaled.append(np.asarray(items.images(np.array([row])), dtype=np.uint8)[0])
-            except (OSError, ValueError):
-                scaled.append(_crossed())
-        return scaled
+        found = None
+    return picture_file(_crossed() if found is None else found, side=side)
 
 
 def _crossed() -> Array:
-    box = np.full((SIDE, SIDE, 3), 235, dtype=np.uint8)
-    line = np.arange(SIDE)
+    box = np.full((CROSSED, CROSSED), 235, dtype=np.uint8)
+    line = np.arange(CROSSED)
     for shift in (-1, 0, 1):
-        box[line, np.clip(line + shift, 0, SIDE - 1)] = 170
-        box[line, np.clip(SIDE - 1 - line + shift, 0, SIDE - 1)] = 170
+        box[line, np.clip(line + shift, 0, CROSSED - 1)] = 170
+        box[line, np.clip(CROSSED - 1 - line + shift, 0, CROSSED - 1)] = 170
     return box

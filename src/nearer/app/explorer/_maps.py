@@ -11,7 +11,11 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from nearer._plain import Array
 from nearer.neighbors import search
 
-LANDMARKS, STEPS, ITERATIONS = 4_000, 4, 250
+LANDMARKS, ITERATIONS = 4_000, 250
+# From the beginning, and from the map of the metric before.
+STEPS, WARM_STEPS = 4, 2
+# The map of n items has this spread times the root of n before it is scaled into view.
+SPREAD = 0.65
 
 
 def principal_axes(rows: Array, most: int, *, sample: int = 10_000) -> tuple[Array, Array]:
@@ -87,10 +91,11 @@ def turn_towards(points: Array, target: Array) -> Array:
     return np.ascontiguousarray(0.95 * turned / max(float(np.abs(turned).max()), 1e-12), dtype=np.float32)
 
 
-def tsne_maps(rows: Array, start: Array, *, seed: int = 0) -> Iterator[tuple[float, Array]]:
+def tsne_maps(rows: Array, start: Array, *, warm: bool = False, seed: int = 0) -> Iterator[tuple[float, Array]]:
     """Better and better maps of rows (n, d) from a map `start` (n, 2): the share that is done, and positions.
 
-    Above 4,000 items t-SNE places that many and the others stand where their nearest ones are.
+    `warm` says that `start` is such a map already, of another metric: items then move from where they are. Above
+    4,000 items t-SNE places that many and the others stand where their nearest ones are.
     """
     from sklearn.manifold import TSNE
 
@@ -98,28 +103,30 @@ def tsne_maps(rows: Array, start: Array, *, seed: int = 0) -> Iterator[tuple[flo
     chosen = np.sort(np.random.default_rng(seed).permutation(n)[:LANDMARKS])
     mean, axes = principal_axes(rows, 50)
     flat = (rows - mean) @ axes
-    spots = 1e-4 * start[chosen] / max(float(start[chosen].std()), 1e-12)
+    spread = SPREAD * len(chosen) ** 0.5 if warm else 1e-4
+    spots = spread * start[chosen] / max(float(start[chosen].std()), 1e-12)
+    steps = WARM_STEPS if warm else STEPS
     others = None
     if len(chosen) < n:
         near = search(flat, flat[chosen], 3)
         weight = 1 / np.maximum(near.distances.numpy(), 1e-9)
         others = near.indices.numpy(), (weight / weight.sum(axis=1, keepdims=True))[:, :, None]
-    for step in range(STEPS):
+    for step in range(steps):
         tsne = TSNE(
             init=spots.astype(np.float32),
             perplexity=min(30.0, (len(chosen) - 1) / 3),
-            early_exaggeration=12.0 if step == 0 else 1.0,
+            early_exaggeration=12.0 if step == 0 and not warm else 1.0,
             max_iter=ITERATIONS,
             random_state=seed,
-            learning_rate="auto" if step == 0 else max(len(chosen) / 4, 50.0),
+            learning_rate="auto" if step == 0 and not warm else max(len(chosen) / 4, 50.0),
         )
         with threadpool_limits(limits=1):
             spots = np.asarray(tsne.fit_transform(flat[chosen]), dtype=np.float64)
         if others is None:
-            spread = spots
+            found = spots
         else:
-            spread = (spots[others[0]] * others[1]).sum(axis=1)
+            found = (spots[others[0]] * others[1]).sum(axis=1)
             # Items between the same three would lie on each other.
-            spread += np.random.default_rng(seed).normal(scale=0.004 * float(spots.std()), size=spread.shape)
-            spread[chosen] = spots
-        yield (step + 1) / STEPS, within_view(spread)
+            found += np.random.default_rng(seed).normal(scale=0.004 * float(spots.std()), size=found.shape)
+            found[chosen] = spots
+        yield (step + 1) / steps, within_view(found)

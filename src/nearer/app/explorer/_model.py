@@ -13,23 +13,27 @@ import numpy as np
 
 from nearer._plain import Array
 from nearer.app.explorer._gestures import supervision
-from nearer.app.explorer._items import ShownItems
+from nearer.app.explorer._items import Relearned, ShownItems
 from nearer.app.explorer._launch import ServedSession
 from nearer.app.explorer._session import Session, gestures_from
 from nearer.app.explorer._static import static_html, static_page
 from nearer.datasets import Dataset
-from nearer.datasets._image_files import load_image
-from nearer.geometry import Chain
-from nearer.models._problem import CLASSES, Problem
-from nearer.models._raw import raw_rows, rows_to_look_at
+from nearer.datasets._items import item_picture, photos_of
+from nearer.geometry import embed as embed_rows
+from nearer.models._learning import Watch
+from nearer.models._methods import METHODS
+from nearer.models._problem import CLASSES, Problem, inputs_of
+from nearer.models._raw import raw_map, raw_rows, rows_to_look_at
 from nearer.models._scoring import compare_problem
+from nearer.models._settings import FitSettings
 
 if TYPE_CHECKING:
     from nearer.models._model import Model
 
 # With fewer rows that the model has not seen, a fifth of all rows is held out instead.
 LEAST_UNSEEN = 50
-THUMBNAIL = 48
+# Seconds that the method of a model may take before a refit is a linear map of its embeddings instead.
+LONGEST_REFIT = 10.0
 # A notebook is saved with what it shows.
 MOST_INLINE = 2_000
 
@@ -38,7 +42,10 @@ def items_of(data: Dataset, model: Model | None = None, *, root: Path | None = N
     """What is on the map: raw features, embeddings, labels, pictures or texts, ids and columns of a data set."""
     everything = data.all
     extra = dict(everything.extra)
-    columns = {name: values for name, values in extra.items() if name not in ("id", "text", "file")}
+    # A photo without an id is called by its file, as everywhere else.
+    ids = extra.pop("id", None)
+    ids = extra.pop("file", everything.x if everything.x.dtype.kind == "U" else None) if ids is None else ids
+    columns = {name: values for name, values in extra.items() if name != "text"}
     columns = {name: _without_holes(values) for name, values in columns.items() if np.ndim(values) == 1}
     labels, notes = None, []
     if data.kind in CLASSES:
@@ -53,22 +60,28 @@ def items_of(data: Dataset, model: Model | None = None, *, root: Path | None = N
     rows = None if model is None else model.inputs.of(data)
     raw = raw_rows(data) if model is None or rows is None else rows_to_look_at(model, rows)
     names = data.feature_names if len(data.feature_names) == raw.shape[1] else ()
-    held_out, trained = None, ""
+    held_out, trained, learner = None, "", None
     if model is not None and rows is not None and len(model.trained_on):
         fresh = ~model.seen(rows)
         if int(fresh.sum()) >= LEAST_UNSEEN:
             held_out, trained = fresh, "The model has not learned from the held-out items."
         else:
             trained = "The model has learned from the held-out items too: its first scores flatter it."
+    if model is not None and rows is not None and labels is not None:
+        learner = _learner(model, data, rows)
     return ShownItems(
         np.ascontiguousarray(raw, dtype=np.float32),
         labels=labels,
         classes=tuple(data.class_names) if labels is not None else (),
         learned=None if model is None or rows is None else model.transform(rows),
-        ids=extra.get("id"),
+        ids=ids,
         texts=extra.get("text"),
         columns=columns,
         images=_pictures(data, root),
+        embed=_embed(data, model),
+        takes="" if data.encoder is None else data.encoder.kind,
+        learner=learner,
+        title=data.name,
         feature_names=tuple(names),
         values=everything.x if names and not hasattr(everything.x, "toarray") and everything.x.ndim == 2 else None,
         held_out=held_out,
@@ -89,25 +102,53 @@ def _without_holes(values: Array) -> Array:
 
 
 def _pictures(data: Dataset, root: Path | None) -> Any:
-    """A function from rows to pictures, where the items are pictures."""
-    part = data.all
-    files = part.extra.get("file", part.x if part.x.dtype.kind == "U" else None)
-    if files is not None:
-        from nearer.datasets._image_files import crop_image
-
-        folder = part.root or root or Path()
-        size = (THUMBNAIL, THUMBNAIL)
-        return lambda rows: np.stack(
-            [crop_image(load_image(folder / str(files[row]), enough=size), size) for row in rows]
-        )
-    x = part.x
-    if hasattr(x, "toarray") or x.ndim not in (3, 4):
+    """A function from a row and a side to its picture, where the items are pictures."""
+    photos = photos_of(data)
+    if photos is None:
         return None
-    if x.dtype == np.uint8:
-        # Strokes of grey scans are bright on black; on paper they are the other way around.
-        return (lambda rows: 255 - x[rows]) if x.ndim == 3 else (lambda rows: x[rows])
-    top = max(float(np.abs(x[:1000]).max()), 1e-12)
-    return lambda rows: (255 * (1 - np.clip(x[rows].astype(np.float32) / top, 0, 1))).astype(np.uint8)
+    if photos.x.dtype.kind == "U":
+        photos = replace(photos, root=photos.root or root)
+    if photos.x.dtype.kind == "f":
+        # Measured shades have no range of their own.
+        photos = replace(photos, x=photos.x / max(float(np.abs(photos.x[:1000]).max()), 1e-12))
+    return lambda row, side: item_picture(photos, row, side=side)
+
+
+def _embed(data: Dataset, model: Model | None) -> Any:
+    """A function from a text or a picture to its embedding, where an encoder stands in front."""
+    encoder = data.encoder
+    if encoder is None:
+        return None
+
+    def embed(item: Any) -> Array:
+        rows = encoder.features([item], progress=False)
+        if model is not None:
+            return model.transform(rows)[0]
+        scale = raw_map(inputs_of(data))
+        return rows[0] if scale is None else np.asarray(embed_rows(scale, rows).numpy())[0]
+
+    return embed
+
+
+def _learner(model: Model, data: Dataset, rows: Array) -> Any:
+    """The method of the model on other labels; None for a network, other labels, and where people would wait."""
+    known = {method.name: method for method in METHODS}.get(model.method)
+    if known is None or known.network or "classes" not in known.supervision:
+        return None
+    if known.seconds(len(rows), rows.shape[1]) > LONGEST_REFIT:
+        return None
+    settings = FitSettings(**{**model.parameters, "method": known.name})
+
+    def learn(labels: Array) -> Relearned:
+        # Labels of people may name classes that the data does not have.
+        names = tuple(map(str, range(int(labels.max()) + 1)))
+        taught, others = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
+        problem = Problem(rows, labels, "partial", taught, others, "stratified", model.inputs, names)
+        encoder = known.learn(problem, settings, Watch()).encoder
+        made = replace(model, encoder=encoder)
+        return Relearned(made.transform(rows), _embed(data, made), encoder, f"Learned again by {known.name}.")
+
+    return learn
 
 
 def explore_model(
@@ -140,11 +181,10 @@ def apply_gestures(model: Model, gestures: Any, data: Any, y: Any) -> Model:
             session.say(gesture)
         table = session.refit()
         items = session.items
-        corrected = session.as_module()
+        encoder = session.as_module(model.encoder).eval()
     finally:
         session.close()
     said_of_rows = supervision(session.history.active, items.labels, items.classes)
-    encoder = Chain(model.encoder, corrected).eval()
     summary = f"{model.summary}\n\n{len(said)} gestures by hand: {table['told']} {table['sentence']}".strip()
     made = replace(model, encoder=encoder, method=f"{model.method}, corrected", classes=said_of_rows.classes,
                    summary=summary, scores={}, fitted=None, votes=None)  # fmt: skip

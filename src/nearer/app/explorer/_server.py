@@ -10,12 +10,13 @@ from contextlib import asynccontextmanager
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from nearer._checks import check_choice
+from nearer._checks import check_int
 from nearer._limits import parse_json
 from nearer.app._local import PRIVATE, is_local
 from nearer.app.explorer import _answers
-from nearer.app.explorer._items import PER_SPRITE, sprite
+from nearer.app.explorer._items import SIDES, photo
 from nearer.app.explorer._session import Session
+from nearer.app.explorer._suggestions import examples, suggestions
 from nearer.exceptions import NearerError, ParameterError
 
 if TYPE_CHECKING:
@@ -135,16 +136,14 @@ def application(session: Session, token: str) -> Starlette:
         return {**_answers.overview(session), "scores": table}
 
     def spread(request: Request, body: Any) -> Any:
-        method = check_choice(body.get("method", "tsne"), "method", ["pca", "tsne"])
-
         def work() -> None:
             try:
-                session.spread(method)
+                session.spread()
             except (NearerError, ValueError, MemoryError) as error:
                 announcer("failed", {"text": f"The map could not be made: {error}"})
 
         threading.Thread(target=work, daemon=True).start()
-        return {"started": method}
+        return {}
 
     def colors(request: Request, body: Any) -> Response:
         legend, values = _answers.colors(session, request.query_params.get("by", "label"))
@@ -157,17 +156,32 @@ def application(session: Session, token: str) -> Starlette:
         reply = _answers.positions(session, request.query_params.get("map", "learned"))
         return Response(reply, media_type="application/octet-stream")
 
-    def pictures(request: Request, body: Any) -> Response:
-        page = request.path_params["page"]
-        if session.items.images is None or page * PER_SPRITE >= session.items.n:
+    def image(request: Request, body: Any) -> Response:
+        item, side = request.path_params["item"], request.query_params.get("size", "")
+        if session.items.images is None or item >= session.items.n:
             return Response(status_code=404)
-        return Response(
-            sprite(session.items, page), media_type="image/png", headers={"Cache-Control": "max-age=3600"}
-        )
+        if side and side not in map(str, SIDES):
+            raise ParameterError(
+                f"`size` must be one of {', '.join(map(str, SIDES))}, or left out, got {side!r:.20}."
+            )
+        kind, content = photo(session.items, item, int(side) if side else None)
+        return Response(content, media_type=f"image/{kind}", headers={"Cache-Control": "private, max-age=3600"})
 
-    def audit(request: Request, body: Any) -> Any:
+    def card(request: Request, body: Any) -> Any:
+        return session.card(_known(session, request.path_params["item"]))
+
+    def edit(request: Request, body: Any) -> Any:
+        said = session.history.gestures
+        number = check_int(request.path_params["number"], "number", minimum=0, maximum=len(said) - 1)
+        return {"items": list(said[number].items)}
+
+    def beside(request: Request, body: Any) -> Any:
+        item = _known(session, request.path_params["item"])
+        return examples(session, item, request.query_params.get("label", ""))
+
+    def queue(request: Request, body: Any) -> Any:
         with audits:
-            return _answers.audit_lists(session)
+            return suggestions(session)
 
     def export(request: Request, body: Any) -> Response:
         name = 'attachment; filename="gestures.json"'
@@ -181,22 +195,27 @@ def application(session: Session, token: str) -> Starlette:
         "positions": positions,
         "colors": colors,
         "export": export,
-        "audit": audit,
+        "suggestions": queue,
         "scores": lambda request, body: session.state.table or session.scores(session.state),
-        "questions": lambda request, body: _answers.questions(session),
         "search": lambda request, body: {"items": session.find(request.query_params.get("q", ""))},
     }
     posted = {"say": say, "undo": undo, "redo": redo, "refit": refit, "spread": spread,
-            "weights": lambda request, body: session.weights(body)}  # fmt: skip
+              "cards": lambda request, body: _answers.cards(session, body.get("items")),
+              "similar": lambda request, body: _answers.similar(session, body)}  # fmt: skip
     base = f"/{token}"
     routes = [
         Route(f"{base}/", asset("index.html")),
         Route(f"{base}/page.js", asset("page.js")),
         Route(f"{base}/page.css", asset("page.css")),
         Route(f"{base}/api/events", events),
-        Route(f"{base}/api/sprite/{{page:int}}", answer(pictures)),
+        Route(f"{base}/api/image/{{item:int}}", answer(image)),
+        Route(f"{base}/api/edit/{{number:int}}", answer(edit)),
+        Route(f"{base}/api/examples/{{item:int}}", answer(beside)),
         Route(f"{base}/api/item/{{item:int}}", answer(lambda r, b: session.item(r.path_params["item"]))),
-        Route(f"{base}/api/card/{{item:int}}", answer(lambda r, b: _card(session, r.path_params["item"]))),
+        Route(
+            f"{base}/api/card/{{item:int}}",
+            answer(lambda r, b: session.card(_known(session, r.path_params["item"]))),
+        ),
         *(Route(f"{base}/api/{name}", answer(work)) for name, work in asked.items()),
         *(Route(f"{base}/api/{name}", answer(work), methods=["POST"]) for name, work in posted.items()),
     ]
@@ -260,10 +279,8 @@ async def _body(request: Request) -> Any:
     return given
 
 
-def _card(session: Session, item: int) -> dict[str, Any]:
-    if not 0 <= item < session.items.n:
-        raise ParameterError(f"`item` must lie in 0..{session.items.n - 1}, got {item}.")
-    return session.card(item)
+def _known(session: Session, item: int) -> int:
+    return check_int(item, "item", minimum=0, maximum=session.items.n - 1)
 
 
 def _asset(name: str) -> bytes:

@@ -14,16 +14,28 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from torch import nn
 
-from nearer._checks import check_choice, check_int
+from nearer._checks import check_int
 from nearer._plain import Array
 from nearer.app.explorer._gestures import Gesture, Supervision, supervision
 from nearer.app.explorer._items import ShownItems
-from nearer.app.explorer._maps import flat_map, principal_axes, principal_map, tsne_maps, turn_towards
+from nearer.app.explorer._maps import LANDMARKS, flat_map, principal_axes, principal_map, tsne_maps, turn_towards
 from nearer.app.explorer._metric import Metric, Progress, fit_metric
-from nearer.app.explorer._playground import weigh
 from nearer.app.explorer._project import Project
-from nearer.app.explorer._state import State, ask, nearest_to, predicted, score_table, scored_items, usual_distance
+from nearer.app.explorer._reasons import why_near
+from nearer.app.explorer._search import Words, nearest_items
+from nearer.app.explorer._state import (
+    MOST_COLUMNS,
+    Base,
+    State,
+    ask,
+    nearest_to,
+    predicted,
+    score_table,
+    scored_items,
+    usual_distance,
+)
 from nearer.evaluation._paired import per_query_scores
 from nearer.exceptions import NearerError, ParameterError
 from nearer.geometry import Chain, Mahalanobis, UnitLength
@@ -32,11 +44,10 @@ from nearer.judging import Audit, find_issues
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# Directions of the features that a refit works in.
-MOST_COLUMNS = 128
 NEIGHBORS = 8
 MOST_AUDITED = 10_000
-MOST_FOUND = 1_000
+# Fewer items are seen well on their principal components.
+LEAST_PLACED = 10
 
 
 def _on_one_thread(work: Callable[P, R]) -> Callable[P, R]:
@@ -91,20 +102,20 @@ class Session:
         raw = self.items.raw
         base = raw if self.items.learned is None else np.asarray(self.items.learned, dtype=np.float32)
         # A network's embeddings, or the features: what a refit learns a linear map of.
-        self._mean, self._axes = principal_axes(base, MOST_COLUMNS)
-        self.features = base @ self._axes - self._mean @ self._axes
-        first = State(base, flat_map(self.features))
-        self.raw_map = first.positions
+        made_of = Base.of(base, self.items.embed)
+        self.start = self.raw = first = State(base, flat_map(made_of.features), made_of)
         if self.items.learned is not None:
-            self.raw_map = principal_map(raw)
-            first.positions = turn_towards(first.positions, self.raw_map)
-        self.start = first
+            self.raw = State(raw, principal_map(raw), made_of)
+            first.positions = turn_towards(first.positions, self.raw.positions)
+        self._words = Words(self.items)
+        self._closed = False
         self._redone: list[State] = []
         self._kept_scores: dict[tuple[int, bytes], tuple[Array, dict[str, Array]]] = {}
         self.states = [first]
         self._supervised: tuple[int, int, Supervision] | None = None
         self._audit: tuple[Any, Audit] | None = None
         self.changed = 0
+        self._told = ""
         self._restore()
 
     # What is known ---------------------------------------------------------------------------------------------
@@ -138,7 +149,9 @@ class Session:
 
     def teaching(self) -> Array:
         """The labels (n,) that a refit learns from: not those of held-out items, nor of those left out."""
-        said = self.supervision
+        return self._taught(self.supervision)
+
+    def _taught(self, said: Supervision) -> Array:
         return np.where(self.items.held_out | said.dropped, -1, said.labels)
 
     # What is said ----------------------------------------------------------------------------------------------
@@ -206,31 +219,35 @@ class Session:
                 labels, said, before = self.teaching(), self.supervision, self.state
             apart = ~self.items.held_out
             pairs = [pair[apart[pair].all(axis=1)] for pair in (said.together, said.apart)]
-            metric = fit_metric(self.features, labels, *pairs, progress=progress)
+            after = self._learned(labels, pairs, before, progress)
             progress("moving", 0.9)
-            after = self._state(metric, before.positions)
             after.table = self.scores(before, after)
             with self._lock:
                 self._add(Gesture("refit"))
                 self.states = [*self.states, after][-6:]
-                if self.states[0].metric is not None:
-                    self.states[0] = self.start
+                self.states[0] = self.start
                 self._redone = []
                 self.project.save_metric(after.metric)
         finally:
             self._refitting.release()
         self._tell("metric")
-        return {**after.table, "told": metric.about}
+        return {**after.table, "told": after.about}
 
-    def as_module(self) -> Chain:
-        """The metric that is shown as a module, from the features or embeddings that the session began with."""
-        metric = self.state.metric
-        if metric is None:
+    def as_module(self, front: nn.Module | None = None) -> Chain:
+        """The metric that is shown as a module behind `front`, which makes the embeddings that the session began
+        with; a refit that learned the model's own map again has one of its own.
+        """
+        state = self.state
+        if state is self.start:
             raise ParameterError("A refit must have learned a metric before it can be taken away.")
-        center = Standardize(len(self._mean))
-        center.mean = torch.from_numpy(self._mean + self._axes @ metric.mean).float()
-        factor = np.ascontiguousarray(self._axes @ metric.matrix, dtype=np.float32)
-        return Chain(center, Mahalanobis.from_factor(factor), *([UnitLength()] if metric.unit else []))
+        base, metric = state.base, state.metric
+        parts = [one for one in (base.encoder or front,) if one is not None]
+        if metric is not None:
+            center = Standardize(len(base.mean))
+            center.mean = torch.from_numpy(base.mean + base.axes @ metric.mean).float()
+            factor = np.ascontiguousarray(base.axes @ metric.matrix, dtype=np.float32)
+            parts += [center, Mahalanobis.from_factor(factor), *([UnitLength()] if metric.unit else [])]
+        return Chain(*parts)
 
     def scores(self, *states: State) -> dict[str, Any]:
         """Raw features beside the metrics, on held-out items."""
@@ -239,7 +256,7 @@ class Session:
         names = ["before", "now"] if len(states) > 1 else ["now"]
         table = {"raw": self._scored(self.items.raw, asked, labels)}
         for name, state in zip(names, states, strict=True):
-            if len(states) > 1 or state.metric is not None or self.items.learned is not None:
+            if len(states) > 1 or state is not self.raw:
                 table[name] = self._scored(state.rows, asked, labels)
         return score_table(table, len(asked))
 
@@ -252,21 +269,31 @@ class Session:
             self._kept_scores = {**dict(list(self._kept_scores.items())[-8:]), key: (rows, scores)}
         return self._kept_scores[key][1]
 
-    def spread(self, method: str = "tsne") -> None:
-        """Make a slower and better map of the metric that is shown; the listener hears of each step."""
-        check_choice(method, "method", ["pca", "tsne"])
-        with self._mapping:
-            with self._lock:
-                state = self.state
-            if method == "pca":
-                state.positions = turn_towards(principal_map(state.rows), state.positions)
-                self._tell("map", share=1.0)
-                return
-            for share, positions in tsne_maps(state.rows, state.positions):
-                state.positions = turn_towards(positions, state.positions)
-                self._tell("map", share=share)
-                if self.state is not state:
-                    return
+    def spread(self) -> None:
+        """Make a slower and better map of all that is shown and has none; the listener hears of each step.
+
+        A refit meanwhile is followed: its items begin where they are. Returns at once where it runs already.
+        """
+        if not self._mapping.acquire(blocking=False):
+            return
+        try:
+            while (state := self._unplaced()) is not None:
+                for share, positions in tsne_maps(state.rows, state.positions, warm=state.warm):
+                    state.positions = turn_towards(positions, state.positions)
+                    state.warm = True
+                    if share == 1:
+                        state.placed = min(self.items.n, LANDMARKS)
+                    self._tell("map", share=share, shown=state is self.state)
+                    if self._closed or state not in (self.state, self.raw):
+                        break
+        finally:
+            self._mapping.release()
+
+    def _unplaced(self) -> State | None:
+        """What is shown, or the raw features, if t-SNE has not placed it yet."""
+        if self._closed or self.items.n < LEAST_PLACED:
+            return None
+        return next((state for state in (self.state, self.raw) if not state.placed), None)
 
     # What is asked ---------------------------------------------------------------------------------------------
 
@@ -324,7 +351,7 @@ class Session:
                     "distance": distance,
                     "share": distance / usual if usual > 0 else 0.0,
                     "right": self._right(said.labels, item, int(other)),
-                    "why": self.why(item, int(other), learned=name == "learned"),
+                    "why": why_near(self.items, state if name == "learned" else self.raw, item, int(other)),
                 }
                 for other, distance in zip(near.tolist(), distances.tolist(), strict=True)
             ]
@@ -346,70 +373,69 @@ class Session:
             card["values"] = {name: float(value) for name, value in list(shown)[:8]}
         return card
 
-    def why(self, item: int, other: int, *, learned: bool) -> str:
-        """Why two items are near, in a few words: shared words, or the columns that agree and that differ most."""
-        if self.items.texts is not None:
-            words = [set(str(self.items.texts[row]).lower().split()) for row in (item, other)]
-            shared = sorted((words[0] & words[1]), key=lambda word: (-len(word), word))[:4]
-            return f"both say {', '.join(shared)}" if shared else "no word in common"
-        names = self.items.feature_names
-        if not names or len(names) != self.items.raw.shape[1]:
-            return ""
-        difference = self.items.raw[item] - self.items.raw[other]
-        part = np.square(difference)
-        metric = self.state.metric
-        if learned and metric is not None and self.items.learned is None:
-            # d² = Σ_f δ_f (A δ)_f: what each column adds to the distance.
-            full = self._axes @ metric.matrix
-            part = difference * (full @ (full.T @ difference))
-        usual = np.maximum(2 * self.items.raw.var(axis=0), 1e-12)
-        order = np.argsort(np.square(difference) / usual)
-        agree = [names[column] for column in order[:2]]
-        differ = names[int(np.argmax(part))]
-        return f"agree on {' and '.join(agree)}; most apart in {differ}"
-
     def find(self, text: str) -> list[int]:
-        """Items whose name, text, label or columns hold the text, whatever its case; at most 1,000."""
-        wanted = text.strip().lower()
-        if not wanted:
-            return []
+        """All items whose name, text, label or columns hold the text, whatever its case."""
         said = self.supervision
-        fields: list[Any] = [self.items.ids, self.items.texts, *self.items.columns.values()]
-        hit = np.zeros(self.items.n, dtype=bool)
-        for values in fields:
-            # Digits inside a measured number are no words.
-            if values is not None and np.asarray(values).dtype.kind != "f":
-                hit |= np.char.find(np.char.lower(np.asarray(values).astype(str)), wanted) >= 0
-        codes = [code for code, name in enumerate(said.classes) if wanted in name.lower()]
-        hit |= np.isin(said.labels, codes)
-        if wanted.isdigit() and int(wanted) < self.items.n and self.items.ids is None:
-            hit[int(wanted)] = True
-        return [int(row) for row in np.flatnonzero(hit)[:MOST_FOUND]]
+        return [int(item) for item in self._words.holding(text, said.labels, said.classes)]
 
-    @_on_one_thread
-    def weights(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The playground: curves and chosen pairs of a batch under the metric that is shown."""
-        return weigh(self.state.rows, self.teaching(), settings)
+    def similar(self, given: Any) -> tuple[Array, Array]:
+        """The 200 items nearest to a text, a picture or an item (its number) under the metric, and distances."""
+        if isinstance(given, int):
+            check_int(given, "item", minimum=0, maximum=self.items.n - 1)
+        return nearest_items(self.items, self.state, given)
 
     def close(self) -> None:
         """Give the project back."""
+        self._closed = True
         self.project.close()
 
     # Inside ----------------------------------------------------------------------------------------------------
 
     def _restore(self) -> None:
         """The metric of the last refit, where the project has one; earlier ones are not kept on disk."""
-        refits = [gesture for gesture in self.history.active if gesture.kind == "refit"]
-        metric = self.project.metric() if refits else None
-        if metric is None or metric.matrix.shape[0] != self.features.shape[1]:
+        active = self.history.active
+        last = max((number for number, one in enumerate(active) if one.kind == "refit"), default=-1)
+        if last < 0:
             return
-        state = self._state(metric, self.start.positions)
+        metric, base = self.project.metric(), self.start.base
+        if self.items.learner is not None:
+            # Only the correction behind the model's own map is on disk; the map is learned as it was.
+            said = supervision(active[:last], self.items.labels, self.items.classes)
+            base = self._relearned(self._taught(said)) or base
+        if (metric is None and base is self.start.base) or (
+            metric is not None and metric.matrix.shape[0] != base.features.shape[1]
+        ):
+            return
+        state = self._state(base, metric, self.start)
         state.table = self.scores(self.start, state)
         self.states.append(state)
 
-    def _state(self, metric: Metric, before: Array) -> State:
-        rows = metric(self.features)
-        return State(rows, turn_towards(principal_map(rows), before), metric)
+    def _learned(self, labels: Array, pairs: list[Array], before: State, progress: Progress) -> State:
+        """The model's own map, learned again from the labels; pairs, and what has no such map, get a linear one."""
+        progress("learning", 0.1)
+        base = self._relearned(labels)
+        if base is not None and not any(map(len, pairs)):
+            return self._state(base, None, before)
+        base = base or self.start.base
+        return self._state(base, fit_metric(base.features, labels, *pairs, progress=progress), before)
+
+    def _relearned(self, labels: Array) -> Base | None:
+        if self.items.learner is None or len(np.unique(labels[labels >= 0])) < 2:
+            return None
+        made = self.items.learner(labels)
+        self._told = made.about
+        return Base.of(made.rows, made.embed, made.encoder)
+
+    def _state(self, base: Base, metric: Metric | None, before: State) -> State:
+        about = [] if base.encoder is None else [self._told]
+        about += [] if metric is None else [metric.about]
+        state = State(base.rows, before.positions, base, metric, " ".join(about))
+        state.rows = state.place(base.rows)
+        # A map that t-SNE made stays until the next one moves from it; principal components are there at once.
+        state.warm = before.warm
+        if not before.warm:
+            state.positions = turn_towards(principal_map(state.rows), before.positions)
+        return state
 
     def _add(self, gesture: Gesture) -> None:
         old = list(self.history.gestures), self.history.done

@@ -1,16 +1,18 @@
-"""One metric of a session with what was derived from it, its scores on items that are never learned from, and the
-questions of the page, each with what to compare an item with.
+"""What metrics are learned of, one metric with what was derived from it, its scores on items that are never learned
+from, and the questions of the page, each with what to compare an item with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from nearer._plain import Array
+from nearer.app.explorer._maps import principal_axes
 from nearer.app.explorer._metric import Metric
 from nearer.evaluation._paired import bootstrap_intervals
 from nearer.judging._influence import graph_of, pick, spread, walk
@@ -19,16 +21,54 @@ from nearer.neighbors import search, vote
 VOTERS, NEIGHBORS = 4_000, 10
 
 
+# Directions of the rows that a refit works in.
+MOST_COLUMNS = 128
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """Rows (n, d) that metrics are learned of, and their principal directions, in which that is done.
+
+    `embed` brings a text or a picture among the rows; `encoder` is the model's own map where a refit learned it
+    again.
+    """
+
+    rows: Array
+    mean: Array
+    axes: Array
+    features: Array
+    embed: Callable[[Any], Array] | None = None
+    encoder: nn.Module | None = None
+
+    @classmethod
+    def of(cls, rows: Array, embed: Callable[[Any], Array] | None = None, encoder: nn.Module | None = None) -> Base:
+        """The base of rows (n, d)."""
+        mean, axes = principal_axes(rows, MOST_COLUMNS)
+        return cls(rows, mean, axes, rows @ axes - mean @ axes, embed, encoder)
+
+
 @dataclass(eq=False)
 class State:
-    """Embeddings (n, d), their map (n, 2), and the metric that made them; None at the start."""
+    """Embeddings (n, d) and their map (n, 2), what they were made of, and by which metric; None leaves the base.
+
+    `placed` says how many items t-SNE has placed, 0 before it has; `warm`, whether it begins from where they are.
+    """
 
     rows: Array
     positions: Array
+    base: Base
     metric: Metric | None = None
+    about: str = ""
+    placed: int = 0
+    warm: bool = False
     table: dict[str, Any] = field(default_factory=dict)
     kept: dict[str, Array] = field(default_factory=dict)
     """Predictions by the labels they were made of."""
+
+    def place(self, rows: Array) -> Array:
+        """Rows of the base (m, d) under the metric."""
+        base = self.base
+        return rows if self.metric is None else self.metric(rows @ base.axes - base.mean @ base.axes)
 
 
 def nearest_to(rows: Array, item: int, k: int, *, among: Array | None = None) -> tuple[Array, Array]:
@@ -62,6 +102,7 @@ def predicted(rows: Array, labels: Array, *, seed: int = 0) -> Array:
 
 
 SHOWN = ("recall@1", "map@r")
+_PREVIOUS = {"before": "previous"}
 MOST_SCORED = 1_500
 LEAST_SCORED = 10
 
@@ -97,7 +138,7 @@ def score_table(each: Mapping[str, Mapping[str, Array]], n: int) -> dict[str, An
         for base in dict.fromkeys((names[0], names[-2]) if len(names) > 1 else ()):
             gain = last[score] - each[base][score]
             low, high = bootstrap_intervals({score: gain}, draws=500)[score]
-            line[f"over {base}"] = {"gain": float(gain.mean()), "low": low, "high": high}
+            line[f"vs. {_PREVIOUS.get(base, base)}"] = {"gain": float(gain.mean()), "low": low, "high": high}
             if base == names[-2]:
                 verdicts.append((score, "better" if low > 0 else "worse" if high < 0 else "level"))
         table.append(line)

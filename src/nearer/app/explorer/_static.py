@@ -13,14 +13,13 @@ import numpy as np
 from nearer._plain import Array
 from nearer._storage import write_file
 from nearer.app.explorer import _answers
-from nearer.app.explorer._items import PER_SPRITE, sprite
 from nearer.app.explorer._server import _asset
 from nearer.app.explorer._session import Session
 from nearer.neighbors import search
 
 NEIGHBORS = 6
 # The file is sent by mail: of more items a random part is in it.
-MOST_INSIDE, MOST_PICTURES = 20_000, 5_000
+MOST_INSIDE, MOST_PICTURES = 20_000, 2_000
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -65,22 +64,27 @@ def static_html(session: Session, *, title: str, most: int = MOST_INSIDE) -> str
     if len(rows) < items.n:
         notes.append(f"{len(rows):,} of {items.n:,} items are in this file, drawn at random.")
     cards = [session.card(int(row)) for row in rows]
-    kept = ("name", "text", "label", "columns", "values")
+    if items.images is not None and len(rows) <= MOST_PICTURES:
+        cards = [{**card, "picture": _answers.data_address(items, card["item"])} for card in cards]
+    kept = ("name", "text", "label", "columns", "values", "picture")
     lean = [{key: card[key] for key in kept if card.get(key)} for card in cards]
-    sprites = []
-    if items.images is not None and len(rows) <= MOST_PICTURES and len(rows) == items.n:
-        for page in range(-(-len(rows) // PER_SPRITE)):
-            sprites.append("data:image/png;base64," + base64.b64encode(sprite(items, page)).decode())
+    pictured = any("picture" in card for card in lean)
     document = {
         "title": title,
-        "overview": {**about, "n": len(rows), "notes": notes, "images": bool(sprites), "gestures": [], "done": 0},
-        "raw": _packed(session.raw_map[rows]),
+        "overview": {
+            **about,
+            "n": len(rows),
+            "notes": notes,
+            "images": pictured,
+            "gestures": [],
+            "done": 0,
+        },
+        "raw": _packed(session.raw.positions[rows]),
         "learned": _packed(session.state.positions[rows]),
         "colors": colors,
         "neighbors": near,
         "k": NEIGHBORS if len(rows) > NEIGHBORS else max(len(rows) - 1, 1),
         "cards": lean,
-        "sprites": sprites,
     }
     # "</script>" inside a text must not end the script, nor may "<!--" begin a comment in it.
     data = json.dumps(document).replace("<", "\\u003c")
