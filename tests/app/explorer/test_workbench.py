@@ -46,6 +46,17 @@ def photos(tmp_path: Path) -> Dataset:
     return read_items(tmp_path / "photos", reading=Reading(FrozenEncoder("color", "photos", mean_color)))
 
 
+def test_a_folder_may_be_named_from_where_one_stands(
+    photos: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = read_items(Path("photos"), reading=Reading(FrozenEncoder("color", "photos", mean_color)))
+    pictures = items_of(given, root=Path("photos")).images
+    assert pictures is not None
+    assert pictures(0, 128).shape[2] == 3
+    assert len(given.all) == len(photos.all)
+
+
 def test_photos_have_their_names_and_all_their_pixels(browser: Any, photos: Dataset, tmp_path: Path) -> None:
     served = ServedSession(Session(items_of(photos), project=tmp_path / "p.explore")).start()
     tab = Tab(browser, served.url)

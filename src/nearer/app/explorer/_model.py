@@ -106,7 +106,8 @@ def _pictures(data: Dataset, root: Path | None) -> Any:
     photos = photos_of(data)
     if photos is None:
         return None
-    if photos.x.dtype.kind == "U":
+    if photos.x.dtype.kind == "U" and data.encoder is None:
+        # What an encoder has read are whole paths.
         photos = replace(photos, root=photos.root or root)
     if photos.x.dtype.kind == "f":
         # Measured shades have no range of their own.
