@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
 from nearer.estimators import Alignment
+from nearer.evaluation._paired import RECALLS
 from nearer.exceptions import MissingDataError, ParameterError
 from nearer.geometry import Chain, Mahalanobis, UnitLength
 from nearer.geometry._shared import Standardize
@@ -153,32 +154,36 @@ def aligned(
 ) -> tuple[Alignment, dict[str, NDArray[np.float64]]]:
     """The map from pairs, and which labelled items find one of their class: old, moved and embedded again.
 
-    Labels (n,) are negative where there is none. With `whiten` they say whether the space is whitened.
+    Labels (n,) are negative where there is none. With `whiten` the space is whitened where that raises the mean of
+    Recall@1, 2, 4 and 8 among them by more than its standard error.
     """
     known = labels >= 0
     alignment = Alignment(random_state=seed).fit(old, new)
     if len(np.unique(labels[known])) < 2:
         return alignment, {}
 
-    def right(queries: NDArray[Any], database: NDArray[Any]) -> NDArray[np.float64]:
-        nearest = search(queries[known], database[known], 1, own=np.arange(int(known.sum()))).indices.numpy()[:, 0]
-        return np.asarray(labels[known][nearest] == labels[known], dtype=np.float64)
+    def found(queries: NDArray[Any], database: NDArray[Any]) -> NDArray[np.float64]:
+        """Whether one of the first 1, 2, 4 and 8 is of the class, (rows, 4)."""
+        own, most = np.arange(int(known.sum())), min(RECALLS[-1], int(known.sum()) - 1)
+        nearest = search(queries[known], database[known], most, own=own).indices.numpy()
+        same = np.logical_or.accumulate(labels[known][nearest] == labels[known][:, None], axis=1)
+        return same[:, [min(at, most) - 1 for at in RECALLS]].astype(np.float64)
 
     def moved(one: Alignment) -> NDArray[np.float64]:
         rows, asked = np.empty_like(new), one.transform_target(new)
         for rest, fold in KFold(5, shuffle=True, random_state=0).split(old):
             same = Alignment(one.strength_, width=one.width_, random_state=0)
             rows[fold] = same.fit(old[rest], asked[rest]).transform(old[fold])
-        return right(asked, rows)
+        return found(asked, rows)
 
     hits = moved(alignment)
     if whiten:
         other = Alignment(whiten=True, random_state=seed).fit(old, new)
-        found = moved(other)
-        gain, error = _mean(found - hits)
+        others = moved(other)
+        gain, error = _mean((others - hits).mean(axis=1))
         if gain > error:
-            alignment, hits = other, found
-    return alignment, {"old": right(old, old), "moved": hits, "embedded again": right(new, new)}
+            alignment, hits = other, others
+    return alignment, {"old": found(old, old)[:, 0], "moved": hits[:, 0], "embedded again": found(new, new)[:, 0]}
 
 
 def _mean(values: NDArray[np.float64]) -> tuple[float, float]:
