@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import linalg
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from nearer._checks import check_number
+from nearer.estimators._learner import FLOATS, RowMap, fitted_rows
 from nearer.estimators._matrices import Array
 from nearer.geometry import normalize
 from nearer.neighbors import search
@@ -30,7 +30,7 @@ MOST_LANDMARKS = 4_000
 
 
 @dataclass(eq=False, repr=False)
-class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Alignment(RowMap):
     """Ridge regression `y ≈ φ(x)A + m'`, so that embeddings of one encoder can be searched with those of another.
 
     X (n, p) and Y (n, q) are the same n items in both spaces -> (n, q). φ is the centred row, or the values
@@ -73,16 +73,12 @@ class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
         tags.target_tags.multi_output = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the map from the rows of X to those of y, (n, p) and (n, q): the same items, in the same order."""
-        X, Y = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True, ensure_min_samples=2
-        )
+        X, Y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True, ensure_min_samples=2)
         Y = np.asarray(Y[:, None] if Y.ndim == 1 else Y)
         Y = Y if Y.dtype.kind == "f" else Y.astype(np.float64)
         self.unit_ = bool(Y.shape[1] > 1 and np.allclose(np.linalg.norm(Y, axis=1), 1, atol=1e-3))
@@ -104,8 +100,7 @@ class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def transform(self, X: Any) -> Array:
         """Rows of the first space in the second, (n, p) -> (n, q)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = fitted_rows(self, X)
         return self._map.rows(X, self.unit_)
 
     @property
@@ -137,11 +132,11 @@ class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         taken = best[0]
         for other in best[1:]:
             gain = shares[other] - shares[taken]
-            if gain.mean() > _error(gain):
+            if gain.mean() > standard_error(gain):
                 taken = other
         self.width_, self.strength_ = taken
         if len(X) >= FEWEST:
-            self.kept_, self.kept_error_ = self.scores_[taken], _error(shares[taken])
+            self.kept_, self.kept_error_ = self.scores_[taken], standard_error(shares[taken])
             self.before_ = float(np.concatenate(before).mean())
 
 
@@ -185,8 +180,7 @@ def _ridges(X: Array, Y: Array, width: float, strengths: tuple[float, ...]) -> l
 
 def _neighbors(queries: Array, database: Array) -> Array:
     near = search(queries, database, min(NEAR, len(queries) - 1), own=np.arange(len(queries)))
-    indices: Array = near.indices.numpy()
-    return indices
+    return near.indices.numpy()
 
 
 def _shared(first: Array, second: Array) -> Array:
@@ -194,5 +188,6 @@ def _shared(first: Array, second: Array) -> Array:
     return np.asarray((first[:, :, None] == second[:, None, :]).any(axis=2).mean(axis=1))
 
 
-def _error(values: Array) -> float:
+def standard_error(values: Array) -> float:
+    """Of their mean."""
     return float(values.std(ddof=1) / np.sqrt(len(values)))
