@@ -16,12 +16,14 @@ from nearer.estimators import AAKNN, MLKNN, RAMLKRR, RAMLSVR, MetricKNN
 from nearer.estimators._matrices import project_psd
 from nearer.estimators.relation import _raml_pairs
 from nearer.estimators.relation._raml import choose_graded_blend
-from nearer.estimators.relation._raml_krr import constrained_krr, krr_by_gradients, krr_by_kernel
+from nearer.estimators.relation._raml_krr import krr_by_gradients, krr_by_kernel
 from nearer.estimators.relation._raml_pairs import PairSums, choose_pairs, pair_targets
 from nearer.estimators.relation._raml_svr import outer_features, svr_by_features, svr_by_kernel
 from nearer.exceptions import LabelError, NearerWarning, ParameterError, ShapeError, StoppedEarlyWarning
 from nearer.relations import ClassLabels, MultiLabels, Numbers
 from nearer.relations._kinds import relation_of
+from nearer_papers.systems import ConstrainedRAMLKRR
+from nearer_papers.systems._constrained_raml import constrained_krr
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -223,7 +225,7 @@ KINDS = ["classes", "numbers", "sets", "distributions"]
     "learner",
     [
         RAMLKRR(random_state=0),
-        RAMLKRR(psd="constrained", random_state=0),
+        ConstrainedRAMLKRR(random_state=0),
         RAMLKRR(ridge_on="alpha", random_state=0),
         RAMLSVR(random_state=0),
         RAMLSVR(nu=0.3, random_state=0),
@@ -328,7 +330,6 @@ BAD: list[tuple[Any, str]] = [
     (lambda: RAMLKRR(n_neighbors=0, n_random=0).fit(X0, np.linspace(0, 1.5, 10)), "must not both be 0"),
     (lambda: RAMLKRR(ridge=-1.0).fit(X0, np.linspace(0, 1.5, 10)), "`ridge` must be at least 0"),
     (lambda: RAMLKRR(ridge_on="beta").fit(X0, np.linspace(0, 1.5, 10)), "`ridge_on` must be one of"),
-    (lambda: RAMLKRR(psd="no").fit(X0, np.linspace(0, 1.5, 10)), "`psd` must be one of"),
     (lambda: RAMLKRR(solver="lu").fit(X0, np.linspace(0, 1.5, 10)), "`solver` must be one of"),
     (lambda: RAMLKRR().fit(np.ones((9, 2)), np.linspace(0, 1.5, 9)), "two pairs of different rows, got 0"),
     (lambda: RAMLKRR().fit(X0[:2], [0.1, 0.9]), "two pairs of different rows, got 1"),

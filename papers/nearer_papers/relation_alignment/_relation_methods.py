@@ -15,7 +15,7 @@ from typing import Any
 from sklearn.pipeline import make_pipeline
 
 from nearer.estimators import GMML, HRAML, ITML, LDML, LMNN, RAMLKRR, RAMLSVR
-from nearer_papers.systems import DMLEig, DoubletSVM
+from nearer_papers.systems import ConstrainedRAMLKRR, DMLEig, DoubletSVM
 
 __all__ = ["AS_PUBLISHED", "OURS", "RIVALS", "Candidate", "candidates"]
 
@@ -77,10 +77,11 @@ def _ridges(blend: float | str, *values: float) -> list[Candidate]:
 def _near_pairs(blend: float | str) -> list[Candidate]:
     """Pairs of near rows only, as published for classes; M cut to its positive part, or the best positive M."""
 
-    def make(seed: int, psd: str) -> RAMLKRR:
-        return RAMLKRR(ridge=1.0, n_neighbors=10, n_random=0, psd=psd, max_iter=50, blend=blend, random_state=seed)
+    def make(seed: int, kind: type[RAMLKRR]) -> RAMLKRR:
+        return kind(ridge=1.0, n_neighbors=10, n_random=0, max_iter=50, blend=blend, random_state=seed)
 
-    return [Candidate(f"ridge=1, near pairs, {psd}", partial(make, psd=psd)) for psd in ("project", "constrained")]
+    kinds = {"project": RAMLKRR, "constrained": ConstrainedRAMLKRR}
+    return [Candidate(f"ridge=1, near pairs, {name}", partial(make, kind=kind)) for name, kind in kinds.items()]
 
 
 def _many_pairs(blend: float | str) -> list[Candidate]:

@@ -6,6 +6,7 @@ from ._bier import BIERLoss as BIERLoss
 from ._bier import HeadDiversity as HeadDiversity
 from ._boosted_heads import BoostedHeads as BoostedHeads
 from ._class_tree import ClassTree as ClassTree
+from ._constrained_raml import ConstrainedRAMLKRR as ConstrainedRAMLKRR
 from ._deep_pairs import DeepAPIT as DeepAPIT
 from ._deep_pairs import DeepAPLLR as DeepAPLLR
 from ._deep_pairs import DeepISDML as DeepISDML

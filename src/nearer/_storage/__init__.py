@@ -24,14 +24,10 @@ and after a kill there the next open finishes them. The checksums find damage; t
 forger, which is why nothing in a folder is ever executed. docs/guarantees.md names the test of each promise.
 """
 
-from nearer._storage._folder import MANIFEST, Folder, read_folder, remove_folder, settle, write_file, write_folder
-
-__all__ = [
-    "MANIFEST",
-    "Folder",
-    "read_folder",
-    "remove_folder",
-    "settle",
-    "write_file",
-    "write_folder",
-]
+from nearer._storage._folder import Folder as Folder
+from nearer._storage._folder import read_folder as read_folder
+from nearer._storage._folder import remove_folder as remove_folder
+from nearer._storage._folder import settle as settle
+from nearer._storage._folder import write_file as write_file
+from nearer._storage._folder import write_folder as write_folder
+from nearer._storage._snapshot import MANIFEST as MANIFEST

@@ -31,8 +31,6 @@ from nearer.exceptions import (
     WriteError,
 )
 
-__all__ = ["MANIFEST", "Folder", "read_folder", "remove_folder", "settle", "write_file", "write_folder"]
-
 # Names that are safe on every file system and cannot lead out of the folder.
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 

@@ -26,17 +26,15 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neural_network import MLPClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from nearer._checks import check_int, check_number
-from nearer.estimators._learner import MapLearner
+from nearer.estimators._learner import FLOATS, MapLearner, fitted_rows
 from nearer.estimators._matrices import Array
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError
 from nearer.geometry import Chain, Mahalanobis, embed
 from nearer.geometry._shared import ProbabilityMap, Standardize, Trees
-
-__all__ = ["ClassProbabilities"]
 
 # Network, random trees, boosted trees: the weights of the mixture before any row was seen, as if so many rows had
 # been seen, and those of data so large that a second fit would take too long, or so small that it would tell
@@ -112,11 +110,6 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
         self.standardize = standardize
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the members and how much each of them counts."""
         for name in ("n_trees", "rounds"):
@@ -126,10 +119,9 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
             "feature_weight": check_number(self.feature_weight, "feature_weight", minimum=0.0),
             "spread": check_number(self.spread, "spread", minimum=0.0),
         }
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X, y = validate_data(self, X, y, dtype=FLOATS, ensure_min_samples=2)
         check_classification_targets(y)
-        if hasattr(self, "threshold_"):
-            del self.threshold_
+        self._forget_threshold()
         self.classes_, codes = np.unique(y, return_inverse=True)
         n_classes, (n, p) = len(self.classes_), X.shape
         if n_classes < 2:
@@ -247,14 +239,12 @@ class ClassProbabilities(ClassifierMixin, MapLearner):  # type: ignore[misc]
 
     def transform(self, X: Any) -> Array:
         """Map rows so that Euclidean distance is the learned one, (n, p) -> (n, d)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = fitted_rows(self, X)
         return embed(self.map_, _single(X)).numpy().astype(X.dtype, copy=False)
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of every class, (n, p) -> (n, c)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = fitted_rows(self, X)
         made: Any = self.map_.parts[0] if isinstance(self.map_, Chain) else self.map_
         with torch.no_grad():
             chances = made.probabilities(_single(X)).double()

@@ -17,6 +17,8 @@ from nearer._checks import check_choice, check_rectangle
 from nearer.estimators._matrices import Array
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 
+FLOATS = [np.float64, np.float32]
+
 
 def as_similar(similar: Any, m: int) -> Array:
     """Answers about m pairs as booleans: True, 1 and +1 mean similar; False, 0 and −1 dissimilar.
@@ -48,10 +50,37 @@ def check_components(wanted: Any, n_features: int, *, of: str = "") -> int:
     return int(wanted)
 
 
+def fitted_rows(learner: Any, X: Any) -> Array:
+    """Checked rows for a learner that was fitted, (n, p)."""
+    check_is_fitted(learner)
+    return validate_data(learner, X, reset=False, dtype=FLOATS)
+
+
+def mapped_distances(left: Array, right: Array) -> Array:
+    """The distance of row i of one side to row i of the other, (m, d) twice -> (m,)."""
+    if left.shape != right.shape:
+        raise ShapeError(f"`left` and `right` must have as many rows, got {len(left)} and {len(right)}.")
+    return np.asarray(np.linalg.norm(left - right, axis=1))
+
+
+class RowMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """What maps rows of floats, learned from something beside them, as scikit-learn wants it told."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
 class PairAnswers:
     """What follows from `pair_distance`: scores, a threshold, and a yes or no for pairs."""
 
     threshold_: float
+
+    def _forget_threshold(self) -> None:
+        """A threshold belongs to the metric it was calibrated for."""
+        self.__dict__.pop("threshold_", None)
 
     def pair_distance(self, left: Any, right: Any) -> Array:
         """The learned distance of row i of `left` to row i of `right`, (m,)."""
@@ -78,15 +107,12 @@ class PairAnswers:
         return np.where(self.pair_distance(left, right) <= self.threshold_, 1, -1)
 
 
-class MapLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class MapLearner(PairAnswers, RowMap):
     """A learner whose map is not linear: the distance is that of `transform`."""
 
     def pair_distance(self, left: Any, right: Any) -> Array:
         """The learned distance of row i of `left` to row i of `right`, (m, p) twice -> (m,)."""
-        first, second = self.transform(left), self.transform(right)
-        if first.shape != second.shape:
-            raise ShapeError(f"`left` and `right` must have as many rows, got {len(first)} and {len(second)}.")
-        return np.asarray(np.linalg.norm(first - second, axis=1))
+        return mapped_distances(self.transform(left), self.transform(right))
 
     def get_metric(self) -> Callable[[Any, Any], float]:
         """The distance of two vectors as a plain function. For k-NN prefer `transform`: it is far faster."""
@@ -94,7 +120,7 @@ class MapLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return lambda a, b: float(self.pair_distance(np.atleast_2d(a), np.atleast_2d(b))[0])
 
 
-class MetricLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class MetricLearner(PairAnswers, RowMap):
     """A fitted linear map `components_` of shape (d, p) with `M = AᵀA`; learners say how to fit it.
 
     >>> from nearer.estimators import Euclidean
@@ -108,24 +134,17 @@ class MetricLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
         tags.input_tags.sparse = self._takes_sparse
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def _check_X(self, X: Any, *, reset: bool, **more: Any) -> Any:
         accept = "csr" if self._takes_sparse or not reset else False
-        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], accept_sparse=accept, **more)
-
-    def _forget_threshold(self) -> None:
-        """A threshold belongs to the metric it was calibrated for."""
-        if hasattr(self, "threshold_"):
-            del self.threshold_
+        return validate_data(self, X, reset=reset, dtype=FLOATS, accept_sparse=accept, **more)
 
     def _check_labeled(self, X: Any, y: Any) -> tuple[Any, Array]:
         """Checked rows, and class codes 0..c−1; the classes themselves are kept in `classes_`."""
         accept = "csr" if self._takes_sparse else False
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], accept_sparse=accept, ensure_min_samples=2)
+        X, y = validate_data(self, X, y, dtype=FLOATS, accept_sparse=accept, ensure_min_samples=2)
         check_classification_targets(y)
         self._forget_threshold()
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -191,8 +210,7 @@ class MetricLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
             )
         self._forget_threshold()
         # Labels of an earlier fit do not describe this one.
-        if hasattr(self, "classes_"):
-            del self.classes_
+        self.__dict__.pop("classes_", None)
         return X, array.astype(np.int64)
 
 

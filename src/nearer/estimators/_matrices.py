@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from nearer._plain import Array
-
-__all__ = ["Array", "factor_psd", "fix_signs", "project_psd", "ridged", "root_and_inverse_root", "symmetric"]
+from nearer._plain import Array as Array
 
 
 def symmetric(matrix: Array) -> Array:

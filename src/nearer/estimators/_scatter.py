@@ -55,14 +55,14 @@ def total_scatter(X: Any) -> Array:
     return class_scatter(X, np.zeros(X.shape[0], dtype=np.int64))
 
 
-def class_scatter(X: Any, codes: Array, *, pair_weighted: bool = False) -> Array:
-    """`Σ_c w_c S_c` with `w_c = 1`, or `w_c = n_c` when `pair_weighted`; codes are 0..c−1.
+def class_scatter(X: Any, codes: Array) -> Array:
+    """`Σ_c S_c`, the scatter of all classes about their own means; codes are 0..c−1.
 
     >>> class_scatter(np.array([[0.0], [2.0], [9.0]]), np.array([0, 0, 1]))
     array([[2.]])
     """
     counts = np.bincount(codes)
-    return _within(X, codes, class_means(X, codes, np.maximum(counts, 1)), counts if pair_weighted else None)
+    return _within(X, codes, class_means(X, codes, np.maximum(counts, 1)), None)
 
 
 def _within(X: Any, codes: Array, means: Array, class_weights: Array | None) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -48,6 +49,14 @@ class MatrixLearner(MetricLearner):
         d = self._check_targets(X.shape[1])
         rng = check_random_state(self.random_state)
         self._finish(self._learn_labels(X, codes, rng), X, codes, d, rng)
+        return self
+
+    def _fit_tuples(self, X: Any, tuples: Any, name: str, learn: Callable[..., Array]) -> Self:
+        """Learn from triplets or quadruplets of row numbers."""
+        X, tuples = self._check_tuples(X, tuples, name, {"triplets": 3, "quadruplets": 4}[name])
+        d = self._check_targets(X.shape[1])
+        rng = check_random_state(self.random_state)
+        self._finish(learn(X, tuples, rng), X, None, d, rng)
         return self
 
     def _choose_blend(self, X: Any, codes: Array | None, matrix: Array, rng: np.random.RandomState) -> float:
@@ -122,11 +131,7 @@ class TripletSupervision:
 
     def fit_triplets(self: Any, X: Any, triplets: Any) -> Any:
         """Learn from `triplets` (m, 3) of row numbers of X: the first is nearer to the second than to the third."""
-        X, triplets = self._check_tuples(X, triplets, "triplets", 3)
-        d = self._check_targets(X.shape[1])
-        rng = check_random_state(self.random_state)
-        self._finish(self._learn_triplets(X, triplets, rng), X, None, d, rng)
-        return self
+        return self._fit_tuples(X, triplets, "triplets", self._learn_triplets)
 
 
 class QuadrupletSupervision:
@@ -137,11 +142,7 @@ class QuadrupletSupervision:
 
     def fit_quadruplets(self: Any, X: Any, quadruplets: Any) -> Any:
         """Learn from `quadruplets` (m, 4) of row numbers: the first two are nearer than the last two."""
-        X, quadruplets = self._check_tuples(X, quadruplets, "quadruplets", 4)
-        d = self._check_targets(X.shape[1])
-        rng = check_random_state(self.random_state)
-        self._finish(self._learn_quadruplets(X, quadruplets, rng), X, None, d, rng)
-        return self
+        return self._fit_tuples(X, quadruplets, "quadruplets", self._learn_quadruplets)
 
 
 def nonzero_pairs(delta: Array, name: str) -> Array:

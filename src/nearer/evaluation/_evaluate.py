@@ -18,10 +18,11 @@ from nearer.evaluation import _distribution as distribution
 from nearer.evaluation import _multilabel as multilabel
 from nearer.evaluation import _retrieval as retrieval
 from nearer.evaluation._clustering import CLUSTERER, kmeans
-from nearer.evaluation._engine._problem import Similarity, Ties, Unlabeled, prepare
+from nearer.evaluation._engine._problem import Ties, Unlabeled, prepare
 from nearer.evaluation._paired import check_sample, score_sample
 from nearer.evaluation._result import Evaluation
 from nearer.exceptions import ParameterError
+from nearer.neighbors._shared import Similarity
 
 DEFAULT_SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "map@r", "r-precision", "nmi")
 

@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._checks import check_choice, check_int
-from nearer.evaluation._engine._problem import Retrieval, Similarity, Ties, Unlabeled, prepare
+from nearer.evaluation._engine._problem import Retrieval, Ties, Unlabeled, prepare
 from nearer.evaluation._engine._ranking import rank
 from nearer.exceptions import LabelError, ParameterError
+from nearer.neighbors._shared import Similarity
 
 RETRIEVAL = ("recall@K", "precision@K", "map@r", "r-precision", "mrr")
 

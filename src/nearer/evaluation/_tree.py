@@ -8,10 +8,10 @@ import numpy as np
 
 from nearer._checks import check_int
 from nearer._validation import as_matrix
-from nearer.evaluation._engine._problem import Similarity
 from nearer.evaluation._result import Evaluation
 from nearer.exceptions import LabelError, ShapeError
 from nearer.neighbors import search
+from nearer.neighbors._shared import Similarity
 from nearer.relations import Tree
 
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from nearer._checks import check_int
 from nearer._validation import as_matrix
-from nearer.evaluation._engine._problem import Similarity
 from nearer.evaluation._result import Evaluation
 from nearer.exceptions import ShapeError
 from nearer.neighbors import search
+from nearer.neighbors._shared import Similarity
 
 
 def evaluate_unlabeled(

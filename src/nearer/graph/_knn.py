@@ -9,8 +9,6 @@ from nearer._validation import as_matrix
 from nearer.neighbors import Neighbors, search
 from nearer.neighbors._shared import SearchMethod, is_index, unit_rows
 
-__all__ = ["Neighbors", "SearchMethod", "nearest_neighbors"]
-
 
 def nearest_neighbors(
     embeddings: Any,

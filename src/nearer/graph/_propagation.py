@@ -28,10 +28,10 @@ from nearer._checks import check_choice, check_number
 from nearer._validation import as_labels
 from nearer.exceptions import NearerWarning
 from nearer.graph._entries import Certificate, Entries, certify
-from nearer.graph._knn import Neighbors
 from nearer.graph._local_lowrank import local_lowrank_entries
 from nearer.graph._solvers import DENSE_UP_TO, blocked_entries, dense_entries, sparse_lu_entries
 from nearer.graph._transition import Transition, check_gamma, solve
+from nearer.neighbors import Neighbors
 
 Mode = Literal["auto", "dense", "sparse_lu", "blocked", "local_lowrank"]
 

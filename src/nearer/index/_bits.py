@@ -25,7 +25,7 @@ from nearer.index._fields import note_of
 from nearer.index._filters import as_condition
 from nearer.index._items import Id, Items, is_id
 from nearer.index._notes import Metadata
-from nearer.index._vector_index import SearchResult
+from nearer.index._vector_index import SearchResult, found_items
 from nearer.neighbors._shared import load_faiss
 
 Bits = NDArray[np.uint8]
@@ -134,10 +134,7 @@ class BitIndex:
                 scores = self._signs(candidates) @ row / np.float32(np.sqrt(self.dimension))
                 best = np.argsort(-scores, kind="stable")[:k]
                 values[number], places[number] = scores[best], candidates[best]
-        ids: NDArray[Any] = np.empty(places.size, dtype=object if self._items.named else np.int64)
-        ids[:] = [self._items.ids[position] for position in places.reshape(-1).tolist()]
-        notes = [[note_of(self._items.texts[position]) for position in row] for row in places.tolist()]
-        return SearchResult(ids.reshape(places.shape), values, notes, "cosine")
+        return found_items(self._items, places, values, "cosine")
 
     def _nearest(
         self, rows: NDArray[np.float32], allowed: NDArray[np.int64], wanted: int

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from nearer._checks import check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number, check_pairs
 from nearer._plain import Floats, Positions, counted
 from nearer._validation import as_matrix, as_tensor
 from nearer.exceptions import ShapeError
@@ -119,7 +119,7 @@ def find_duplicates(
         rule += f"; looked for among the {near} nearest of each ({share_found}"
         rule += f"; {counted(full, 'item')} with more than that)." if full else ")."
     if pairs is not None:
-        more = np.sort(twin[_listed(pairs, n)], axis=1)
+        more = np.sort(twin[check_pairs(pairs, "pairs", n)], axis=1)
         both = np.concatenate([near_pairs, more[more[:, 0] < more[:, 1]]])
         near_pairs = both[np.unique(_keys(both, n), return_index=True)[1]]
     standing, merit = _merits(twin, leaders, near_pairs, keep, best)
@@ -223,16 +223,6 @@ def _distances(rows: Floats, pairs: Positions) -> Floats:
         difference = rows[part[:, 0]].astype(np.float64) - rows[part[:, 1]]
         apart[start : start + (1 << 16)] = np.sqrt(np.einsum("md,md->m", difference, difference))
     return apart
-
-
-def _listed(pairs: Any, n: int) -> Positions:
-    """Pairs of items as they were given, which must be row numbers."""
-    listed = np.asarray(pairs)
-    if listed.ndim != 2 or listed.shape[1] != 2 or (len(listed) and listed.dtype.kind not in "iu"):
-        raise ShapeError(f"`pairs` must be row numbers of shape (m, 2), got {listed.dtype} {listed.shape}.")
-    if len(listed) and not 0 <= listed.min() <= listed.max() < n:
-        raise ShapeError(f"`pairs` must point into the {n} rows, got {listed.min()} to {listed.max()}.")
-    return listed.astype(np.int64)
 
 
 def _merits(

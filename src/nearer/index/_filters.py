@@ -143,16 +143,10 @@ def check_condition(condition: Condition, kinds: Kinds) -> None:
 
 def matching(condition: Condition, column: Callable[[str], FieldColumn], n: int) -> NDArray[np.bool_]:
     """Which of n positions a condition holds for."""
-    if isinstance(condition, Every):
-        marked = np.ones(n, dtype=np.bool_)
-        for part in condition.parts:
-            marked &= matching(part, column, n)
-        return marked
-    if isinstance(condition, Some):
-        marked = np.zeros(n, dtype=np.bool_)
-        for part in condition.parts:
-            marked |= matching(part, column, n)
-        return marked
+    if not isinstance(condition, Compare):
+        joined = np.logical_and if isinstance(condition, Every) else np.logical_or
+        parts = [matching(part, column, n) for part in condition.parts]
+        return joined.reduce(np.reshape(parts, (len(parts), n)), axis=0, dtype=np.bool_)
     values = column(condition.field)
     if condition.operator == "$in":
         return values.equal_to(condition.values)

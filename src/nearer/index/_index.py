@@ -24,7 +24,7 @@ from nearer.index._items import Id, Items, is_id
 from nearer.index._kinds import HNSW, IVF, IVFPQ, Exact, Recall, SearchKind
 from nearer.index._notes import Metadata
 from nearer.index._rows import LONGEST, WIDEST, Change, center_of, checked_lengths, exact_search, kept_rows
-from nearer.index._vector_index import SearchResult, VectorIndex
+from nearer.index._vector_index import SearchResult, VectorIndex, found_items
 from nearer.neighbors._shared import Similarity
 
 # Share of removed items above which a structure is built again without them.
@@ -249,10 +249,7 @@ class Index(VectorIndex):
         k = check_int(k, "k")
         rows = as_matrix(queries, "queries", columns=self.dimension, minimum_rows=0)
         values, positions = self._search(self._numbers(rows, "queries"), k, as_condition(where))
-        ids: NDArray[Any] = np.empty(positions.size, dtype=object if self._items.named else np.int64)
-        ids[:] = [self._items.ids[position] for position in positions.reshape(-1).tolist()]
-        notes = [[note_of(self._items.texts[position]) for position in row] for row in positions.tolist()]
-        return SearchResult(ids.reshape(positions.shape), values, notes, self.similarity)
+        return found_items(self._items, positions, values, self.similarity)
 
     def embeddings(self, ids: Any) -> Tensor:
         """The stored vectors of some ids, in single precision and for "cosine" of length one: (n, dimension)."""

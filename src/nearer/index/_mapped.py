@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
 from nearer.exceptions import ParameterError
 from nearer.index._items import Id
-from nearer.index._notes import Metadata
 from nearer.index._vector_index import SearchResult, VectorIndex
-from nearer.neighbors._shared import Similarity
+
+# What is asked of the index itself, because it takes no item and gives none.
+OWN = {
+    "dimension",
+    "similarity",
+    "fingerprint",
+    "made_by",
+    "ids",
+    "remove",
+    "count",
+    "embeddings",
+    "metadata",
+    "close",
+}
 
 
-class MappedIndex(VectorIndex):
+@VectorIndex.register
+class MappedIndex:
     """An index that takes items instead of embeddings; made by `open_index(..., model=...)`.
 
     A model with `transform_queries` and `transform_database` is asymmetric: each side has its own map, and a new
@@ -27,10 +40,11 @@ class MappedIndex(VectorIndex):
         self.index = index
         self.model = model
         self._queries, self._database = maps_of(model)
-        self.dimension: int = index.dimension
-        self.similarity: Similarity = index.similarity
-        self.fingerprint: str | None = index.fingerprint
-        self.made_by: dict[str, Any] | None = index.made_by
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in OWN:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.index, name)
 
     def __repr__(self) -> str:
         return f"{type(self.model).__name__} in front of {self.index!r}"
@@ -43,30 +57,9 @@ class MappedIndex(VectorIndex):
         """As `Index.upsert`, of items that the database map takes."""
         return self.index.upsert(self._database(items), ids, metadata)
 
-    def remove(self, ids: Any) -> int:
-        """As `Index.remove`."""
-        return int(self.index.remove(ids))
-
     def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
         """As `Index.search`, of items that the query map takes."""
         return self.index.search(self._queries(queries), k, where=where)
-
-    def count(self, where: Mapping[str, Any] | None = None) -> int:
-        """As `Index.count`."""
-        return int(self.index.count(where))
-
-    def embeddings(self, ids: Any) -> Tensor:
-        """The stored rows, after the database map."""
-        return self.index.embeddings(ids)
-
-    def metadata(self, ids: Any) -> list[Metadata]:
-        """As `Index.metadata`."""
-        return list(self.index.metadata(ids))
-
-    @property
-    def ids(self) -> list[Id]:
-        """All ids, in order of insertion."""
-        return list(self.index.ids)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -74,8 +67,10 @@ class MappedIndex(VectorIndex):
     def __contains__(self, item_id: object) -> bool:
         return item_id in self.index
 
-    def close(self) -> None:
-        """Close the index."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *about: object) -> None:
         self.index.close()
 
 

@@ -23,7 +23,7 @@ from nearer.index._fields import note_of
 from nearer.index._filters import Compare, Condition, Every
 from nearer.index._items import Id, as_ids
 from nearer.index._kinds import HNSW, IVF, Exact, Wanted
-from nearer.index._remote import Candidates, RemoteIndex, _check_known, checked_about, lost
+from nearer.index._remote import Candidates, RemoteIndex, _check_known, already_there, checked_about, lost
 from nearer.index._rows import Change
 from nearer.index._vector_index import SearchResult
 
@@ -88,10 +88,7 @@ class MilvusIndex(RemoteIndex):
             known = self._known(change.ids)
             for item_id in change.ids:
                 if item_id in known:
-                    raise ParameterError(
-                        f"`ids` must be new and different, {item_id!r} is already in the index. Remove it first, "
-                        f"or upsert."
-                    )
+                    raise already_there(item_id)
             rows = self._entities(change, self._note(change, about))
             done = 0
             try:

@@ -22,9 +22,9 @@ import numpy as np
 from nearer._checks import check_int
 from nearer._limits import check_limit, parse_json, size_on_disk
 from nearer._plain import Floats
-from nearer._storage import read_folder
+from nearer._storage import MANIFEST, read_folder
 from nearer._storage._disk import open_plain
-from nearer._storage._folder import MANIFEST, seal_of
+from nearer._storage._folder import seal_of
 from nearer.exceptions import CorruptFileError, NearerError
 from nearer.index._approximate import restore
 from nearer.index._items import check_next_id

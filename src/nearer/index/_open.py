@@ -61,7 +61,7 @@ def open_index(
         from nearer.index._mapped import MappedIndex, fingerprint_of, maps_of
 
         maps_of(model)
-        index = open_index(
+        index: Any = open_index(
             where,
             dimension=dimension,
             similarity=similarity,
@@ -70,7 +70,8 @@ def open_index(
             remember=getattr(model, "place", None) if remember is None else remember,
             read_only=read_only,
         )
-        return MappedIndex(index, model)
+        index = MappedIndex(index, model)
+        return index
     if similarity is not None:
         check_choice(similarity, "similarity", ["cosine", "dot", "euclidean"])
     if fingerprint is not None and not isinstance(fingerprint, str):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,7 +37,7 @@ from nearer.index._pgvector import (
     load_psycopg,
     split_address,
 )
-from nearer.index._remote import Candidates, RemoteIndex, _check_known, checked_about
+from nearer.index._remote import Candidates, RemoteIndex, _check_known, already_there, checked_about
 from nearer.index._rows import Change
 
 WIDEST = 16_000
@@ -103,8 +103,7 @@ class PostgresIndex(RemoteIndex):
         wanted = list(dict.fromkeys(as_ids(ids, "ids")))
 
         def work(connection: Any) -> int:
-            known = self._known(wanted, connection)
-            _check_known(wanted, known)
+            _check_known(wanted, self._stored(connection, "position", wanted))
             connection.execute(
                 f"DELETE FROM {self._table} WHERE id = ANY(%s)", [[str(item_id) for item_id in wanted]]
             )
@@ -145,10 +144,7 @@ class PostgresIndex(RemoteIndex):
                 (self._replace if replacing else self._copy)(connection, change)
             except load_psycopg().errors.UniqueViolation as error:
                 known = str(error.diag.message_detail).partition("=(")[2].partition(") already")[0]
-                raise ParameterError(
-                    f"`ids` must be new and different, {known!r} is already in the index. Remove it first, or "
-                    f"upsert."
-                ) from error
+                raise already_there(known) from error
             numbers = [item_id for item_id in change.ids if isinstance(item_id, int)]
             about["ids"] = "numbers" if numbers else "text"
             about["next_id"] = max([about["next_id"], *(item_id + 1 for item_id in numbers)])
@@ -161,20 +157,14 @@ class PostgresIndex(RemoteIndex):
         return self._run(work)
 
     def _copy(self, connection: Any, change: Change) -> None:
-        command = f"COPY {self._table} (id, metadata, embedding) FROM STDIN (FORMAT binary)"
-        with connection.cursor().copy(command) as copy:
-            for piece in copy_rows(change, numbered=False):
-                copy.write(piece)
+        _send(connection, f"{self._table} (id, metadata, embedding)", copy_rows(change, numbered=False))
 
     def _replace(self, connection: Any, change: Change) -> None:
         connection.execute(
             f"CREATE TEMP TABLE nearer_stage (n bigint, id text, metadata jsonb, "
             f"embedding vector({self.dimension})) ON COMMIT DROP"
         )
-        command = "COPY nearer_stage (n, id, metadata, embedding) FROM STDIN (FORMAT binary)"
-        with connection.cursor().copy(command) as copy:
-            for piece in copy_rows(change, numbered=True):
-                copy.write(piece)
+        _send(connection, "nearer_stage (n, id, metadata, embedding)", copy_rows(change, numbered=True))
         connection.execute(
             f"INSERT INTO {self._table} (id, metadata, embedding) SELECT id, metadata, embedding FROM nearer_stage "
             f"ORDER BY n ON CONFLICT (id) DO UPDATE SET metadata = EXCLUDED.metadata, "
@@ -264,28 +254,18 @@ class PostgresIndex(RemoteIndex):
             raise self._moved()
         return about
 
-    def _known(self, ids: Sequence[Id], connection: Any = None) -> set[Id]:
-        def work(connection: Any) -> set[Id]:
-            rows = connection.execute(
-                f"SELECT id FROM {self._table} WHERE id = ANY(%s)", [[str(item_id) for item_id in ids]]
-            ).fetchall()
-            return set(self._as_ids([row[0] for row in rows], connection))
-
-        return self._run(work) if connection is None else work(connection)
+    def _known(self, ids: Sequence[Id]) -> set[Id]:
+        return set(self._column("position", ids))
 
     def _column(self, name: str, ids: Sequence[Id]) -> dict[Id, Any]:
-        def work(connection: Any) -> dict[Id, Any]:
-            rows = (
-                connection.cursor(binary=True)
-                .execute(
-                    f"SELECT id, {name} FROM {self._table} WHERE id = ANY(%s)", [[str(item_id) for item_id in ids]]
-                )
-                .fetchall()
-            )
-            names = self._as_ids([row[0] for row in rows], connection)
-            return dict(zip(names, [row[1] for row in rows], strict=True))
+        return self._run(lambda connection: self._stored(connection, name, ids))
 
-        return self._run(work)
+    def _stored(self, connection: Any, name: str, ids: Sequence[Id]) -> dict[Id, Any]:
+        """One column of these ids, as far as they are there."""
+        query = f"SELECT id, {name} FROM {self._table} WHERE id = ANY(%s)"
+        rows = connection.cursor(binary=True).execute(query, [[str(item_id) for item_id in ids]]).fetchall()
+        names = self._as_ids([row[0] for row in rows], connection)
+        return dict(zip(names, [row[1] for row in rows], strict=True))
 
     def _as_ids(self, texts: list[str], connection: Any) -> list[Id]:
         if not texts:
@@ -413,6 +393,13 @@ def _create(connection: Any, table: str, wanted: Wanted) -> dict[str, Any]:
         )
     connection.execute("INSERT INTO nearer_indexes (name, about) VALUES (%s, %s)", [table, json.dumps(about)])
     return about
+
+
+def _send(connection: Any, table: str, pieces: Iterable[bytes]) -> None:
+    """Put rows in the binary format into a table and its columns."""
+    with connection.cursor().copy(f"COPY {table} FROM STDIN (FORMAT binary)") as copy:
+        for piece in pieces:
+            copy.write(piece)
 
 
 def _condition(where: Condition | None) -> tuple[str, list[Any]]:

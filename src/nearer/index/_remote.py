@@ -84,14 +84,12 @@ class RemoteIndex(VectorIndex):
                     values, places = self._ranked(query, candidates)
                 answers.append((candidates, values[:wanted], places[:wanted]))
         ids = [[candidates.ids[position] for position in places] for candidates, _, places in answers]
-        width = len(ids[0]) if ids else 0
-        named = bool(width) and isinstance(ids[0][0], str)
-        table: Any = np.empty((len(rows), width), dtype=object if named else np.int64)
-        values_found = np.empty((len(rows), width), dtype=np.float32)
-        for number, (row, (_, values, _)) in enumerate(zip(ids, answers, strict=True)):
-            table[number], values_found[number] = row, values
+        shape = len(rows), len(ids[0]) if ids else 0
+        named = bool(shape[1]) and isinstance(ids[0][0], str)
+        table = np.array(ids, dtype=object if named else np.int64).reshape(shape)
+        best = np.array([values for _, values, _ in answers], dtype=np.float32).reshape(shape)
         notes = [[candidates.metadata[position] for position in places] for candidates, _, places in answers]
-        return SearchResult(table, values_found, notes, self.similarity)
+        return SearchResult(table, best, notes, self.similarity)
 
     def embeddings(self, ids: Any) -> Tensor:
         """The stored rows of known items, (n, dimension)."""
@@ -238,6 +236,13 @@ def _check_known(wanted: Sequence[Id], known: Any) -> None:
     for item_id in wanted:
         if item_id not in known:
             raise ParameterError(f"`ids` must be in the index, {item_id!r} is not.")
+
+
+def already_there(item_id: object) -> ParameterError:
+    """The error for an id that an engine has."""
+    return ParameterError(
+        f"`ids` must be new and different, {item_id!r} is already in the index. Remove it first, or upsert."
+    )
 
 
 def lost(engine: str, name: str, error: BaseException) -> LostWorkerError:

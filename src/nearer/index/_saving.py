@@ -16,8 +16,9 @@ import numpy as np
 from nearer import __version__
 from nearer._checks import check_int
 from nearer._plain import Floats
+from nearer._storage import MANIFEST
 from nearer._storage._disk import flush_folder
-from nearer._storage._folder import MANIFEST, resolved
+from nearer._storage._folder import resolved
 from nearer.exceptions import (
     CorruptFileError,
     LimitError,

@@ -155,9 +155,6 @@ class SQLiteIndex(Index):
             finally:
                 self._let_go()
 
-    def __enter__(self) -> SQLiteIndex:
-        return self
-
     def discard(self) -> None:
         """Close, and take back what no `sync` has confirmed."""
         with self._writing:

@@ -23,7 +23,6 @@ from nearer._limits import size_on_disk
 from nearer._plain import Floats
 from nearer._storage._disk import write_bytes
 from nearer._storage._tensors import tensor_bytes, tensors_of
-from nearer.exceptions import NearerError
 from nearer.index._approximate import Structure, restore
 from nearer.index._database import STRUCTURE
 from nearer.index._kinds import Approximate, Exact, Recall, kind_from, kind_to
@@ -86,17 +85,7 @@ def load_structure(
             trained_on=check_int(about["trained_on"], "trained_on", minimum=0),
         )
         structure.recall = Recall.read(about["recall"])
-    except (
-        OSError,
-        NearerError,
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        OverflowError,
-        RuntimeError,
-        MemoryError,
-    ):
+    except (OSError, ValueError, LookupError, TypeError, OverflowError, RuntimeError, MemoryError):
         return None
     if covered < len(vectors):
         structure.add(vectors, np.arange(covered, len(vectors)), measure=False)

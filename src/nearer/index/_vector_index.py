@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearer._plain import Floats
+from nearer._plain import Floats, Positions
 from nearer.exceptions import NearerError
-from nearer.index._items import Id
+from nearer.index._fields import note_of
+from nearer.index._items import Id, Items
 from nearer.index._notes import Metadata
 from nearer.neighbors._shared import Similarity
 
@@ -84,6 +86,14 @@ class SearchResult:
         near = "distance" if self.similarity == "euclidean" else self.similarity
         rest = [f"{SHOWN} of {len(self):,} queries"] if len(self) > SHOWN else []
         return html_table([*([""] if drawn else []), "query", "rank", "id", near, *names], rows, foot=rest)
+
+
+def found_items(items: Items, places: Positions, values: Floats, similarity: Similarity) -> SearchResult:
+    """What is at some places (q, k) of the items of an index."""
+    ids: NDArray[Any] = np.empty(places.size, dtype=object if items.named else np.int64)
+    ids[:] = [items.ids[place] for place in places.reshape(-1).tolist()]
+    notes = [[note_of(items.texts[place]) for place in row] for row in places.tolist()]
+    return SearchResult(ids.reshape(places.shape), values, notes, similarity)
 
 
 def _photo(metadata: Metadata) -> str | None:

@@ -13,10 +13,11 @@ from nearer.estimators import QueryMap
 from nearer.exceptions import MissingDataError, ParameterError
 from nearer.geometry import Chain, Mahalanobis, TwoEncoders, UnitLength
 from nearer.index import open_index
+from nearer.models._migrating import rows_of
 from nearer.models._model import Model
 
-# Fewer say too little of whether the map helps; rows of the index that the choice looks at, at most.
-FEWEST, MOST_SEARCHED = 50, 20_000
+# Rows of the index that the choice looks at, at most.
+MOST_SEARCHED = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +55,7 @@ def adapt(model: Model, where: str | os.PathLike[str], queries: Any, documents: 
             argument="documents",
         )
     with open_index(where, fingerprint=model.fingerprint, read_only="://" not in str(where)) as index:
-        there = np.array([name in index for name in names], dtype=bool)
-        if there.sum() < FEWEST:
-            raise MissingDataError(
-                f"At least {FEWEST} of the `documents` must be in `{os.fspath(where)}`, found {int(there.sum())} "
-                f"of {len(names)}."
-                + ("" if there.all() else f" Its ids are such as {', '.join(map(repr, index.ids[:3])) or 'none'}.")
-            )
-        clicked = index.embeddings([name for name, known in zip(names, there, strict=True) if known]).numpy()
+        there, clicked = rows_of(index, names, f"the `documents` must be in `{os.fspath(where)}`")
         ids = index.ids
         drawn = np.sort(np.random.default_rng(0).permutation(len(ids))[:MOST_SEARCHED])
         others = index.embeddings([ids[row] for row in drawn]).numpy()

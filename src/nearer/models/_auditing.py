@@ -21,8 +21,6 @@ from nearer.reports._page import Gallery, Section, Table, Tile, html_report
 if TYPE_CHECKING:
     from nearer.models._model import Model
 
-__all__ = ["audit_dataset", "audit_model", "audit_page"]
-
 # More would be a page that nobody reads to its end; the CSV has all.
 SHOWN = 200
 
@@ -49,8 +47,7 @@ def class_codes(data: Dataset) -> NDArray[np.int64]:
             f"The audit looks at class labels, got {data.kind}. Name one column of classes, or leave the label out "
             f"for duplicates and items unlike everything."
         )
-    codes: NDArray[np.int64] = data.all.y.astype(np.int64)
-    return codes
+    return data.all.y.astype(np.int64)
 
 
 def audit_page(found: Audit, data: Dataset, path: str | os.PathLike[str]) -> Path:

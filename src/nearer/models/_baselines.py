@@ -13,8 +13,6 @@ from nearer.exceptions import NearerError
 from nearer.models._problem import CLASSES, Problem
 from nearer.models._scoring import Encode, evaluate_numbers, evaluate_problem
 
-__all__ = ["baselines_of"]
-
 # Rows that are enough to find the directions of largest variance.
 LOOKED_AT = 10_000
 KEPT_VARIANCE = 0.95

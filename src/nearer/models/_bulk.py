@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,12 +19,11 @@ from nearer.datasets._frame import Column, Frame
 from nearer.datasets._streams import Stream, open_stream
 from nearer.datasets._table import encode
 from nearer.exceptions import CorruptFileError, NotFiniteError, ParameterError
+from nearer.models._encoders import items_bar
 from nearer.models._inputs import item_metadata
 from nearer.models._model import Model
 from nearer.models._reading import encode_dataset, is_table
 from nearer.models._sinks import FILES, Chunk, Journey, sink_for, without_secret, work_folder
-
-__all__ = ["Embedded", "embed_stream"]
 
 Floats = NDArray[np.float32]
 Side = Literal["queries", "database"]
@@ -109,13 +106,14 @@ def embed_stream(
     sink.reopen(journey.mark)
     earlier, done, width = journey.rows, journey.rows, 0
     try:
-        with _bar(stream, done, progress) as step:
+        with items_bar(unless=not progress) as bar:
+            task = bar.add_task(f"embedding {stream.name}", total=stream.rows, completed=done)
             for part in _parts(model, stream, done, size, labels, "queries" if to_file else "database"):
                 sink.put(part)
                 done += len(part.embeddings)
                 width = part.embeddings.shape[1]
                 journey.save(done, sink.commit())
-                step(len(part.embeddings))
+                bar.advance(task, len(part.embeddings))
         sink.finish()
     except BaseException as stop:
         sink.abandon()
@@ -148,8 +146,7 @@ def _open(model: Model, target: str, kind: Any, *, fresh: bool) -> Any:
 
 def dimension_of(model: Model) -> int:
     """The length of an embedding."""
-    width: int = model.transform(np.zeros((1, *model.inputs.size), np.float32)).shape[1]
-    return width
+    return model.transform(np.zeros((1, *model.inputs.size), np.float32)).shape[1]
 
 
 def _parts(model: Model, stream: Stream, start: int, size: int, labels: Any, side: Side) -> Iterator[Chunk]:
@@ -208,18 +205,3 @@ def _read_photos(model: Model, files: list[Path], root: Path | None) -> Dataset:
     split = Split(np.array([name.as_posix() for name in names]), codes["all"], root=root)
     data = Dataset(own_source(root.name), {"all": split}, classes)
     return data if model.inputs.encoder is None else encode_dataset(data, model.inputs.encoder, progress=False)
-
-
-@contextmanager
-def _bar(stream: Stream, done: int, shown: bool) -> Iterator[Any]:
-    """A bar with the rows a second and the time left."""
-    if not shown:
-        yield lambda rows: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
-    with Progress(*columns, console=Console(file=sys.stderr)) as bar:
-        task = bar.add_task(f"embedding {stream.name}", total=stream.rows, completed=done)
-        yield lambda rows: bar.advance(task, rows)

@@ -12,8 +12,6 @@ from nearer.models._bulk import PART, Embedded, Side, dimension_of, embed_part
 from nearer.models._model import Model, load
 from nearer.models._sinks import columns_of
 
-__all__ = ["embed_with_ray"]
-
 
 class Embedder:
     """What every worker does: load the model once, embed one Arrow table after the other."""

@@ -14,8 +14,6 @@ from nearer.models._problem import CLASSES
 from nearer.reports import embedding_map, training_curve
 from nearer.reports._style import as_png
 
-__all__ = ["card_pages", "model_card", "save_fitted"]
-
 MAPPED = 300
 
 

@@ -25,8 +25,6 @@ from nearer.models._scoring import row_scores
 from nearer.models._settings import FitSettings
 from nearer.training._shared import Callback
 
-__all__ = ["Choice", "Say", "Trial", "choose"]
-
 Say = Callable[[str], None]
 # Rows asked that are enough: further folds are left out. With few labels each of them counts.
 ENOUGH, FOLDS, FEW_FOLDS = 400, 3, 5

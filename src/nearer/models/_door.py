@@ -17,13 +17,11 @@ from nearer.datasets._anything import Columns, check_ids
 from nearer.evaluation import Comparison, compare, evaluate_unlabeled
 from nearer.exceptions import LabelError, ParameterError
 from nearer.models._fitting import fit_model
-from nearer.models._model import Model
+from nearer.models._model import Model, load
 from nearer.models._problem import CLASSES, Problem
 from nearer.models._reading import NO_PHOTOS_EXTRA, Reading, read_items
 from nearer.models._scoring import compare_problem
 from nearer.models._settings import FitSettings
-
-__all__ = ["evaluate", "fit"]
 
 # Neighbors that are compared where there are no labels.
 NEAR = 10
@@ -99,28 +97,22 @@ def fit(
         encoder, dict(encoder_settings or {}), text or image, image is not None, unreadable=unreadable
     )
     given = check_ids(read_items(data, y, columns, reading))
-    chosen: dict[str, Any] = {
-        "method": method,
-        "time": time,
-        "n_components": n_components,
-        "split": split,
-        "seed": seed,
-        "finetune": finetune or None,
-    }
+    asked = {"method": method, "time": time, "n_components": n_components, "split": split, "seed": seed}
+    asked |= {"finetune": finetune or None}
     if loss is not None:
         if method != "choose":
             raise ParameterError(f"`loss` and `method` must not both be given, got {loss!r} and {method!r}.")
-        chosen |= {"method": "network", "loss": loss}
+        asked |= {"method": "network", "loss": loss}
+    chosen = {name: value for name, value in asked.items() if value is not None}
     extra = dict(settings or {})
-    twice = sorted(set(extra) & {name for name, value in chosen.items() if value is not None})
+    twice = sorted(extra.keys() & chosen)
     if twice:
         raise ParameterError(f"`settings` must not repeat the argument {twice[0]!r}.")
-    wanted = FitSettings.from_dict({name: value for name, value in chosen.items() if value is not None} | extra)
+    wanted = FitSettings.from_dict(chosen | extra)
     if given.all.x.dtype.kind == "U" and encoder is None:
         print(NO_PHOTOS_EXTRA, file=sys.stderr)
     say = (lambda text: print(text, file=sys.stderr)) if verbose or wanted.finetune else None
-    model = fit_model(given, wanted, say=say).model
-    return model
+    return fit_model(given, wanted, say=say).model
 
 
 def evaluate(model: Model | str | os.PathLike[str], data: Any, y: Any = None) -> Comparison:
@@ -142,12 +134,8 @@ def evaluate(model: Model | str | os.PathLike[str], data: Any, y: Any = None) ->
         data: rows as `fit` takes them.
         y: their labels, or the column that holds them; None where there are none.
     """
-    if not isinstance(model, Model):
-        from nearer.models._model import load
-
-        model = load(model)
-    given = model.inputs.read(data, y)
-    return evaluate_dataset(model, given)
+    model = model if isinstance(model, Model) else load(model)
+    return evaluate_dataset(model, model.inputs.read(data, y))
 
 
 def evaluate_dataset(model: Model, given: Dataset) -> Comparison:

@@ -23,8 +23,6 @@ from torch import Tensor, nn
 
 from nearer.exceptions import CorruptFileError
 
-__all__ = ["LITE", "EfficientNetLite", "load_packaged"]
-
 # Repeats, kernel, stride of the first block, expand, width.
 STAGES = ((1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112),
           (4, 5, 2, 6, 192), (1, 3, 1, 6, 320))  # fmt: skip
@@ -61,8 +59,7 @@ class EfficientNetLite(nn.Module):
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, photos: Tensor) -> Tensor:
-        maps: Tensor = self.head(self.blocks(self.stem(photos.contiguous(memory_format=torch.channels_last))))
-        return maps
+        return self.head(self.blocks(self.stem(photos.contiguous(memory_format=torch.channels_last))))
 
 
 class _Block(nn.Module):

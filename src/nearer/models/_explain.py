@@ -25,8 +25,6 @@ from nearer.geometry._shared import Trees, to_sequential
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Explanation", "explain_pair"]
-
 # Points along the line. Networks have corners, so evenly spaced ones do as well as a rule for smooth functions.
 POINTS = 512
 # Orders of the columns in which trees are asked.

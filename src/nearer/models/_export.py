@@ -19,8 +19,6 @@ from nearer.models._tuned import TunedEncoder
 
 EXPORTED = (".onnx", ".safetensors")
 
-__all__ = ["EXPORTED", "export", "export_onnx", "export_state", "plain"]
-
 
 def plain(model: Model) -> nn.Sequential:
     """The model as plain torch layers, from raw items to embeddings.

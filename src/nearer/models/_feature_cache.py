@@ -23,8 +23,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FeatureCache", "cache_folder", "content_key"]
-
 VERSION = 2
 
 

@@ -20,8 +20,6 @@ from nearer.models._settings import FitSettings
 from nearer.training import Checkpoints, Plan, PseudoLabelAngular, alternate, cosine
 from nearer.training._shared import jiggled
 
-__all__ = ["train_few_labels"]
-
 # From the experiments with ten labels per class (`nearer reproduce semi-supervised`).
 START_STEPS, PARTITIONS, SEEN, UNLABELED = 150, 3, 54_000, 9_000
 RATE, DECAY = 1e-3, 5e-4

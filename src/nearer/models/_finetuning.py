@@ -52,8 +52,6 @@ from nearer.training import (
 )
 from nearer.training._shared import Callback, History, pages_kept
 
-__all__ = ["Tuned", "fine_tune", "learn_tuned"]
-
 # The share of the training classes (or rows) that epochs are chosen on, and the least classes for that.
 VALIDATION, FEWEST_CLASSES, MOST_VALIDATED = 0.15, 8, 2_000
 # Steps of a run, and its epochs, where nothing is said; epochs without a better one before it stops.

@@ -29,8 +29,6 @@ from nearer.models._scoring import Encode, compare_problem, evaluate_problem
 from nearer.models._settings import FitSettings
 from nearer.training._shared import Callback, History
 
-__all__ = ["Fitted", "fit_model"]
-
 # Numbers in a table below which more than one thread is no help.
 SMALL = 1_000_000
 
@@ -171,10 +169,8 @@ def _fine_tuned(data: Dataset, settings: FitSettings, watch: Watch, tell: Say, b
     for note in tuned.notes:
         tell(f"Note: {note}")
     plain = replace(settings, method="choose", loss=None, loss_settings={}, finetune=False, given=frozenset())
-    if tuned.data is None:
-        fitted = fit_model(data, plain, say=tell)
-    else:
-        fitted = fit_model(tuned.data, plain, say=tell)
+    fitted = fit_model(data if tuned.data is None else tuned.data, plain, say=tell)
+    if tuned.data is not None:
         problem, width = fitted.problem, data.all.x.shape[1]
         closed = evaluate_problem(problem, lambda items: embed(tuned.closed, items[:, :width]).numpy())
         baselines = {**fitted.comparison.baselines, "closed form": closed}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from nearer.datasets._table import TABLES, ending
 from nearer.exceptions import MissingDataError, NearerError, ParameterError
+from nearer.models._reading import on_hub as on_hub
 
 if TYPE_CHECKING:
     from nearer.models._model import Model
@@ -25,15 +26,6 @@ ADDRESS = re.compile(
     r"hf:/{1,2}(?P<kind>datasets/)?(?P<name>[^/@]+/[^/@]+)(?:@(?P<revision>[^/]+))?(?:/(?P<inside>.+))?"
 )
 TASKS = {"photos": "image-feature-extraction", "texts": "sentence-similarity"}
-
-
-def on_hub(path: Any) -> bool:
-    """Whether this names something on the hub.
-
-    >>> on_hub("hf://owner/name"), on_hub("model")
-    (True, False)
-    """
-    return isinstance(path, str | os.PathLike) and os.fspath(path).startswith("hf:/")
 
 
 @contextmanager
@@ -130,11 +122,6 @@ def _parts(path: str | os.PathLike[str], kind: str) -> tuple[str, str | None, st
     return found["name"], found["revision"], found["inside"]
 
 
-def _as_typed(path: str | os.PathLike[str]) -> str:
-    """The address with both of its strokes."""
-    return re.sub(r"^hf:/+", "hf://", os.fspath(path))
-
-
 @contextmanager
 def _hub(path: str | os.PathLike[str]) -> Iterator[Any]:
     """The package of the hub, its errors as ours."""
@@ -151,8 +138,9 @@ def _hub(path: str | os.PathLike[str]) -> Iterator[Any]:
         raise ParameterError(f"`path` must be an address of the hub: {error}", argument="path") from error
     except Exception as error:
         # Of several kinds, those of the network among them, which differ from version to version.
+        typed = re.sub(r"^hf:/+", "hf://", os.fspath(path))  # with both of its strokes
         reason = re.split(r" For more (?:details|information)", " ".join(str(error).split()))[0].rstrip(". ")
         raise MissingDataError(
-            f"`{_as_typed(path)}` could not be reached: {reason}. Check the name, the network, and for a private "
+            f"`{typed}` could not be reached: {reason}. Check the name, the network, and for a private "
             f"one the token (HF_TOKEN, or `hf auth login`)."
         ) from error

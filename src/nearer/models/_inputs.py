@@ -22,8 +22,6 @@ from nearer.geometry._shared import Standardize
 from nearer.models._encoders import FrozenEncoder
 from nearer.models._reading import Reading, as_frame, from_hub, is_photo, is_table, read_items
 
-__all__ = ["Inputs", "item_metadata"]
-
 
 @dataclass(frozen=True)
 class Inputs:
@@ -190,8 +188,7 @@ def _plain(value: Any) -> Any:
 def _gray(images: NDArray[np.float32]) -> NDArray[np.float32]:
     """Luma of colour images, (n, 3, h, w) -> (n, 1, h, w)."""
     weights = np.array([0.299, 0.587, 0.114], dtype=np.float32).reshape(1, 3, 1, 1)
-    gray: NDArray[np.float32] = (images * weights).sum(axis=1, keepdims=True)
-    return gray
+    return (images * weights).sum(axis=1, keepdims=True)
 
 
 def _are_features(data: Any, size: tuple[int, ...]) -> bool:

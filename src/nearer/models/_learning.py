@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from nearer.models._methods import Method
     from nearer.training._shared import Callback, History
 
-__all__ = ["Learned", "Watch", "learn_estimator", "learn_within_class"]
-
 # Rows that trees learn from, at most (`ClassProbabilities`).
 MOST_BOOSTED = 20_000
 # Rows that are enough to find the directions of largest variance.

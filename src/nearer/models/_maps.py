@@ -12,8 +12,6 @@ from nearer.estimators import HRAML, AsymmetricKNN, ClassProbabilities, KernelLe
 from nearer.geometry import MLP, Chain, Mahalanobis, TwoEncoders, UnitLength
 from nearer.geometry._shared import KernelMap, SideBySide, SignedRoot, Standardize
 
-__all__ = ["as_module"]
-
 
 def as_module(learner: Any) -> nn.Module:
     """The map of a fitted learner: linear, of a kernel, of networks, or two maps for queries and database.
@@ -29,8 +27,7 @@ def as_module(learner: Any) -> nn.Module:
         settings = {"kernel": learner.kernel, "gamma": float(learner.gamma_), "degree": learner.degree}
         return KernelMap.from_parts(learner.landmarks_, factor, **settings)
     if isinstance(learner, ClassProbabilities):
-        mapped: nn.Module = learner.map_
-        return mapped
+        return learner.map_
     if isinstance(learner, HRAML):
         return Chain(_scaled(learner.mean_, learner.scale_), SideBySide(*map(_perceptron, learner.encoders_)))
     if isinstance(learner, WithinClass):

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nearer._checks import check_choice
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from nearer.models._problem import Problem
     from nearer.models._settings import FitSettings
     from nearer.relations._shared import Kind
-
-__all__ = ["FINE_TUNED", "METHODS", "MOST_TRIED", "Method", "choose_methods", "method_named"]
 
 # Rows at a time, where all at once would take too long, and the share of the time that is for learning.
 BATCH = 1024
@@ -72,10 +71,6 @@ def by_trees(n: int, p: int, classes: int = 10) -> float:
     return (4 if n <= 10_000 else 2.5) * once
 
 
-def _never(problem: Problem) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class Method:
     """A way to learn: its name, what it needs and costs, when "auto" tries it, and the function that does it."""
@@ -90,7 +85,7 @@ class Method:
     network: bool = False
     """Whether it trains a network, and so uses the settings of networks and takes images."""
     for_images_only: bool = False
-    tried: Callable[[Problem], bool] = _never
+    tried: Callable[[Problem], bool] = lambda problem: False
     """Whether "auto" tries it on a problem."""
     seconds: Callable[[int, int], float] = closed_form
     seconds_in_batches: Callable[[int, int], float] | None = None
@@ -117,15 +112,15 @@ class Method:
         return BATCH if self.seconds_in_batches(n, p) < whole else None
 
 
-def _network(name: str, target: str = "") -> dict[str, Any]:
-    """The entries of a network with a loss of `nearer.losses`; none takes the loss of the settings."""
+def _network(name: str, target: str, supervision: tuple[Kind, ...], about: str, **more: Any) -> Method:
+    """A network with a loss of `nearer.losses`; "" takes that of the settings."""
 
     def learn(problem: Problem, options: FitSettings, watch: Watch) -> Learned:
         from nearer.models._networks import train_network
 
         return train_network(problem, options, watch, target)
 
-    return {"name": name, "target": target, "learn": learn, "network": True, "cost": "epochs · n"}
+    return Method(name, about, supervision, "epochs · n", learn, target, network=True, **more)
 
 
 def _few_labels(problem: Problem, options: FitSettings, watch: Watch) -> Learned:
@@ -134,16 +129,10 @@ def _few_labels(problem: Problem, options: FitSettings, watch: Watch) -> Learned
     return train_few_labels(problem, options, watch)
 
 
-def _within_class(problem: Problem, options: FitSettings, watch: Watch) -> Learned:
+def _within_class(problem: Problem, options: FitSettings, watch: Watch, *, leading: int | None = None) -> Learned:
     from nearer.models._learning import learn_within_class
 
-    return learn_within_class(problem, options)
-
-
-def _in_leading_directions(problem: Problem, options: FitSettings, watch: Watch) -> Learned:
-    from nearer.models._learning import learn_within_class
-
-    return learn_within_class(problem, options, leading=LEADING)
+    return learn_within_class(problem, options, leading=leading)
 
 
 def _fine_tuned(problem: Problem, options: FitSettings, watch: Watch) -> Learned:
@@ -220,7 +209,7 @@ METHODS: tuple[Method, ...] = (
         f"the same in the {LEADING} leading principal directions of all rows, labelled or not",
         _PARTLY,
         "n p² + p³",
-        _in_leading_directions,
+        partial(_within_class, leading=LEADING),
         "WithinClass",
         tried=lambda problem: _of_few_labels(problem) and math.prod(problem.inputs.size) > LEADING,
         scales_encoded=True,
@@ -284,11 +273,9 @@ METHODS: tuple[Method, ...] = (
         "asymmetric-knn", "AsymmetricKNN", _CLASSES, "n² p · steps",
         "one map for queries, one for the database, trained for the k-NN vote", seconds=all_pairs, instead="nca",
     ),
-    Method(
-        about="a network, RAW weights and valid-triplet hard mining",
-        supervision=_CLASSES,
+    _network(
+        "raw-vthm", "RAWLoss", _CLASSES, "a network, RAW weights and valid-triplet hard mining",
         tried=lambda problem: problem.images or _of_classes(problem),
-        **_network("raw-vthm", "RAWLoss"),
     ),
     Method(
         "deep-semi-supervised",
@@ -300,11 +287,8 @@ METHODS: tuple[Method, ...] = (
         for_images_only=True,
         tried=lambda problem: problem.images and problem.few,
     ),
-    Method(
-        about="a network, distances follow a relation",
-        supervision=_TABLES,
-        tried=_of_tables,
-        **_network("alignment", "RelationAlignmentLoss"),
+    _network(
+        "alignment", "RelationAlignmentLoss", _TABLES, "a network, distances follow a relation", tried=_of_tables
     ),
     _linear(
         "raml-krr", "RAMLKRR", _TABLES, "pairs · p² · steps", "distances follow a relation of labels",
@@ -320,26 +304,12 @@ METHODS: tuple[Method, ...] = (
         tried=lambda problem: problem.kind == "numbers", seconds=all_pairs, seconds_in_batches=by_batches,
         instead="hraml",
     ),
-    Method(
-        about="a network, soft weights on pairs",
-        supervision=_CLASSES,
-        **_network("multi-similarity", "MultiSimilarityLoss"),
-    ),
-    Method(
-        about="a network, supervised contrastive softmax", supervision=_CLASSES, **_network("supcon", "SupConLoss")
-    ),
-    Method(
-        about="a network, the hardest triplets", supervision=_CLASSES, **_network("triplet", "BatchHardTripletLoss")
-    ),
-    Method(
-        about="a network, pull and push pairs", supervision=_CLASSES, **_network("contrastive", "ContrastiveLoss")
-    ),
-    Method(
-        about="a network, pairs weighted by how wrong they are",
-        supervision=_CLASSES,
-        **_network("circle", "CircleLoss"),
-    ),
-    Method(about="a network with a loss of your choice", supervision=("classes", "partial"), **_network("network")),
+    _network("multi-similarity", "MultiSimilarityLoss", _CLASSES, "a network, soft weights on pairs"),
+    _network("supcon", "SupConLoss", _CLASSES, "a network, supervised contrastive softmax"),
+    _network("triplet", "BatchHardTripletLoss", _CLASSES, "a network, the hardest triplets"),
+    _network("contrastive", "ContrastiveLoss", _CLASSES, "a network, pull and push pairs"),
+    _network("circle", "CircleLoss", _CLASSES, "a network, pairs weighted by how wrong they are"),
+    _network("network", "", ("classes", "partial"), "a network with a loss of your choice"),
 )  # fmt: skip
 
 
@@ -430,22 +400,16 @@ class-probabilities, about 4 s')
         for one in map(method_named, ("euclidean", *(["lda"] if classes > 2 else []), "nca"))
         if one.name == "euclidean" or one.seconds(min(n, MOST_TRIED), p) <= allowed / 2
     ]
-    rules: Sequence[tuple[bool, Sequence[str], str]] = [
-        (kind == "sets", ("euclidean", "raml-krr"), "several 0/1 label columns: raml-krr"),
-        (kind == "distributions", ("euclidean", "raml-krr"), "label distributions: raml-krr"),
-        (kind == "numbers", ("euclidean", "mlkr"), "numbers to predict: mlkr"),
-        (
-            kind == "pairs",
-            (
-                "euclidean",
-                *(one.name for one in METHODS if one.tried is _of_pairs or one.tried is _of_classes_or_pairs),
-            ),
-            "near and far pairs: what does best on others",
-        ),
-    ]
-    for holds, names, rule in rules:
-        if holds:
-            return [method_named(name) for name in names], rule
+    of_pairs = [one.name for one in METHODS if one.tried in (_of_pairs, _of_classes_or_pairs)]
+    rules: dict[str, tuple[Sequence[str], str]] = {
+        "sets": (["raml-krr"], "several 0/1 label columns: raml-krr"),
+        "distributions": (["raml-krr"], "label distributions: raml-krr"),
+        "numbers": (["mlkr"], "numbers to predict: mlkr"),
+        "pairs": (of_pairs, "near and far pairs: what does best on others"),
+    }
+    if kind in rules:
+        others, rule = rules[kind]
+        return [method_named(name) for name in ("euclidean", *others)], rule
     trees = by_trees(n, p, classes)
     able = trees <= TREES_SHARE * seconds
     if kind == "partial" and few:

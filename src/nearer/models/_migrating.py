@@ -23,7 +23,7 @@ from nearer.index._items import as_ids
 from nearer.models._model import Model
 from nearer.neighbors import search
 
-# Fewer say too little of how many neighbors are kept.
+# Fewer say too little of how many neighbors are kept, and of whether a map of the queries helps.
 FEWEST = 50
 
 
@@ -108,6 +108,17 @@ def beside(where: str) -> str:
     return f"{where}_moved" if "://" in where else f"{where.rstrip('/')}.moved"
 
 
+def rows_of(index: Any, names: list[Any], must: str) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+    """Which items an index has, and their embeddings; an error where they are too few to learn from."""
+    there = np.array([name in index for name in names], dtype=bool)
+    if there.sum() < FEWEST:
+        raise MissingDataError(
+            f"At least {FEWEST} of {must}, found {int(there.sum())} of {len(names)}."
+            + ("" if there.all() else f" Its ids are such as {', '.join(map(repr, index.ids[:3])) or 'none'}.")
+        )
+    return there, index.embeddings([name for name, known in zip(names, there, strict=True) if known]).numpy()
+
+
 def align(model: Model, where: str | os.PathLike[str], items: Any, y: Any = None, *, ids: Any = None) -> Migration:
     """Learn how the embeddings of an index become those of `model`, from items that are in the index."""
     given = model.inputs.read(items, y)
@@ -123,13 +134,7 @@ def align(model: Model, where: str | os.PathLike[str], items: Any, y: Any = None
                 "their order.",
                 argument="ids",
             )
-        there = np.array([one in index for one in named], dtype=bool)
-        if there.sum() < FEWEST:
-            raise MissingDataError(
-                f"At least {FEWEST} of the items must be in `{os.fspath(where)}`, found {int(there.sum())} of "
-                f"{len(named)}. Its ids are such as {', '.join(map(repr, index.ids[:3])) or 'none'}."
-            )
-        old = index.embeddings([one for one, known in zip(named, there, strict=True) if known]).numpy()
+        there, old = rows_of(index, named, f"the items must be in `{os.fspath(where)}`")
         if index.fingerprint is not None and index.fingerprint == model.fingerprint:
             raise ParameterError(f"`{os.fspath(where)}` has the embeddings of this model already.")
     new = model.embed(given, side="database")[there]

@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nearer._checks import check_choice, check_int
-from nearer._storage import read_folder, write_folder
-from nearer._storage._folder import MANIFEST
+from nearer._storage import MANIFEST, read_folder, write_folder
 from nearer._validation import as_tensor
 from nearer.datasets import Dataset
 from nearer.exceptions import CorruptFileError, LabelError, NearerError, ParameterError
@@ -41,6 +40,7 @@ from nearer.geometry._shared import REFUSED, build, description
 from nearer.models._encoders import FrozenEncoder
 from nearer.models._inputs import Inputs, item_metadata
 from nearer.models._predicting import Votes, predict, predict_proba, score
+from nearer.models._reading import on_hub
 
 if TYPE_CHECKING:
     from nearer.index import Index
@@ -52,10 +52,12 @@ if TYPE_CHECKING:
     from nearer.models._explain import Explanation
     from nearer.models._migrating import Migration
 
-__all__ = ["Model", "fingerprints", "load"]
-
 FORMAT = "nearer.model"
 VERSION = 1
+# What is kept as it is, and of which kind it must be.
+PLAIN: dict[str, Callable[[Any], Any]] = dict.fromkeys(("method", "command", "summary"), str)
+PLAIN |= dict.fromkeys(("parameters", "data", "scores"), dict)
+PLAIN["classes"] = lambda names: tuple(str(name) for name in names)
 
 
 def _explorer() -> Any:
@@ -173,8 +175,7 @@ class Model:
         time.
         """
         if isinstance(items, np.ndarray | torch.Tensor) and tuple(items.shape[1:]) == self.inputs.size:
-            rows: NDArray[np.float32] = as_tensor(items, "items").to(torch.float32).contiguous().numpy()
-            return rows
+            return as_tensor(items, "items").to(torch.float32).contiguous().numpy()
         inputs = self.inputs
         if not raw and inputs.encoder is not None:
             inputs = replace(inputs, encoder=inputs.encoder.without_raw())
@@ -381,8 +382,7 @@ class Model:
         Gestures are dictionaries such as {"kind": "label", "items": [3, 7], "label": "cat"}, {"kind": "together",
         "items": [...]}, {"kind": "apart", "items": [...]}, {"kind": "drop", "items": [...]}.
         """
-        corrected: Model = _explorer().apply_gestures(self, gestures, data, y)
-        return corrected
+        return _explorer().apply_gestures(self, gestures, data, y)
 
     def audit(self, data: Any = None, y: Any = None, *, seed: int = 0) -> Audit:
         """What is wrong with the data of the fit, or with other data: labels that are likely wrong,
@@ -404,8 +404,7 @@ class Model:
 
     def seen(self, items: Any) -> NDArray[np.bool_]:
         """For each item whether the model was trained on exactly it, (n,)."""
-        found: NDArray[np.bool_] = np.isin(fingerprints(self.features(items)), self.trained_on)
-        return found
+        return np.isin(fingerprints(self.features(items)), self.trained_on)
 
     def push_to_hub(
         self,
@@ -439,17 +438,10 @@ class Model:
             from nearer.models._card import card_pages
 
             pages = card_pages(self.fitted, name=Path(path).name)
-        metadata = {
+        metadata = {name: kind(getattr(self, name)) for name, kind in PLAIN.items()} | {
             "encoder": description(self.encoder),  # type: ignore[arg-type]
             "inputs": self.inputs.to_dict(),
             "baseline": None if self.baseline is None else description(self.baseline),  # type: ignore[arg-type]
-            "summary": self.summary,
-            "method": self.method,
-            "parameters": dict(self.parameters),
-            "classes": list(self.classes),
-            "data": dict(self.data),
-            "scores": dict(self.scores),
-            "command": self.command,
             "calibration": None if self.calibration is None else self.calibration.to_dict(),
             "votes": None if self.votes is None else self.votes.to_dict(),
         }
@@ -496,7 +488,7 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
         path: the folder that `save` wrote, or `hf://owner/name`, with `@revision` a branch, tag or commit of it.
         encoder: the module or function that it was fitted behind.
     """
-    if os.fspath(path).startswith("hf:/"):
+    if on_hub(path):
         from nearer.models._hub import downloaded_model
 
         with downloaded_model(path) as copy:
@@ -510,15 +502,9 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
         model = Model(
             _restored(about["encoder"], folder.tensors["parameters"]),
             Inputs.from_dict(about["inputs"]),
-            method=str(about["method"]),
-            parameters=dict(about["parameters"]),
-            classes=tuple(str(name) for name in about["classes"]),
-            data=dict(about["data"]),
-            scores=dict(about["scores"]),
-            command=str(about["command"]),
             baseline=baseline,
             trained_on=folder.tensors["trained_on"]["rows"].to(torch.int64).reshape(-1).numpy(),
-            summary=str(about["summary"]),
+            **{name: kind(about[name]) for name, kind in PLAIN.items()},
         )
         if about.get("votes") is not None:
             model.votes = Votes.from_saved(about["votes"], folder.tensors["votes"], len(model.classes))

@@ -36,8 +36,6 @@ from nearer.training import (
 )
 from nearer.training._shared import Callback, Sampler
 
-__all__ = ["encoder_for", "named_loss", "train_network"]
-
 VALIDATION = 0.15
 PER_CLASS = 4
 DIMENSIONS = 64
@@ -132,8 +130,7 @@ def encoder_for(problem: Problem, settings: FitSettings) -> nn.Module:
 
 def _loss(target: str, settings: FitSettings, problem: Problem, width: int) -> nn.Module:
     if target and target != "RAWLoss":
-        made: nn.Module = getattr(losses, target)()
-        return made
+        return getattr(losses, target)()
     return named_loss(FitSettings() if target else settings, problem.n_classes, width)
 
 
@@ -166,8 +163,7 @@ def named_loss(settings: FitSettings, n_classes: int, width: int) -> nn.Module:
         raise ParameterError(
             f"`loss` must be one that works on embeddings and labels alone, {name} needs {needs[0]}."
         )
-    found: nn.Module = kind(**wanted)
-    return found
+    return kind(**wanted)
 
 
 def _sampler(labels: np.ndarray[Any, Any], settings: FitSettings) -> Sampler:

@@ -20,8 +20,6 @@ from nearer.neighbors import search
 if TYPE_CHECKING:
     from nearer.models._model import Model
 
-__all__ = ["Votes", "votes_of"]
-
 # Rows that are kept to vote; a random part of more.
 MOST_VOTES = 20_000
 # Where few rows have a label, all rows vote with the class that reached them over the graph of their neighbors.

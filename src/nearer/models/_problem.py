@@ -17,8 +17,6 @@ from nearer.models._inputs import Inputs
 from nearer.neighbors import search, vote
 from nearer.relations._shared import Kind
 
-__all__ = ["MOST_HELD_OUT", "Problem", "choose_k"]
-
 Rows = NDArray[np.int64]
 # Enough for two digits of every score; more would only cost time.
 MOST_HELD_OUT = 5_000

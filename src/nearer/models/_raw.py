@@ -19,8 +19,6 @@ from nearer.neighbors import search
 if TYPE_CHECKING:
     from nearer.models._model import Model
 
-__all__ = ["needs_scale", "raw_map", "raw_rows", "rows_to_look_at"]
-
 # Rows that judge whether to scale.
 JUDGED = 2_000
 

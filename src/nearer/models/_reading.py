@@ -38,21 +38,12 @@ from nearer.exceptions import LabelError, MissingDataError, NearerError, Paramet
 from nearer.models._encoders import PACKAGED, FrozenEncoder, ItemKind, frozen, installed
 from nearer.relations import Relation
 
-__all__ = [
-    "NO_PHOTOS_EXTRA",
-    "Reading",
-    "as_frame",
-    "encode_dataset",
-    "from_hub",
-    "is_photo",
-    "is_table",
-    "read_items",
-]
-
 NO_PHOTOS_EXTRA = (
     "No trained encoder for photos is installed, so a small network learns from scratch on 32×32 pixels. "
     "Better: pip install 'nearer[photos]'"
 )
+# Codes or rows of labels, the names of the classes, and the kind of the labels.
+Labels = tuple[Any, tuple[str, ...], Any]
 
 
 @dataclass(frozen=True)
@@ -142,9 +133,18 @@ def read_items(data: Any, y: Any = None, columns: Columns | None = None, reading
     return _from_dataset(Dataset(own_source("array"), {"all": Split(images, codes, kind=kind)}, names), reading)
 
 
+def on_hub(path: Any) -> bool:
+    """Whether this names something on the hub.
+
+    >>> on_hub("hf://owner/name"), on_hub("model")
+    (True, False)
+    """
+    return isinstance(path, str | os.PathLike) and os.fspath(path).startswith("hf:/")
+
+
 def from_hub(data: Any) -> Any:
     """Where the data of an address hf://datasets/... was put; anything else as it is."""
-    if not isinstance(data, str | os.PathLike) or not os.fspath(data).startswith("hf:/"):
+    if not on_hub(data):
         return data
     from nearer.models._hub import downloaded_data
 
@@ -283,12 +283,7 @@ def _check_native_texts(data: Any, name: str) -> None:
 
 
 def _texts_dataset(
-    texts: list[str],
-    labels: tuple[Any, tuple[str, ...], Any],
-    extra: Mapping[str, Any],
-    columns: Columns,
-    reading: Reading,
-    name: str,
+    texts: list[str], labels: Labels, extra: Mapping[str, Any], columns: Columns, reading: Reading, name: str
 ) -> Dataset:
     encoder = reading.resolve("texts")
     assert encoder is not None
@@ -299,12 +294,7 @@ def _texts_dataset(
 
 
 def _from_photos(
-    paths: Sequence[Path],
-    labels: tuple[Any, tuple[str, ...], Any],
-    extra: Mapping[str, Any],
-    columns: Columns,
-    reading: Reading,
-    name: str,
+    paths: Sequence[Path], labels: Labels, extra: Mapping[str, Any], columns: Columns, reading: Reading, name: str
 ) -> Dataset:
     """Photos by their paths."""
     kept, damaged = [], []
@@ -336,7 +326,7 @@ def _from_photos(
     )
 
 
-def _labels(y: Any, n: int, reading: Reading) -> tuple[Any, tuple[str, ...], Any]:
+def _labels(y: Any, n: int, reading: Reading) -> Labels:
     if isinstance(y, str):
         raise LabelError(f"`y` must hold the labels, one for each of {n} items, got the text {y!r}.")
     return label_codes(y, n, reading.unlabeled)

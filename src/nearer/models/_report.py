@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 
 from nearer.datasets import Dataset
 from nearer.datasets._items import item_name, item_picture, photos_of
+from nearer.evaluation import Comparison
 from nearer.neighbors import search
 from nearer.reports import embedding_map
 from nearer.reports._page import Code, Gallery, PagePart, Picture, Section, Table, Tile, html_report
 
 if TYPE_CHECKING:
     from nearer.models._model import Model
-
-__all__ = ["scores_section", "write_report"]
 
 MAPPED = 500
 # Held-out photos, and what is nearest to each.
@@ -70,17 +69,14 @@ def _use(model: Model) -> str:
 
 def scores_section(scores: Mapping[str, Any]) -> Section:
     """Raw, baselines and learned, score by score, with the intervals of the gains."""
-    first, second = (name for name in scores if name not in ("gains", "intervals", "verdict", "baselines"))
-    lower = set(scores[first]["lower_is_better"])
-    intervals, others = scores.get("intervals", {}), scores.get("baselines", {})
+    both = Comparison.from_dict(scores)
     rows = []
-    for name, gain in scores["gains"].items():
-        pair = intervals.get(name)
-        shown = "" if pair is None else f"{pair[0]:+.3f} to {pair[1]:+.3f}"
-        label = f"{name} (lower is better)" if name in lower else name
-        found = [one["scores"][name] for one in (scores[first], *others.values(), scores[second])]
-        rows.append((label, *found, f"{gain:+.3f}", shown))
-    table = Table(["score", first, *others, second, "gain", "95 %"], rows)
+    for name, gain in both.gains.items():
+        shown = "{:+.3f} to {:+.3f}".format(*both.intervals[name]) if name in both.intervals else ""
+        label = f"{name} (lower is better)" if name in both.first.lower_is_better else name
+        values = [made[name] for made in (both.first, *both.baselines.values(), both.second)]
+        rows.append((label, *values, f"{gain:+.3f}", shown))
+    table = Table(["score", both.names[0], *both.baselines, both.names[1], "gain", "95 %"], rows)
     text = "On rows that taught it nothing. An interval that holds zero is a difference these rows cannot show."
     return Section("Raw features beside the learned metric", [text, table])
 

@@ -21,8 +21,6 @@ from torch import Tensor, nn
 
 from nearer.exceptions import CorruptFileError
 
-__all__ = ["ResNet50", "load_resnet50"]
-
 # Blocks of a stage, and the channels inside them.
 STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))
 EPSILON = 1e-3
@@ -50,8 +48,7 @@ class ResNet50(nn.Module):
 
     def forward(self, photos: Tensor) -> Tensor:
         photos = photos.contiguous(memory_format=torch.channels_last)
-        maps: Tensor = self.blocks(self.pool(self.conv1(photos).relu()))
-        return maps
+        return self.blocks(self.pool(self.conv1(photos).relu()))
 
 
 class _Block(nn.Module):

@@ -15,8 +15,6 @@ from nearer.exceptions import NearerError
 from nearer.models._problem import CLASSES, Problem
 from nearer.neighbors import search
 
-__all__ = ["Encode", "compare_problem", "evaluate_problem", "main_score", "row_scores"]
-
 Encode = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """Items (n, ...) to the rows (n, d) that are compared."""
 
@@ -73,7 +71,7 @@ def _sample(problem: Problem) -> int | None:
     return ASKED if len(problem.held_out) > LARGE else None
 
 
-def _searched(problem: Problem, encode: Encode, database: Encode | None) -> tuple[Any, ...]:
+def _searched(problem: Problem, encode: Encode, database: Encode | None = None) -> tuple[Any, ...]:
     """Queries and their classes, and the rows that they are searched in, or nothing: then among each other."""
     asked = (encode(problem.items[problem.held_out]), problem.labels[problem.held_out])
     rows = problem.searched(LARGE)
@@ -82,9 +80,7 @@ def _searched(problem: Problem, encode: Encode, database: Encode | None) -> tupl
     return (*asked, (database or encode)(problem.items[rows]), problem.labels[rows])
 
 
-def evaluate_problem(
-    problem: Problem, encode: Encode, *, database: Encode | None = None, quick: bool = False
-) -> Evaluation:
+def evaluate_problem(problem: Problem, encode: Encode, *, quick: bool = False) -> Evaluation:
     """The scores of the held-out rows under `encode`, which is asked for the rows that count and no others.
 
     Classes: each held-out row is searched among the labelled training rows, 20,000 of them at most; where its class
@@ -97,7 +93,7 @@ def evaluate_problem(
             _pair_distances(problem, encode), problem.pairs_of(problem.held_out, touching=True)[1]
         )
     if problem.kind in CLASSES:
-        return _of_classes(problem, _searched(problem, encode, database), clustered=not quick and database is None)
+        return _of_classes(problem, _searched(problem, encode), clustered=not quick)
     return _of_predictions(problem, _predicted(problem, encode), slice(None))
 
 
@@ -132,8 +128,7 @@ def _pair_distances(problem: Problem, encode: Encode) -> NDArray[Any]:
     pairs, _ = problem.pairs_of(problem.held_out, touching=True)
     rows, places = np.unique(pairs, return_inverse=True)
     left, right = encode(problem.items[rows])[places.reshape(pairs.shape).T]
-    distances: NDArray[Any] = np.linalg.norm(left.astype(np.float64) - right, axis=1)
-    return distances
+    return np.linalg.norm(left.astype(np.float64) - right, axis=1)
 
 
 def evaluate_pairs(
@@ -186,11 +181,8 @@ def _pair_intervals(problem: Problem, raw: Encode, learned: Encode) -> dict[str,
         first, second = (_pair_scores(one, similar, drawn) for one in both)
         for name in first:
             gains.setdefault(name, []).append(second[name] - first[name])
-    return {name: (float(a), float(b)) for name, (a, b) in _middle(gains).items()}
-
-
-def _middle(gains: dict[str, list[float]]) -> dict[str, Any]:
-    return {name: np.quantile(values, [0.025, 0.975]) for name, values in gains.items()}
+    ends = {name: np.quantile(values, [0.025, 0.975]).tolist() for name, values in gains.items()}
+    return {name: (low, high) for name, (low, high) in ends.items()}
 
 
 def evaluate_numbers(predicted: NDArray[Any], truth: NDArray[Any]) -> Evaluation:
@@ -221,7 +213,7 @@ def row_scores(problem: Problem, encode: Encode) -> NDArray[np.float64]:
         far = np.sort(distances[~similar])
         return np.asarray(1 - np.searchsorted(far, distances[similar], side="right") / len(far))
     if problem.kind in CLASSES:
-        return _row_scores_of_classes(problem, *_searched(problem, encode, None))
+        return _row_scores_of_classes(problem, *_searched(problem, encode))
     predicted, truth = _predicted(problem, encode), problem.labels[problem.held_out]
     if problem.kind == "sets":
         return np.asarray(1 - np.square(predicted - truth).mean(axis=1))

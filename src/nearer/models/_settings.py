@@ -11,8 +11,6 @@ from nearer._checks import check_choice, check_int, check_number
 from nearer._names import meant
 from nearer.exceptions import ParameterError
 
-__all__ = ["FitSettings"]
-
 
 def _said(default: Any, about: str) -> Any:
     return field(default=default, metadata={"about": about})

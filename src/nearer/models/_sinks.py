@@ -6,10 +6,10 @@ and says how far that is; `reopen` cuts off what came after. A file gets its fin
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,10 +19,7 @@ from numpy.typing import NDArray
 from nearer._storage import write_file
 from nearer.exceptions import NearerError, ParameterError
 
-__all__ = ["Chunk", "Sink", "sink_for", "stopped_before", "without_secret", "work_folder"]
-
 Floats = NDArray[np.float32]
-HEAD = 128
 FILES = (".npy", ".csv", ".parquet")
 
 
@@ -59,14 +56,11 @@ def sink_for(out: str, work: Path, *, index: Any = None) -> Sink:
     """The sink for a file name, or for an index that is open."""
     if index is not None:
         return IndexSink(index)
+    kinds: dict[str, Callable[[Path, Path], Sink]] = {".npy": NumpySink, ".csv": CsvSink, ".parquet": ParquetSink}
     suffix = Path(out).suffix.lower()
-    if suffix == ".npy":
-        return NumpySink(Path(out), work)
-    if suffix == ".csv":
-        return CsvSink(Path(out), work)
-    if suffix == ".parquet":
-        return ParquetSink(Path(out), work)
-    raise ParameterError(f"`out` must end in {', '.join(FILES)}, got {Path(out).name!r}.")
+    if suffix not in kinds:
+        raise ParameterError(f"`out` must end in {', '.join(FILES)}, got {Path(out).name!r}.")
+    return kinds[suffix](Path(out), work)
 
 
 class _FileSink:
@@ -90,8 +84,7 @@ class _FileSink:
         return {"bytes": self.file.tell(), "rows": self.rows, "width": self.width}
 
     def finish(self) -> None:
-        self.file.flush()
-        os.fsync(self.file.fileno())
+        self.commit()
         self.file.close()
         os.replace(self.place, self.out)
 
@@ -105,19 +98,18 @@ class NumpySink(_FileSink):
     def put(self, part: Chunk) -> None:
         if not self.rows:
             self.width = part.embeddings.shape[1]
-            self.file.write(b" " * HEAD)
+            self._write_head()
         self.file.write(np.ascontiguousarray(part.embeddings, dtype="<f4").data)
         self.rows += len(part.embeddings)
 
-    def finish(self) -> None:
-        head = io.BytesIO()
-        about = {"descr": "<f4", "fortran_order": False, "shape": (self.rows, self.width)}
-        np.lib.format.write_array_header_1_0(head, about)
-        text = head.getvalue()
-        # The header of numpy is padded with blanks to any multiple of 64.
-        padded = text[:8] + (HEAD - 10).to_bytes(2, "little") + text[10:-1].rstrip(b" ").ljust(HEAD - 11) + b"\n"
+    def _write_head(self) -> None:
+        """numpy leaves room in it for any number of rows."""
         self.file.seek(0)
-        self.file.write(padded)
+        about = {"descr": "<f4", "fortran_order": False, "shape": (self.rows, self.width)}
+        np.lib.format.write_array_header_1_0(self.file, about)
+
+    def finish(self) -> None:
+        self._write_head()
         super().finish()
 
 

@@ -25,8 +25,6 @@ from nearer.geometry._shared import build, description, to_sequential
 from nearer.models._encoders import FrozenEncoder, encode_photos, photo_rows, weights_digest
 from nearer.training._shared import fold_norms
 
-__all__ = ["TextTrunk", "TunedEncoder", "TunedNetwork", "tuned_encoder", "untuned_network"]
-
 
 class TunedNetwork(nn.Module):
     """Items -> rows of an encoder (n, p) -> embeddings (n, d)."""
@@ -36,8 +34,7 @@ class TunedNetwork(nn.Module):
         self.trunk, self.head = trunk, head
 
     def forward(self, items: Tensor) -> Tensor:
-        rows: Tensor = self.head(self.trunk(items))
-        return rows
+        return self.head(self.trunk(items))
 
 
 class PhotoTrunk(nn.Module):
@@ -62,15 +59,13 @@ class TextTrunk(nn.Module):
     def numbers(self, texts: Sequence[str]) -> Tensor:
         """The tokens of texts."""
         prepare = getattr(self.module, "preprocess", None) or self.module.tokenize
-        found: Tensor = prepare(list(texts))["input_ids"]
-        return found
+        return prepare(list(texts))["input_ids"]
 
     def forward(self, numbers: Tensor) -> Tensor:
         # Columns that are padding in the whole batch cost time and say nothing.
         numbers = numbers[:, (numbers != self.padding).any(0)]
         asked = {"input_ids": numbers, "attention_mask": (numbers != self.padding).long()}
-        rows: Tensor = self.module(asked)["sentence_embedding"]
-        return rows
+        return self.module(asked)["sentence_embedding"]
 
 
 def untuned_network(base: FrozenEncoder) -> tuple[nn.Module, int]:
@@ -151,8 +146,7 @@ class TunedEncoder(FrozenEncoder):
             return encode_photos(self.network, self.settings, items)
         trunk: Any = self.network.trunk
         with torch.no_grad():
-            rows: Tensor = self.network(trunk.numbers(items))
-        return rows
+            return self.network(trunk.numbers(items))
 
     def features(self, items: Sequence[Any], *, progress: bool | None = None) -> NDArray[np.float32]:
         """The rows of the encoder as it was, then those of the network: (n, p + d)."""

@@ -24,16 +24,6 @@ from nearer.models._maps import as_module
 from nearer.training import Checkpoints, EncoderStep, cosine, parameter_groups, train
 from nearer.training._shared import Callback, History, Sampler, activation_bytes
 
-__all__ = [
-    "Recipe",
-    "WithFeatures",
-    "classes_and_items",
-    "closed_form",
-    "items_at_once",
-    "start_class_vectors",
-    "train_whole",
-]
-
 # What a step holds beside what the backward pass needs: gradients, the layer that is computed, the batch itself.
 MARGIN = 1.5
 
@@ -126,8 +116,7 @@ class _Pooled(nn.Module):
 
     def forward(self, rows: Tensor, labels: Any) -> Tensor:
         d = self.loss.softmax.embedding_dim
-        value: Tensor = self.loss(rows[:, :d], labels, pooled=rows[:, d:])
-        return value
+        return self.loss(rows[:, :d], labels, pooled=rows[:, d:])
 
 
 def train_whole(

@@ -30,7 +30,8 @@ _SECOND = (
 def normalize_rows(x: Tensor, name: str = "embeddings") -> tuple[Tensor, Tensor]:
     """Unit rows z = x/‖x‖ and the inverse norms (n, 1); a zero row stays zero and has the inverse 0.
 
-    Rows that are not finite are refused; rows of 1e30 and of 1e-30 work in single precision.
+    What `geometry.normalize` does, with what the gradient needs. Rows that are not finite are refused; rows of 1e30
+    and of 1e-30 work in single precision.
 
     >>> normalize_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))[0]
     tensor([[0.6000, 0.8000],

@@ -176,13 +176,11 @@ _DISTRIBUTIONS: dict[str, Callable[[int], Difference]] = {
 }
 
 
-def find_difference(
-    function: str | Callable[[Tensor, Tensor], Tensor], kind: str, table: Tensor, *, largest: float | None = None
-) -> Difference:
+def find_difference(function: str | Callable[[Tensor, Tensor], Tensor], kind: str, table: Tensor) -> Difference:
     """The relation function of a name, or of a user's own function of two rows.
 
     `kind` is "sets" or "distributions". A user's function reduces the last axis of two broadcast tensors; its
-    largest value is looked up in the table unless it is given, and it is brought to [0, 2].
+    largest value is looked up in the table, and it is brought to [0, 2].
 
     >>> find_difference("l1", "sets", torch.eye(5)).farthest
     4.0
@@ -191,8 +189,7 @@ def find_difference(
         known = _SETS if kind == "sets" else _DISTRIBUTIONS
         return known[check_choice(function, "function", known)](table.shape[1])
     between = by_rows(function)
-    top = largest_observed(between, table) if largest is None else largest
-    return Difference(between, top, 2.0, attainable=False)
+    return Difference(between, largest_observed(between, table), 2.0, attainable=False)
 
 
 def largest_observed(between: Tiled, table: Tensor) -> float:

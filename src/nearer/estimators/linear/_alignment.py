@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import linalg
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from nearer._checks import check_number
+from nearer.estimators._learner import FLOATS, RowMap, fitted_rows
 from nearer.estimators._matrices import Array, ridged, root_and_inverse_root
 from nearer.exceptions import ShapeError
 from nearer.geometry import normalize
@@ -31,7 +31,7 @@ MOST_LANDMARKS = 4_000
 
 
 @dataclass(eq=False, repr=False)
-class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Alignment(RowMap):
     """Ridge regression `y ≈ φ(x)A + m'`, so that embeddings of one encoder can be searched with those of another.
 
     X (n, p) and Y (n, q) are the same n items in both spaces -> (n, q). φ is the centred row, or the values
@@ -81,16 +81,12 @@ class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
         tags.target_tags.multi_output = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the map from the rows of X to those of y, (n, p) and (n, q): the same items, in the same order."""
-        X, Y = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True, ensure_min_samples=2
-        )
+        X, Y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True, ensure_min_samples=2)
         Y = np.asarray(Y[:, None] if Y.ndim == 1 else Y)
         Y = Y if Y.dtype.kind == "f" else Y.astype(np.float64)
         given, self.center_, self.whitening_ = Y, None, None
@@ -120,14 +116,13 @@ class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def transform(self, X: Any) -> Array:
         """Rows of the first space in the second, (n, p) -> (n, q)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = fitted_rows(self, X)
         return self._map.rows(X, self.unit_)
 
     def transform_target(self, Y: Any) -> Array:
         """Rows of the second space as they ask the mapped ones, (n, q) -> (n, q): whitened, or as they are."""
         check_is_fitted(self)
-        rows = check_array(Y, dtype=[np.float64, np.float32])
+        rows = check_array(Y, dtype=FLOATS)
         if rows.shape[1] != len(self.target_mean_):
             raise ShapeError(f"`Y` must have {len(self.target_mean_)} columns, got {rows.shape[1]}.")
         return rows if self.whitening_ is None else self._meet(rows)
@@ -160,7 +155,7 @@ class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         taken = best[0]
         for other in best[1:]:
             nearer = missed[taken] - missed[other]
-            if nearer.mean() > _error(nearer):
+            if nearer.mean() > standard_error(nearer):
                 taken = other
         self.width_, self.strength_ = taken
         if len(X) < FEWEST:
@@ -175,7 +170,7 @@ class Alignment(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             kept.append(_shared(wanted, _neighbors(Y[fold], rows.astype(Y.dtype))))
             before.append(_shared(wanted, _neighbors(X[fold], X[fold])))
         shares = np.concatenate(kept)
-        self.kept_, self.kept_error_ = float(shares.mean()), _error(shares)
+        self.kept_, self.kept_error_ = float(shares.mean()), standard_error(shares)
         self.before_ = float(np.concatenate(before).mean())
 
 
@@ -219,8 +214,7 @@ def _ridges(X: Array, Y: Array, width: float, strengths: tuple[float, ...]) -> l
 
 def _neighbors(queries: Array, database: Array) -> Array:
     near = search(queries, database, min(NEAR, len(queries) - 1), own=np.arange(len(queries)))
-    indices: Array = near.indices.numpy()
-    return indices
+    return near.indices.numpy()
 
 
 def _shared(first: Array, second: Array) -> Array:
@@ -228,5 +222,6 @@ def _shared(first: Array, second: Array) -> Array:
     return np.asarray((first[:, :, None] == second[:, None, :]).any(axis=2).mean(axis=1))
 
 
-def _error(values: Array) -> float:
+def standard_error(values: Array) -> float:
+    """Of their mean."""
     return float(values.std(ddof=1) / np.sqrt(len(values)))

@@ -7,19 +7,18 @@ representer theorem); with fewer it is the Nyström approximation, and memory is
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import linalg
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearer._checks import check_choice, check_int, check_number
-from nearer.estimators._learner import PairAnswers
+from nearer.estimators._learner import FLOATS, MapLearner, fitted_rows
 from nearer.estimators._matrices import Array, symmetric
 from nearer.estimators.linear._gmml import GMML
 from nearer.exceptions import NotFiniteError, ShapeError
@@ -52,11 +51,12 @@ def kernel_map(gram: Array) -> Array:
 
 
 @dataclass(eq=False, repr=False)
-class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class KernelLearner(MapLearner):
     """Any linear learner in the space of a kernel: `KernelLearner(LMNN())`, `KernelLearner(NCA())`.
 
     `kernel` is "rbf" (`exp(−γ‖a − b‖²)`, γ = 1/(p·var X) by default), "poly" (`(γ a·b + 1)^degree`), "linear", or
-    "precomputed": X is then the kernel matrix (n, n), and `transform` takes kernels to the training rows.
+    "precomputed": X is then the kernel matrix (n, n), and `transform` and the function of `get_metric` take kernels
+    to the training rows.
     `n_landmarks` rows (all when None) carry the map.
 
     >>> X = np.array([[0.0], [0.1], [2.0], [2.1], [-2.0], [-2.1]])
@@ -93,9 +93,7 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
         tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def _learner(self) -> Any:
@@ -104,10 +102,9 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def fit(self, X: Any, y: Any) -> Self:
         """Choose landmarks, map the rows, and fit the learner on the mapped rows."""
         kernel = check_choice(self.kernel, "kernel", ["rbf", "poly", "linear", "precomputed"])
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X, y = validate_data(self, X, y, dtype=FLOATS, ensure_min_samples=2)
         n = X.shape[0]
-        if hasattr(self, "threshold_"):
-            del self.threshold_
+        self._forget_threshold()
         if kernel == "precomputed" and X.shape[1] != n:
             raise ShapeError(f"a precomputed kernel must be a square matrix, got shape {X.shape}.")
         m = n if self.n_landmarks is None else min(check_int(self.n_landmarks, "n_landmarks"), n)
@@ -156,32 +153,15 @@ class KernelLearner(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _n_features_out(self) -> int:
         return int(self.learner_._n_features_out)
 
-    def _checked(self, X: Any) -> Array:
-        check_is_fitted(self)
-        return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-
     def transform(self, X: Any) -> Array:
         """Coordinates in which Euclidean distance is the learned one, (n, p) -> (n, d)."""
-        rows = self._embed(self._checked(X))
+        rows = self._embed(fitted_rows(self, X))
         return np.asarray(self.learner_.transform(rows))
 
     def pair_distance(self, left: Any, right: Any) -> Array:
         """The learned distance of row i of `left` to row i of `right`, (m,)."""
-        left, right = self._embed(self._checked(left)), self._embed(self._checked(right))
+        left, right = (self._embed(fitted_rows(self, side)) for side in (left, right))
         return np.asarray(self.learner_.pair_distance(left, right))
-
-    def get_metric(self) -> Callable[[Any, Any], float]:
-        """The distance of two vectors as a plain function. For k-NN prefer `transform`: it is far faster.
-
-        With a precomputed kernel a vector is its row of the kernel matrix.
-        """
-        check_is_fitted(self)
-
-        def distance(a: Any, b: Any) -> float:
-            """The learned distance between two vectors of length p."""
-            return float(self.pair_distance(np.atleast_2d(a), np.atleast_2d(b))[0])
-
-        return distance
 
     def mahalanobis_matrix(self) -> Array:
         """M in the coordinates of the kernel map, (r, r)."""

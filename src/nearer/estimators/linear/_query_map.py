@@ -7,13 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import linalg
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.model_selection import GroupKFold
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from nearer._checks import check_number
+from nearer.estimators._learner import FLOATS, RowMap, fitted_rows
 from nearer.estimators._matrices import Array
+from nearer.estimators.linear._alignment import standard_error
 from nearer.evaluation._paired import per_query_scores
 from nearer.exceptions import ShapeError
 from nearer.geometry import normalize
@@ -26,7 +27,7 @@ MOST_ASKED, MOST_SEARCHED, FEWEST = 2_000, 20_000, 20
 
 
 @dataclass(eq=False, repr=False)
-class QueryMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class QueryMap(RowMap):
     """`q ↦ q·((1 − s)·S/t + s·I)^(−a)`, S the mean of (q − d)ᵀ(q − d) over pairs of a query q and its document d.
 
     X (m, p) are queries and y (m, p) the documents that belong to them, clicks for instance, in one space. S says
@@ -65,9 +66,7 @@ class QueryMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
         tags.target_tags.multi_output = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def fit(self, X: Any, y: Any, *, database: Any = None) -> Self:
@@ -76,9 +75,7 @@ class QueryMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         `database` (n, p) are more rows that are searched in, among which the documents have to be found; without it
         they are found among each other.
         """
-        X, Y = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True, ensure_min_samples=2
-        )
+        X, Y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True, ensure_min_samples=2)
         Y = np.asarray(Y, dtype=X.dtype).reshape(len(X), -1)
         if Y.shape[1] != X.shape[1]:
             raise ShapeError(
@@ -100,8 +97,7 @@ class QueryMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def transform(self, X: Any) -> Array:
         """Queries as they should be searched with, (n, p) -> (n, p)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = fitted_rows(self, X)
         return self._mapped(X, self.components_.astype(X.dtype, copy=False))
 
     def _mapped(self, X: Array, components: Array) -> Array:
@@ -135,12 +131,12 @@ class QueryMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         taken = powers[0]
         for power in powers[1:]:
             more = found[power] - found[taken]
-            if more.mean() > 2 * _error(more):
+            if more.mean() > 2 * standard_error(more):
                 taken = power
         gain = found[taken] - found[0.0]
         if self.power is None and gain.mean() <= 0:
             taken, gain = 0.0, np.zeros(len(X))
-        self.power_, self.gain_, self.gain_error_ = taken, float(gain.mean()), _error(gain)
+        self.power_, self.gain_, self.gain_error_ = taken, float(gain.mean()), standard_error(gain)
 
 
 def _others(database: Any, X: Array, rng: np.random.RandomState) -> Array:
@@ -162,7 +158,3 @@ def _maps(X: Array, Y: Array, powers: tuple[float, ...], shrink: float) -> list[
     # Where nothing is shrunk, a direction in which no pair differs would count without a bound.
     shrunk = shrunk.clip(min=1e-6)
     return [(vectors * shrunk ** (-power)) @ vectors.T for power in powers]
-
-
-def _error(values: Array) -> float:
-    return float(values.std(ddof=1) / np.sqrt(len(values)))

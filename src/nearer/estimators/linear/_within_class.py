@@ -22,13 +22,13 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from nearer._checks import check_int, check_number
-from nearer.estimators._learner import MapLearner
+from nearer._checks import check_int, check_number, check_pairs
+from nearer.estimators._learner import FLOATS, MapLearner, fitted_rows
 from nearer.estimators._matrices import Array
 from nearer.estimators._moments import Moments, check_one_kind, weighed
-from nearer.exceptions import LabelError, ParameterError, ShapeError
+from nearer.exceptions import LabelError, ParameterError
 from nearer.geometry import normalize
 
 POWERS = (0.3, 0.5, 0.7, 0.9)
@@ -128,22 +128,22 @@ class WithinClass(MapLearner):
     max_rows: int = 6_000
     random_state: Any = None
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
     def fit(self, X: Any, y: Any, *, together: Any = None, apart: Any = None) -> Self:
         """Choose the map, where no power is given, and learn it from all rows.
 
         `together` and `apart` (m, 2) are pairs of rows of X that belong together or not, beside the classes; rows
         of the class −1 have no class then, and only their pairs teach.
         """
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X, y = validate_data(self, X, y, dtype=FLOATS, ensure_min_samples=2)
         check_classification_targets(y)
         self._forget()
-        pairs = _Pairs(X, _pairs(together, len(X), "together"), _pairs(apart, len(X), "apart"))
+        pairs = _Pairs(
+            X,
+            *(
+                check_pairs(np.zeros((0, 2), dtype=np.int64) if each is None else each, name, len(X))
+                for name, each in (("together", together), ("apart", apart))
+            ),
+        )
         known = np.ones(len(y), dtype=bool) if together is None and apart is None else np.asarray(y) != -1
         self.classes_, codes = np.unique(np.asarray(y)[known], return_inverse=True)
         if len(self.classes_) < 2 and not pairs:
@@ -171,7 +171,7 @@ class WithinClass(MapLearner):
         A row of `sample_weight` w (n,) counts as w equal rows. Whatever `fit` has seen does not count.
         """
         first = not hasattr(self, "_moments")
-        X, y = validate_data(self, X, y, reset=first, dtype=[np.float64, np.float32])
+        X, y = validate_data(self, X, y, reset=first, dtype=FLOATS)
         check_classification_targets(y)
         self.form_, self.scores_ = self._asked_for(), {}
         moments: Moments = Moments(X.shape[1]) if first else self.__dict__["_moments"]
@@ -229,8 +229,7 @@ class WithinClass(MapLearner):
 
     def transform(self, X: Any) -> Array:
         """Map rows so that Euclidean distance, of unit rows cosine, is the learned one, (n, p) -> (n, d)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = fitted_rows(self, X)
         rows = (_roots(X) if self.form_.root else X) - self.mean_.astype(X.dtype, copy=False)
         mapped = rows @ self.components_.T.astype(X.dtype, copy=False)
         return _unit(mapped) if self.form_.unit else mapped
@@ -499,14 +498,3 @@ def _roots(x: Array) -> Array:
 
 def _unit(rows: Array) -> Array:
     return np.asarray(normalize(rows).numpy())
-
-
-def _pairs(pairs: Any, n: int, name: str) -> Array:
-    if pairs is None:
-        return np.zeros((0, 2), dtype=np.int64)
-    listed = np.asarray(pairs)
-    if listed.ndim != 2 or listed.shape[1] != 2 or (len(listed) and listed.dtype.kind not in "iu"):
-        raise ShapeError(f"`{name}` must be row numbers of shape (m, 2), got {listed.dtype} {listed.shape}.")
-    if len(listed) and not 0 <= listed.min() <= listed.max() < n:
-        raise ShapeError(f"`{name}` must point into the {n} rows of `X`, got {listed.min()} to {listed.max()}.")
-    return listed.astype(np.int64)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from nearer._checks import check_choice, check_number
 from nearer.estimators import Euclidean, KernelLearner
-from nearer.estimators._learner import check_components
+from nearer.estimators._learner import check_components, fitted_rows
 from nearer.estimators._matrices import Array
 from nearer.estimators._starts import Init, start_components
 from nearer.estimators.linear._kernels import Kernel
@@ -167,8 +167,7 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform_queries(self, X: Any) -> Array:
         """Rows to search with, (m, p) -> (m, d): `U(x − m)`."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = fitted_rows(self, X)
         return self._map(X, self.query_mean_, self.query_components_)
 
     def transform_database(self, X: Any) -> Array:
@@ -249,8 +248,7 @@ class KernelAsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _embed(self, X: Any) -> Array:
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = fitted_rows(self, X)
         return np.asarray(self.map_.transform(X))
 
     def transform_queries(self, X: Any) -> Array:

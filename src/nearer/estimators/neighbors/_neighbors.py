@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearer._checks import check_choice, check_int, check_number
+from nearer.estimators._learner import fitted_rows
 from nearer.estimators._matrices import Array
 from nearer.estimators._moments import check_one_kind
 from nearer.estimators.neighbors._near import nearest_rows
@@ -94,9 +95,7 @@ class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Where the most votes are equal, the class of `predict` is ahead by 1e-9, so that the largest share is it.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        near = self.codes_[nearest_rows(_mapped(self.metric_, X), self.rows_, self.k_)]
+        near = self._votes(X)
         one_hot = near[:, :, None] == np.arange(len(self.classes_))
         result: Array = one_hot.mean(axis=1)
         tied = np.flatnonzero((result == result.max(axis=1, keepdims=True)).sum(axis=1) > 1)
@@ -105,10 +104,13 @@ class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The class with most votes, (n,); equal votes go to the class of the nearest neighbour."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        near = self.codes_[nearest_rows(_mapped(self.metric_, X), self.rows_, self.k_)]
+        near = self._votes(X)
         return self.classes_[vote(near)]
+
+    def _votes(self, X: Any) -> Array:
+        """The class numbers of the k nearest rows of each, (n, k)."""
+        X = fitted_rows(self, X)
+        return self.codes_[nearest_rows(_mapped(self.metric_, X), self.rows_, self.k_)]
 
 
 @dataclass(eq=False, repr=False)
@@ -191,8 +193,7 @@ class MLKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_scores(self, X: Any) -> Array:
         """The probability of every label, (n, q); with uniform weights at most k + 1 values per label."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = fitted_rows(self, X)
         Z = _mapped(self.metric_, X)
         near = nearest_rows(Z, self.rows_, self.k_)
         counts = self.labels_[near].sum(axis=1)
@@ -273,7 +274,6 @@ class AAKNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The mean distribution of the k nearest rows, (n, q)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = fitted_rows(self, X)
         near = nearest_rows(_mapped(self.metric_, X), self.rows_, self.k_)
         return self.targets_[near].mean(axis=1)

@@ -28,14 +28,14 @@ class EdgeList(NamedTuple):
     weight: Array
 
 
-def neighbor_edges(X: Array, k: int, *, normalized: bool = False) -> EdgeList:
+def neighbor_edges(X: Array, k: int) -> EdgeList:
     """The edges {i, j} with j among the k nearest of i or i among those of j, each once with weight 1.
 
     >>> edges = neighbor_edges(np.array([[0.0], [1.0], [5.0]]), 1)
     >>> edges.left.tolist(), edges.right.tolist()
     ([0, 1], [1, 2])
     """
-    near = nearest_neighbors(X, k=k, normalized=normalized)
+    near = nearest_neighbors(X, k=k, normalized=False)
     i, j = np.repeat(np.arange(near.n), near.k), near.indices.numpy().reshape(-1)
     pairs = np.unique(np.stack([np.minimum(i, j), np.maximum(i, j)], axis=1), axis=0)
     return EdgeList(pairs[:, 0], pairs[:, 1], np.ones(len(pairs)))

@@ -23,11 +23,12 @@ from nearer.estimators._blending import (
     spread_agreement,
     step_back,
 )
+from nearer.estimators._learner import mapped_distances
 from nearer.estimators._matrices import Array, factor_psd, fix_signs
 from nearer.estimators._scatter import total_scatter
 from nearer.estimators._supervision import reduce_components
 from nearer.estimators.partial._partly_labeled import PartlyLabeledLearner
-from nearer.exceptions import NearerWarning, ParameterError, ShapeError
+from nearer.exceptions import NearerWarning, ParameterError
 from nearer.geometry import embed, normalize
 from nearer.graph import class_shares, nearest_neighbors, propagate
 from nearer.graph._shared import two_sided_affinity
@@ -105,8 +106,7 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
         labels = torch.from_numpy(codes)
         rng = check_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(rng.randint(2**31 - 1)))
-        if hasattr(self, "encoder_"):
-            del self.encoder_
+        self.__dict__.pop("encoder_", None)
         asked = check_blend(self.blend)
         if self.encoder is not None:
             if asked:
@@ -228,9 +228,4 @@ class SemiSupervisedMetric(PartlyLabeledLearner):
         """The learned distance of row i of `left` to row i of `right`, (m, p) twice -> (m,)."""
         if not hasattr(self, "encoder_"):
             return super().pair_distance(left, right)
-        first, second = self.transform(left), self.transform(right)
-        if first.shape != second.shape:
-            raise ShapeError(
-                f"`left` and `right` must have the same shape, got {len(first)} and {len(second)} rows."
-            )
-        return np.asarray(np.linalg.norm(first - second, axis=1))
+        return mapped_distances(self.transform(left), self.transform(right))

@@ -9,16 +9,15 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
 from nearer._checks import check_choice, check_int, check_number
-from nearer.estimators._learner import PairAnswers
+from nearer.estimators._learner import FLOATS, MapLearner, fitted_rows
 from nearer.estimators._matrices import Array
 from nearer.estimators.relation._raml_pairs import table_relation
-from nearer.exceptions import LabelError, ShapeError
+from nearer.exceptions import LabelError
 from nearer.geometry import embed, normalize
 from nearer.losses import RelationAlignmentLoss
 from nearer.mining import LargestErrors
@@ -162,7 +161,7 @@ class _Rows:
 
 
 @dataclass(eq=False, repr=False)
-class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class HRAML(MapLearner):
     """HRAML: a small network on the unit sphere, `‖f(x) − f(x')‖²` regressed on how far apart two rows should be.
 
     X (n, p) and y of any kind: classes, a 0/1 matrix of label sets, distributions, numbers; -> (n, d), rows of
@@ -238,16 +237,13 @@ class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
         tags.target_tags.multi_output = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X (n, p) and labels y: classes or numbers (n,), label sets or distributions (n, q)."""
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=2)
-        if hasattr(self, "threshold_"):
-            del self.threshold_
+        X, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, ensure_min_samples=2)
+        self._forget_threshold()
         relation = table_relation(y, kind=self.kind, function=self.relation)
         self._check_spread_of_labels(relation)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -335,16 +331,8 @@ class HRAML(PairAnswers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def transform(self, X: Any) -> Array:
         """Unit vectors whose Euclidean distance is the learned one, (n, p) -> (n, networks·d)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = fitted_rows(self, X)
         rows = torch.from_numpy(self._scaled(X))
         parts = [embed(encoder, rows, batch_size=4096).numpy() for encoder in self.encoders_]
         side_by_side: Array = np.concatenate(parts, axis=1) / np.sqrt(len(parts))
         return side_by_side.astype(X.dtype, copy=False)
-
-    def pair_distance(self, left: Any, right: Any) -> Array:
-        """The learned distance of row i of `left` to row i of `right`, (m, p) twice -> (m,)."""
-        a, b = self.transform(left), self.transform(right)
-        if a.shape != b.shape:
-            raise ShapeError(f"`left` and `right` must have the same shape, got {len(a)} and {len(b)} rows.")
-        return np.sqrt(np.square(a - b).sum(axis=1))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg
 
 from nearer._checks import check_choice, check_int, check_number
-from nearer.estimators._matrices import Array, project_psd, symmetric
+from nearer.estimators._matrices import Array, symmetric
 from nearer.estimators._optimize import report, warn_if_stopped_early
 from nearer.estimators.relation._raml import RelationLearner
 from nearer.estimators.relation._raml_pairs import PairSums
@@ -88,65 +88,15 @@ def krr_by_gradients(
     return symmetric(matrix), offset, count, bool(np.linalg.norm(residual) <= goal)
 
 
-def constrained_krr(
-    sums: PairSums,
-    g: Array,
-    start: Array,
-    *,
-    ridge: float,
-    bias: bool = True,
-    max_iter: int = 300,
-    tol: float = 1e-7,
-) -> tuple[Array, float, int, bool]:
-    """The best M that is positive semi-definite, by FISTA from `start`: projecting the free solution is not that.
-
-    Returns M, b, the iterations, and whether the last step moved M by less than `tol` of itself.
-    """
-    target = g - g.mean() if bias else g
-    right = sums.scatter(target)
-    top = _largest_eigenvalue(sums, bias) + ridge
-    matrix = ahead = project_psd(start)
-    momentum = 1.0
-    count, moved = 0, np.inf
-    while count < max_iter and moved > tol:
-        count += 1
-        gradient = sums.apply(ahead, centered=bias) + ridge * ahead - right
-        new = project_psd(ahead - gradient / top)
-        # Restart when the momentum points uphill.
-        if np.vdot(ahead - new, new - matrix) > 0:
-            momentum = 1.0
-        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        ahead = new + (momentum - 1) / following * (new - matrix)
-        moved = float(np.linalg.norm(new - matrix)) / max(float(np.linalg.norm(new)), 1e-300)
-        matrix, momentum = new, following
-        report(0, "RAMLKRR", count, moved, most=max_iter)
-    offset = float(g.mean() - np.vdot(sums.mean_scatter(), matrix)) if bias else 0.0
-    return matrix, offset, count, moved <= tol
-
-
-def _largest_eigenvalue(sums: PairSums, centered: bool) -> float:
-    """Of `apply`, by power iteration, with a little room."""
-    vector = sums.mean_scatter() + np.eye(sums.size) * 1e-3
-    value = 0.0
-    for _ in range(20):
-        vector = vector / np.linalg.norm(vector)
-        image = sums.apply(vector, centered=centered)
-        value, before = float(np.linalg.norm(image)), value
-        if value == 0 or abs(value - before) < 1e-3 * value:
-            break
-        vector = image
-    return 1.1 * value if value > 0 else 1.0
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class RAMLKRR(RelationLearner):
     """RAML-KRR: `⟨M, (x−x')(x−x')ᵀ⟩ + b` regressed on how far apart two rows should be, with a ridge.
 
     X (n, p) and y of any kind: classes, a 0/1 matrix of label sets, distributions, numbers; -> (n, d). The pairs
     are each row's k nearest (with classes k of its class and k of others) and `n_random` random ones. `ridge` is in
-    units of the mean eigenvalue of the kernel, so it means the same for every data set. `psd="project"` cuts the
-    negative part of M off, "constrained" finds the best M without one. `blend` mixes M with the identity: "auto"
-    takes the share whose neighbours predict the training labels best, 0.0 is the published method.
+    units of the mean eigenvalue of the kernel, so it means the same for every data set. The negative part of M is
+    cut off. `blend` mixes M with the identity: "auto" takes the share whose neighbours predict the training labels
+    best, 0.0 is the published method.
 
     Reference: Zhu et al. (2018). `ridge_on="alpha"` is the ridge of the released code, which needs the kernel of
     all pairs (at most `max_pairs`, 2,000 then).
@@ -162,7 +112,6 @@ class RAMLKRR(RelationLearner):
         kind: what the labels are; "auto" finds it.
         ridge: of the kernel ridge regression.
         ridge_on: what the ridge pulls to zero: the metric or the dual weights.
-        psd: how the matrix becomes positive semi-definite.
         bias: learn a constant beside the metric.
         n_neighbors: how many neighbors of a row count.
         n_random: random partners of each row, besides its neighbors.
@@ -186,7 +135,6 @@ class RAMLKRR(RelationLearner):
 
     ridge: float = 0.1
     ridge_on: str = "metric"
-    psd: str = "project"
     bias: bool = True
     max_pairs: int = 1_000_000
     max_iter: int = 200
@@ -196,8 +144,13 @@ class RAMLKRR(RelationLearner):
         return min(most, _KERNEL_PAIRS) if self.ridge_on == "alpha" or self.solver == "kernel" else most
 
     def _regress(self, sums: PairSums, g: Array) -> tuple[Array, float]:
+        matrix, offset, _ = self._solve(sums, g)
+        warn_if_stopped_early(self)
+        return matrix, offset
+
+    def _solve(self, sums: PairSums, g: Array) -> tuple[Array, float, float]:
+        """M, the bias, and the ridge in the units of the pairs."""
         ridge_on = check_choice(self.ridge_on, "ridge_on", ["metric", "alpha"])
-        psd = check_choice(self.psd, "psd", ["project", "constrained"])
         solver = check_choice(self.solver, "solver", ["auto", "kernel", "gradients"])
         max_iter, tol = check_int(self.max_iter, "max_iter"), check_number(self.tol, "tol", above=0)
         bias = bool(self.bias)
@@ -215,9 +168,4 @@ class RAMLKRR(RelationLearner):
             matrix, offset, self.n_iter_, self.converged_ = krr_by_gradients(
                 sums, g, ridge=ridge, bias=bias, max_iter=max_iter, tol=tol
             )
-        if psd == "constrained":
-            matrix, offset, self.n_iter_, self.converged_ = constrained_krr(
-                sums, g, matrix, ridge=ridge, bias=bias, max_iter=max_iter, tol=tol
-            )
-        warn_if_stopped_early(self)
-        return matrix, offset
+        return matrix, offset, ridge

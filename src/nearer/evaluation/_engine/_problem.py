@@ -20,8 +20,6 @@ from nearer._validation import as_array, as_labels, as_matrix, encode_labels
 from nearer.exceptions import LabelError, NotFiniteError, ShapeError
 from nearer.neighbors._shared import Similarity
 
-__all__ = ["Retrieval", "Similarity", "Ties", "Unlabeled", "class_codes", "prepare", "unit_rows"]
-
 Ties = Literal["index", "pessimistic", "optimistic"]
 Unlabeled = Literal["error", "ignore", "class"]
 
@@ -157,7 +155,9 @@ def class_codes(
 
 
 def unit_rows(rows: Array) -> Array:
-    """Rows of length one; a zero row stays zero, so that its cosine with everything is 0.
+    """Rows of length one, as `geometry.normalize` makes them, but divided in float64 whatever their type.
+
+    A zero row stays zero, so that its cosine with everything is 0.
 
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
     array([[0.6, 0.8],

@@ -42,7 +42,7 @@ class _PositivePairLoss(PairLoss):
 
     reductions = ("tuples", "mean", "sum")
 
-    def __init__(self, *, angle: float, reduction: str, miner: Miner | None) -> None:
+    def __init__(self, *, angle: float = 45.0, reduction: str = "tuples", miner: Miner | None = None) -> None:
         super().__init__(reduction=reduction, miner=miner)
         # Beyond 70° the exponents of float32 would need a running maximum, and nobody has used such angles.
         self.angle = check_number(angle, "angle", above=0.0, maximum=70.0)
@@ -57,21 +57,21 @@ class _PositivePairLoss(PairLoss):
     def term_formula(self, f: Tensor, negative: Tensor) -> tuple[Tensor, int]:
         """The sum over pairs and their negatives by the printed formula, and how many terms there are."""
 
-    def formula(self, panel: Panel) -> Tensor:
+    def _of_pairs(self, panel: Panel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The dense similarities, both ends of the positive pairs, and f of each pair."""
         s = panel.similarity
         if s.shape[0] != s.shape[1]:
             raise ParameterError(_NO_DATABASE)
         a, p = panel.positive.nonzero(as_tuple=True)
-        f = self.push * (s[a] + s[p]) - self.pull * s[a, p][:, None]
+        return s, a, p, self.push * (s[a] + s[p]) - self.pull * s[a, p][:, None]
+
+    def formula(self, panel: Panel) -> Tensor:
+        s, a, _, f = self._of_pairs(panel)
         total, count = self.term_formula(f, panel.negative[a])
         return total / divisor(self.reduction, len(s), count)
 
     def dense_weights(self, panel: Panel) -> Tensor:
-        s = panel.similarity
-        if s.shape[0] != s.shape[1]:
-            raise ParameterError(_NO_DATABASE)
-        a, p = panel.positive.nonzero(as_tuple=True)
-        f = self.push * (s[a] + s[p]) - self.pull * s[a, p][:, None]
+        s, a, p, f = self._of_pairs(panel)
         _, slope, count = self.terms(f, panel.negative[a])
         g = torch.zeros_like(s)
         g.index_add_(0, a, self.push * slope).index_add_(0, p, self.push * slope)
@@ -127,9 +127,6 @@ class AngularLoss(_PositivePairLoss):
         reduction: what the sum is divided by; the first of `reductions` is the default.
         miner: which pairs count; all of them if None.
     """
-
-    def __init__(self, *, angle: float = 45.0, reduction: str = "tuples", miner: Miner | None = None) -> None:
-        super().__init__(angle=angle, reduction=reduction, miner=miner)
 
     def term_formula(self, f: Tensor, negative: Tensor) -> tuple[Tensor, int]:
         return softplus(masked_logsumexp(f, negative)).sum(), len(f)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 
 import torch
 from torch import Tensor
@@ -29,15 +28,11 @@ class _CountedTripletLoss(RowLoss):
     """Triplet losses whose weights are counts; subclasses say which triplets count."""
 
     reductions = ("active", "tuples", "mean", "sum")
+    semi_hard: bool  # only triplets with s_an < s_ap count
 
-    def __init__(self, *, margin: float, reduction: str, miner: Miner | None) -> None:
+    def __init__(self, *, margin: float = 0.1, reduction: str = "active", miner: Miner | None = None) -> None:
         super().__init__(reduction=reduction, miner=miner)
         self.margin = check_number(margin, "margin", minimum=0.0)
-
-    @property
-    @abstractmethod
-    def semi_hard(self) -> bool:
-        """Whether only triplets with s_an < s_ap count."""
 
     def value(self, panel: Panel) -> Terms:
         s = panel.similarity
@@ -96,9 +91,6 @@ class TripletLoss(_CountedTripletLoss):
 
     semi_hard = False
 
-    def __init__(self, *, margin: float = 0.1, reduction: str = "active", miner: Miner | None = None) -> None:
-        super().__init__(margin=margin, reduction=reduction, miner=miner)
-
 
 class SemiHardTripletLoss(_CountedTripletLoss):
     """All semi-hard triplets: those with s_ap − λ < s_an < s_ap.
@@ -116,9 +108,6 @@ class SemiHardTripletLoss(_CountedTripletLoss):
     """
 
     semi_hard = True
-
-    def __init__(self, *, margin: float = 0.1, reduction: str = "active", miner: Miner | None = None) -> None:
-        super().__init__(margin=margin, reduction=reduction, miner=miner)
 
 
 class PairSemiHardTripletLoss(RowLoss):
