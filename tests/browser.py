@@ -87,7 +87,7 @@ class Tab:
         mouse = self.page.mouse
         mouse.move(x[0], y[0])
         mouse.down()
-        for end in ((x[1], y[0]), (x[1], y[1]), (x[0], y[1]), (x[0], y[0] + 3)):
+        for end in ((x[1], y[0]), (x[1], y[1]), (x[0], y[1]), (x[0], y[0])):
             mouse.move(*end, steps=6)
         mouse.up()
         self.page.click("[data-mode=pan]")

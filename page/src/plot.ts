@@ -16,6 +16,8 @@ const RAMP = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", 
 
 // Milliseconds after which the view rests.
 const RESTS = 150;
+// Pixels that a hand which clicks does not move.
+const DRAWN = 8;
 
 export interface Heard {
   over(item: number): void;
@@ -97,6 +99,7 @@ export class Map {
       this.overlay();
     });
     new ResizeObserver(() => this.resize()).observe(parent);
+    this.closedIsNoClick();
     followTouch(this, parent, {
       mode: () => this.mode,
       tapped: (item) => this.take([item]),
@@ -110,6 +113,20 @@ export class Map {
     this.layer.addEventListener("pointermove", (event) => this.move(event));
     this.layer.addEventListener("pointerup", (event) => this.up(event));
     this.resize();
+  }
+
+  /** A lasso that ends where it began has chosen its items: the click that follows must not choose one instead. */
+  private closedIsNoClick(): void {
+    let from = [0, 0];
+    let drawn = false;
+    const hear = (kind: "pointerdown" | "pointermove", then: (at: [number, number]) => void): void =>
+      this.canvas.addEventListener(kind, (event) => then([event.clientX, event.clientY]), { capture: true });
+    hear("pointerdown", (at) => {
+      from = at;
+      drawn = false;
+    });
+    hear("pointermove", ([x, y]) => (drawn ||= Math.hypot(x - from[0], y - from[1]) > DRAWN));
+    this.canvas.addEventListener("click", (event) => drawn && event.stopImmediatePropagation(), { capture: true });
   }
 
   get size(): number {
