@@ -68,7 +68,7 @@ class Explorer implements Page {
       out: () => this.tip.hide(),
       chosen: (items) => this.took(items),
       picture: (item) => (this.overview.images ? this.from.picture(item, 128) : null),
-      tied: (a, b, x, y) => void this.guard(this.tie.ask(a, b, x, y)),
+      tied: (a, b, x, y) => void this.guard(this.tie.ask(a, b, x, y).then(() => this.tip.hide())),
     });
     followKeys(
       {
@@ -189,7 +189,7 @@ class Explorer implements Page {
   // The keyboard has gone to an item: it is told and marked, and opened by Enter.
   private walk(item: number): void {
     this.map.select([item]);
-    this.chosen.set([item]);
+    this.chosen.set([item], { told: "Enter opens it." });
     void this.tip.show(item, true);
   }
 

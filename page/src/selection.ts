@@ -172,7 +172,7 @@ export function selection(page: Page): Selection {
       fill(place, head, bar, told, tiles.node);
       return;
     }
-    fill(place, head, bar, told, detail?.item === all[0] ? itemPanel(page, detail!) : h("p", { class: "wait" }, "…"));
+    fill(place, head, bar, told, detail?.item === all[0] ? itemPanel(page, detail!) : found.told ? null : h("p", { class: "wait" }, "Loading …"));
   };
 
   const look = async (): Promise<void> => {

@@ -101,7 +101,7 @@ export function suggestions(page: Page, from: Live): Queue {
       ...KINDS.filter(([one]) => counts.get(one)).map(([one, text]) => h("button", { type: "button", "aria-pressed": kind === one, onclick: () => go(one) }, text, h("small", {}, ` ${counts.get(one)}`))),
     );
     const notes = found.notes.map((text) => h("p", { class: "muted" }, text));
-    const again = h("button", { type: "button", class: "link", onclick: () => void load() }, "Look again");
+    const again = h("button", { type: "button", class: "link", onclick: () => void page.guard(load()) }, "Look again");
     const entry = current();
     document.body.dataset.suggested = entry ? String(entry.cards[0]!.item) : "";
     document.body.dataset.answered = String(done);
@@ -115,7 +115,7 @@ export function suggestions(page: Page, from: Live): Queue {
     }
     page.map.select(entry.cards.map((card) => card.item));
     const [question, yes, no] = words(entry);
-    const [first, ...others] = entry.cards;
+    const first = entry.cards[0];
     const group = entry.kind === "duplicates" || (entry.kind === "question" && !entry.alternatives.length);
     const labels = entry.kind === "label" ? [first!.label ?? "", ...entry.alternatives] : entry.alternatives;
     other = h("input", { list: "classes", placeholder: "Another label", "aria-label": "Another label for this item", maxlength: 200 });
@@ -139,7 +139,7 @@ export function suggestions(page: Page, from: Live): Queue {
             "div",
             { class: "judged" },
             h("figure", {}, portrait(page, first!), ...seen(page, first!), first!.heldOut ? h("span", { class: "badge" }, "held out") : null),
-            h("div", { class: "beside" }, ...labels.filter(Boolean).map((label, place) => beside(entry, label, entry.kind === "label" ? ["X", "A", "2", "3"][place]! : "A")), entry.kind === "question" ? h("p", { class: "muted" }, `Nearest with that label: ${others[0]?.name ?? ""}`) : null),
+            h("div", { class: "beside" }, ...labels.filter(Boolean).map((label, place) => beside(entry, label, entry.kind === "label" ? ["X", "A", "2", "3"][place]! : "A"))),
           ),
       h("div", { class: "row" }, group ? null : other, h("datalist", { id: "classes" }, ...page.overview.classes.map((one) => h("option", { value: one }))), h("small", {}, `${many(done, "answer")} · J, K: on, back${group ? "" : " · O: another label"}`)),
       ...notes,
@@ -163,7 +163,12 @@ export function suggestions(page: Page, from: Live): Queue {
   const load = async (): Promise<void> => {
     if (!place) return;
     fill(place, h("h2", {}, "Suggestions"), h("p", { class: "wait" }, "Checking labels, near-duplicates and outliers …"));
-    found = await from.suggestions();
+    try {
+      found = await from.suggestions();
+    } catch (error) {
+      fill(place, h("h2", {}, "Suggestions"), h("p", {}, "They could not be made."), h("button", { type: "button", onclick: () => void page.guard(load()) }, "Try again"));
+      throw error;
+    }
     at = 0;
     overlaps = false;
     if (document.body.dataset.tab === "suggestions") draw();

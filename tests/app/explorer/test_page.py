@@ -114,6 +114,7 @@ def test_tie_two_and_answer_by_keys(browser: Any, tmp_path: Path) -> None:
     page.mouse.move(*map(float, spots[inner[-1]]), steps=8)
     page.mouse.up()
     page.wait_for_selector(".tie:not([hidden])")
+    page.wait_for_selector(".tip", state="hidden")
     tab.shot("tie")
     page.keyboard.press("n")
     tab.until("Number(document.body.dataset.changed) === 2")

@@ -16,6 +16,7 @@ from PIL import Image
 from sklearn.preprocessing import StandardScaler
 
 import nearer
+from nearer.app.explorer import _maps, _session
 from nearer.app.explorer._answers import cards, colors, overview, positions, similar
 from nearer.app.explorer._gestures import Gesture, supervision
 from nearer.app.explorer._items import ShownItems, photo
@@ -113,6 +114,18 @@ def test_a_large_lasso_gives_a_sample_of_pairs() -> None:
 
 
 # The metric and the map ------------------------------------------------------------------------------------------
+
+
+def test_a_new_class_leaves_the_colors_of_the_others() -> None:
+    one = Session(ShownItems(np.zeros((130, 2), np.float32), labels=np.arange(130) % 12))
+    before = colors(one, "label")[0]["light"]
+    assert len(set(before)) == 11
+    assert before[10] == before[11]
+    one.say({"kind": "label", "items": list(range(1, 130, 12))[:9], "label": "mine"})
+    after = colors(one, "label")[0]["light"]
+    assert [a == b for a, b in zip(before, after, strict=False)].count(False) <= 2
+    assert after[12] == before[10], "the smallest class is grey"
+    one.close()
 
 
 def test_the_metric_finds_the_columns_that_matter() -> None:
@@ -429,10 +442,13 @@ def test_a_layout_is_kept_over_a_refit() -> None:
     one.close()
 
 
-def test_above_four_thousand_the_others_are_interpolated_and_it_is_said() -> None:
-    one = session(4100)
+def test_what_is_interpolated_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above 4,000 items; 100 here, because a map of so many takes half a minute."""
+    monkeypatch.setattr(_maps, "LANDMARKS", 100)
+    monkeypatch.setattr(_session, "LANDMARKS", 100)
+    one = session(150)
     one.spread()
-    assert overview(one)["layout"] == {"placed": 4000, "between": 100}
+    assert overview(one)["layout"] == {"placed": 100, "between": 50}
     assert np.isfinite(one.state.positions).all()
     one.close()
 
@@ -514,8 +530,12 @@ def test_a_refit_learns_the_method_of_the_model_again(tmp_path: Path) -> None:
     items = items_of(data, nearer.fit(data, metric="lfda"))
     one = Session(items, project=tmp_path / "p")
     before = one.state.rows
-    one.refit()
+    table = one.refit()
     assert one.state.about == "Learned again by lfda."
+    # The model has learned from all rows, and what it makes of held-out ones is no score.
+    assert items.flattered
+    for row in table["rows"]:
+        assert row["before"] == row["now"]
     teaching = one.teaching() >= 0
     scaler = StandardScaler().fit(data.all.x[teaching])
     own = LFDA().fit(scaler.transform(data.all.x[teaching]), data.all.y[teaching])

@@ -160,9 +160,12 @@ def _shades(counts: Array) -> list[str]:
     ten = class_colors(MOST_COLORS)
     if len(counts) <= MOST_COLORS:
         return ten[: len(counts)]
+    chosen = np.argsort(-counts, kind="stable")[:MOST_COLORS].tolist()
     shades = [REST] * len(counts)
-    for shade, code in zip(ten, np.sort(np.argsort(-counts, kind="stable")[:MOST_COLORS]), strict=True):
-        shades[code] = shade
+    # The first ten keep their own color whatever is said; the others have those that are left over.
+    over = iter([shade for code, shade in enumerate(ten) if code not in chosen])
+    for code in chosen:
+        shades[code] = ten[code] if code < MOST_COLORS else next(over)
     return shades
 
 

@@ -18,6 +18,13 @@ MOST_SHOWN = 200_000
 HELD_OUT = 0.2
 
 
+def a_fifth(n: int) -> Array:
+    """Which of n items are held out where nothing else says so, (n,), always the same."""
+    mask = np.zeros(n, dtype=bool)
+    mask[np.random.default_rng(0).permutation(n)[: round(HELD_OUT * n)]] = True
+    return mask
+
+
 class Relearned(NamedTuple):
     """A model's own map, learned again: all items under it, how one more gets there, and the module itself."""
 
@@ -51,6 +58,7 @@ class ShownItems:
         feature_names: names of the columns of `raw`.
         values: what is shown of those columns, (n, p), where `raw` is scaled.
         held_out: items that are kept for the scores, (n,); None keeps a fifth of them.
+        flattered: whether the model has learned from held-out items: what it makes of them proves nothing.
         trained: a word on `held_out` for people.
         embed: a function from a text or a picture to its row, as those of `learned`, or of `raw` without them.
         takes: what `embed` takes, "texts" or "photos".
@@ -72,6 +80,7 @@ class ShownItems:
     feature_names: tuple[str, ...] = ()
     values: Any = None
     held_out: Any = None
+    flattered: bool = False
     trained: str = ""
     embed: Callable[[Any], Array] | None = None
     takes: str = ""
@@ -87,10 +96,7 @@ class ShownItems:
         labels = np.full(n, -1, dtype=np.int64) if self.labels is None else np.asarray(self.labels)
         object.__setattr__(self, "labels", labels.astype(np.int64))
         if self.held_out is None:
-            order = np.random.default_rng(0).permutation(n)
-            mask = np.zeros(n, dtype=bool)
-            mask[order[: round(HELD_OUT * n)]] = True
-            object.__setattr__(self, "held_out", mask)
+            object.__setattr__(self, "held_out", a_fifth(n))
         given = {"labels": self.labels, "held_out": self.held_out, "ids": self.ids, "texts": self.texts}
         for name, values in {**given, "learned": self.learned, "values": self.values, **self.columns}.items():
             if values is not None and len(values) != n:

@@ -13,7 +13,7 @@ import numpy as np
 
 from nearer._plain import Array
 from nearer.app.explorer._gestures import supervision
-from nearer.app.explorer._items import Relearned, ShownItems
+from nearer.app.explorer._items import Relearned, ShownItems, a_fifth
 from nearer.app.explorer._launch import ServedSession
 from nearer.app.explorer._session import Session, gestures_from
 from nearer.app.explorer._static import static_html, static_page
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 # With fewer rows that the model has not seen, a fifth of all rows is held out instead.
 LEAST_UNSEEN = 50
-# Seconds that the method of a model may take before a refit is a linear map of its embeddings instead.
-LONGEST_REFIT = 10.0
+# Seconds, by the upper line of its cost, that the method of a model may take. A refit of a slower one is a linear
+# map of its embeddings.
+LONGEST_REFIT = 30.0
 # A notebook is saved with what it shows.
 MOST_INLINE = 2_000
 
@@ -60,15 +61,18 @@ def items_of(data: Dataset, model: Model | None = None, *, root: Path | None = N
     rows = None if model is None else model.inputs.of(data)
     raw = raw_rows(data) if model is None or rows is None else rows_to_look_at(model, rows)
     names = data.feature_names if len(data.feature_names) == raw.shape[1] else ()
-    held_out, trained, learner = None, "", None
+    held_out, trained, learner, flattered = a_fifth(len(raw)), "", None, False
     if model is not None and rows is not None and len(model.trained_on):
         fresh = ~model.seen(rows)
-        if int(fresh.sum()) >= LEAST_UNSEEN:
-            held_out, trained = fresh, "The model has not learned from the held-out items."
-        else:
-            trained = "The model has learned from the held-out items too: its first scores flatter it."
+        flattered = int(fresh.sum()) < LEAST_UNSEEN
+        held_out = held_out if flattered else fresh
+        trained = "The model has not learned from the held-out items."
     if model is not None and rows is not None and labels is not None:
-        learner = _learner(model, data, rows)
+        learner = _learner(model, data, rows, np.where(held_out, -1, labels))
+    if flattered and learner is not None:
+        trained = "The model has learned from them too: its scores are those of its method without them."
+    elif flattered:
+        trained = "The model has learned from the held-out items too: its first scores flatter it."
     return ShownItems(
         np.ascontiguousarray(raw, dtype=np.float32),
         labels=labels,
@@ -85,6 +89,7 @@ def items_of(data: Dataset, model: Model | None = None, *, root: Path | None = N
         feature_names=tuple(names),
         values=everything.x if names and not hasattr(everything.x, "toarray") and everything.x.ndim == 2 else None,
         held_out=held_out,
+        flattered=flattered,
         trained=trained,
         fingerprint=data.fingerprint(),
         notes=tuple(notes),
@@ -109,9 +114,10 @@ def _pictures(data: Dataset, root: Path | None) -> Any:
     if photos.x.dtype.kind == "U" and data.encoder is None:
         # What an encoder has read are whole paths.
         photos = replace(photos, root=photos.root or root)
-    if photos.x.dtype.kind == "f":
-        # Measured shades have no range of their own.
-        photos = replace(photos, x=photos.x / max(float(np.abs(photos.x[:1000]).max()), 1e-12))
+    # Measured shades have no range of their own.
+    top = float(np.abs(photos.x[:1000]).max()) if photos.x.dtype.kind == "f" else 1.0
+    if top > 1:
+        photos = replace(photos, x=photos.x / top)
     return lambda row, side: item_picture(photos, row, side=side)
 
 
@@ -131,23 +137,32 @@ def _embed(data: Dataset, model: Model | None) -> Any:
     return embed
 
 
-def _learner(model: Model, data: Dataset, rows: Array) -> Any:
-    """The method of the model on other labels; None for a network, other labels, and where people would wait."""
+def _learner(model: Model, data: Dataset, rows: Array, start: Array) -> Any:
+    """The method of the model on other labels; None for a network, other labels, and where people would wait.
+
+    Its settings are chosen once, by the labels `start`: a refit does not wait, and a project comes back as it was.
+    """
     known = {method.name: method for method in METHODS}.get(model.method)
     if known is None or known.network or "classes" not in known.supervision:
         return None
     if known.seconds(len(rows), rows.shape[1]) > LONGEST_REFIT:
         return None
     settings = FitSettings(**{**model.parameters, "method": known.name})
+    chosen: list[Any] = []
 
-    def learn(labels: Array) -> Relearned:
+    def learned(labels: Array, settled: Any) -> Any:
         # Labels of people may name classes that the data does not have.
         names = tuple(map(str, range(int(labels.max()) + 1)))
         taught, others = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
-        problem = Problem(rows, labels, "partial", taught, others, "stratified", model.inputs, names)
-        encoder = known.learn(problem, settings, Watch()).encoder
-        made = replace(model, encoder=encoder)
-        return Relearned(made.transform(rows), _embed(data, made), encoder, f"Learned again by {known.name}.")
+        split = (taught, others, "stratified", model.inputs, names)
+        return known.learn(Problem(rows, labels, "partial", *split, chosen=settled), settings, Watch())
+
+    def learn(labels: Array) -> Relearned:
+        if not chosen:
+            enough = len(np.unique(start[start >= 0])) >= 2
+            chosen.append(learned(start, {}).chosen if enough else {})
+        made = replace(model, encoder=learned(labels, chosen[0]).encoder)
+        return Relearned(made.transform(rows), _embed(data, made), made.encoder, f"Learned again by {known.name}.")
 
     return learn
 

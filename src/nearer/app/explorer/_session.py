@@ -109,6 +109,7 @@ class Session:
             first.positions = turn_towards(first.positions, self.raw.positions)
         self._words = Words(self.items)
         self._closed = False
+        self._fair: Array | None = None
         self._redone: list[State] = []
         self._kept_scores: dict[tuple[int, bytes], tuple[Array, dict[str, Array]]] = {}
         self.states = [first]
@@ -257,8 +258,19 @@ class Session:
         table = {"raw": self._scored(self.items.raw, asked, labels)}
         for name, state in zip(names, states, strict=True):
             if len(states) > 1 or state is not self.raw:
-                table[name] = self._scored(state.rows, asked, labels)
+                table[name] = self._scored(self._fair_rows(state), asked, labels)
         return score_table(table, len(asked))
+
+    def _fair_rows(self, state: State) -> Array:
+        """The embeddings that are scored: those of a model that has learned from held-out items are made without
+        them, where its method can be learned again.
+        """
+        if state is not self.start or not self.items.flattered:
+            return state.rows
+        if self._fair is None:
+            made = self._relearned(np.where(self.items.held_out, -1, self.items.labels))
+            self._fair = state.rows if made is None else made.rows
+        return self._fair
 
     def _scored(self, rows: Array, asked: Array, labels: Array) -> dict[str, Array]:
         """The scores of each held-out item under some rows, computed once as long as their labels stay."""
@@ -274,20 +286,23 @@ class Session:
 
         A refit meanwhile is followed: its items begin where they are. Returns at once where it runs already.
         """
-        if not self._mapping.acquire(blocking=False):
-            return
-        try:
-            while (state := self._unplaced()) is not None:
-                for share, positions in tsne_maps(state.rows, state.positions, warm=state.warm):
-                    state.positions = turn_towards(positions, state.positions)
-                    state.warm = True
-                    if share == 1:
-                        state.placed = min(self.items.n, LANDMARKS)
-                    self._tell("map", share=share, shown=state is self.state)
-                    if self._closed or state not in (self.state, self.raw):
-                        break
-        finally:
-            self._mapping.release()
+        # Looked at once more after the lock is free: a refit may have come in between.
+        while self._unplaced() is not None and self._mapping.acquire(blocking=False):
+            try:
+                self._place()
+            finally:
+                self._mapping.release()
+
+    def _place(self) -> None:
+        while (state := self._unplaced()) is not None:
+            for share, positions in tsne_maps(state.rows, state.positions, warm=state.warm):
+                state.positions = turn_towards(positions, state.positions)
+                state.warm = True
+                if share == 1:
+                    state.placed = min(self.items.n, LANDMARKS)
+                self._tell("map", share=share, shown=state is self.state)
+                if self._closed or state not in (self.state, self.raw):
+                    break
 
     def _unplaced(self) -> State | None:
         """What is shown, or the raw features, if t-SNE has not placed it yet."""
