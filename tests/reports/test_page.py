@@ -159,3 +159,9 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="must be text, Table, Picture, Code or Gallery, got int"):
         html_report("t", [Section("s", [3])], tmp_path / "x.html")  # type: ignore[list-item]
     assert not (tmp_path / "x.html").exists()
+
+
+def test_gains_stand_under_each_other(tmp_path: Path) -> None:
+    rows = [("a", "+0.120", "\u22120.010 to +0.250"), ("b", "\u22121.000", ""), ("c", "+0.5", None)]
+    page = html_report("Gains", [Section("All", [Table(["score", "gain", "95 %"], rows)])], tmp_path / "x.html")
+    assert page.read_text().count('<th scope="col" class="number">') == 2

@@ -66,7 +66,8 @@ def audit_page(found: Audit, data: Dataset, path: str | os.PathLike[str]) -> Pat
             Tile(name, [f"labelled {label}", f"looks like {other}"], item_picture(photos, row))
             for row, (name, label, other, _) in zip(found.suspects.tolist(), suspects, strict=False)
         ]
-        sections.append(Section("Likely wrong labels", [text, table if photos is None else Gallery(tiles)]))
+        shown = [table if photos is None else Gallery(tiles)] if suspects else []
+        sections.append(Section("Likely wrong labels", [text, *shown]))
         overlaps = [(found.name(a), found.name(b), f"{share:.1%}") for a, b, share in found.overlaps[:20]]
         text = "The mean probability of the one for items labelled as the other."
         sections.append(Section("Classes that overlap", [text, Table(["class", "and class", "share"], overlaps)]))
@@ -76,11 +77,13 @@ def audit_page(found: Audit, data: Dataset, path: str | os.PathLike[str]) -> Pat
         for part in found.duplicates[:SHOWN]
     ]  # fmt: skip
     text = f"{counted(len(found.duplicates), 'group')}; those whose labels differ come first."
-    sections.append(Section("Near-duplicates", [text, Table(["items", "count", "labels"], groups)]))
+    listed = [Table(["items", "count", "labels"], groups)] if groups else []
+    sections.append(Section("Near-duplicates", [text, *listed]))
     far = [
         (item_name(data, row), found.name(int(found.labels[row])), float(found.strangeness[row]))
         for row in found.unlike[:SHOWN].tolist()
     ]
     text = "Far from all neighbors: the score is the deviation of the logarithm of the distance."
-    sections.append(Section("Unlike everything", [text, Table(["item", "label", "score"], far, digits=1)]))
+    if far:
+        sections.append(Section("Unlike everything", [text, Table(["item", "label", "score"], far, digits=1)]))
     return html_report(f"Audit of {data.name}", sections, path, summary=str(found).split("\n", 1)[0])

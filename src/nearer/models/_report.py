@@ -39,8 +39,9 @@ def write_report(model: Model, path: str | os.PathLike[str]) -> Path:
     if model.inputs.cleaning is not None:
         rows = [(one.name, one.rule, one.why or "as it is") for one in model.inputs.cleaning.columns]
         sections.append(Section("The columns", [Table(["column", "becomes", "what was done"], rows)]))
-    # The scores stand above as a table.
-    told = re.split(r"\n[\d,]+ held-out rows \(", model.summary)[0].rstrip()
+    # The scores and the columns stand above as tables.
+    told = re.split(r"\n[\d,]+ held-out rows \(", model.summary)[0]
+    told = re.sub(r"\n\n(  .*\n)+", "\n", told).rstrip()
     sections.append(Section("Training summary", [Code(told)]))
     sections.append(Section("Use", [Code(_use(model))]))
     verdict = str(scores.get("verdict", "")) if scores else ""
@@ -71,6 +72,7 @@ def scores_section(scores: Mapping[str, Any]) -> Section:
     """Raw, baselines and learned, score by score, with the intervals of the gains."""
     both = Comparison.from_dict(scores)
     rows = []
+<<<<<<< HEAD
     for name, gain in both.gains.items():
         shown = "{:+.3f} to {:+.3f}".format(*both.intervals[name]) if name in both.intervals else ""
         label = f"{name} (lower is better)" if name in both.first.lower_is_better else name
@@ -78,6 +80,16 @@ def scores_section(scores: Mapping[str, Any]) -> Section:
         rows.append((label, *values, f"{gain:+.3f}", shown))
     table = Table(["score", both.names[0], *both.baselines, both.names[1], "gain", "95 %"], rows)
     text = "On rows that taught it nothing. An interval that holds zero is a difference these rows cannot show."
+=======
+    for name, gain in scores["gains"].items():
+        pair = intervals.get(name)
+        shown = "" if pair is None else f"{pair[0]:+.3f} to {pair[1]:+.3f}".replace("-", "\u2212")
+        label = f"{name} (lower is better)" if name in lower else name
+        found = [one["scores"][name] for one in (scores[first], *others.values(), scores[second])]
+        rows.append((label, *found, f"{gain:+.3f}".replace("-", "\u2212"), shown))
+    table = Table(["score", first, *others, second, "gain", "95 %"], rows)
+    text = "On held-out rows. Where the interval contains 0, these rows show no difference."
+>>>>>>> faces_wip2
     return Section("Raw features beside the learned metric", [text, table])
 
 

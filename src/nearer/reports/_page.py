@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+SIGNED = re.compile(r"[+\u2212]\d+(\.\d+)?( to [+\u2212]\d+(\.\d+)?)?")
 # Of more sections a list would stand in front of the first of them.
 LISTED = 12
 
@@ -206,8 +208,13 @@ def _table(part: Table) -> str:
 
 
 def _side(part: Table, column: int) -> str:
-    values = [row[column] for row in part.rows if row[column] is not None]
-    return ' class="number"' if values and all(_is_number(value) for value in values) else ""
+    values = [row[column] for row in part.rows if row[column] not in (None, "")]
+    return ' class="number"' if values and all(_is_number(value) or _is_signed(value) for value in values) else ""
+
+
+def _is_signed(value: Any) -> bool:
+    """Gains and their intervals are written with their sign."""
+    return isinstance(value, str) and SIGNED.fullmatch(value) is not None
 
 
 def _is_number(value: Any) -> bool:
@@ -255,13 +262,14 @@ figcaption, caption { color: var(--muted); font-size: 0.92rem; padding: 0.4rem 0
 table { border-collapse: collapse; min-width: min(100%, 28rem); font-variant-numeric: tabular-nums; }
 th, td { padding: 0.42rem 0.9rem 0.42rem 0; text-align: left; border-bottom: 1px solid var(--faint); }
 th { color: var(--muted); font-weight: 600; font-size: 0.92rem; white-space: nowrap; }
-td:first-child { min-width: 7.5rem; }
+td:first-child:not(.number) { min-width: 7.5rem; }
 .number { text-align: right; padding-left: 0.9rem; }
 .strong td { font-weight: 700; }
 /* A phone shows the whole of a broad picture, both maps of a pair included; two fingers make it larger. */
 @media (max-width: 40rem) {
   th, td { padding: 0.35rem 0.45rem 0.35rem 0; font-size: 0.85rem; }
-  table { min-width: 0; } td:first-child { min-width: 0; overflow-wrap: anywhere; } th { white-space: normal; }
+  table { min-width: 0; } th { white-space: normal; } pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+  td:first-child:not(.number) { min-width: 0; overflow-wrap: anywhere; }
   .number { padding-left: 0.2rem; } th, td { white-space: normal; }
 }
 .gallery { list-style: none; display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr));

@@ -78,9 +78,9 @@ def search_page(
         ]
         hits_table = Table(["rank", "id", "distance", *names], rows, digits=4)
         sections.append(Section(query.name, [*query.words, hits_table]))
-    nearest = sorted(-hits[0].similarity for hits in results if hits)
+    nearest = sorted(round(-hits[0].similarity, 4) for hits in results if hits)
     summary = f"{counted(len(results), 'query', 'queries')} of {queries} in {index}."
-    if len(nearest) > 1:
+    if nearest and nearest[0] < nearest[-1]:
         middle = nearest[len(nearest) // 2]
         summary += f" The nearest item is {nearest[0]:.4g} to {nearest[-1]:.4g} away, {middle:.4g} in the middle."
     elif nearest:
