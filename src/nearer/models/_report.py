@@ -72,24 +72,13 @@ def scores_section(scores: Mapping[str, Any]) -> Section:
     """Raw, baselines and learned, score by score, with the intervals of the gains."""
     both = Comparison.from_dict(scores)
     rows = []
-<<<<<<< HEAD
     for name, gain in both.gains.items():
         shown = "{:+.3f} to {:+.3f}".format(*both.intervals[name]) if name in both.intervals else ""
         label = f"{name} (lower is better)" if name in both.first.lower_is_better else name
         values = [made[name] for made in (both.first, *both.baselines.values(), both.second)]
-        rows.append((label, *values, f"{gain:+.3f}", shown))
+        rows.append((label, *values, f"{gain:+.3f}".replace("-", "\u2212"), shown.replace("-", "\u2212")))
     table = Table(["score", both.names[0], *both.baselines, both.names[1], "gain", "95 %"], rows)
-    text = "On rows that taught it nothing. An interval that holds zero is a difference these rows cannot show."
-=======
-    for name, gain in scores["gains"].items():
-        pair = intervals.get(name)
-        shown = "" if pair is None else f"{pair[0]:+.3f} to {pair[1]:+.3f}".replace("-", "\u2212")
-        label = f"{name} (lower is better)" if name in lower else name
-        found = [one["scores"][name] for one in (scores[first], *others.values(), scores[second])]
-        rows.append((label, *found, f"{gain:+.3f}".replace("-", "\u2212"), shown))
-    table = Table(["score", first, *others, second, "gain", "95 %"], rows)
     text = "On held-out rows. Where the interval contains 0, these rows show no difference."
->>>>>>> faces_wip2
     return Section("Raw features beside the learned metric", [text, table])
 
 
