@@ -42,7 +42,7 @@ class _PositivePairLoss(PairLoss):
 
     reductions = ("tuples", "mean", "sum")
 
-    def __init__(self, *, angle: float = 45.0, reduction: str = "tuples", miner: Miner | None = None) -> None:
+    def __init__(self, *, angle: float, reduction: str, miner: Miner | None) -> None:
         super().__init__(reduction=reduction, miner=miner)
         # Beyond 70° the exponents of float32 would need a running maximum, and nobody has used such angles.
         self.angle = check_number(angle, "angle", above=0.0, maximum=70.0)
@@ -127,6 +127,10 @@ class AngularLoss(_PositivePairLoss):
         reduction: what the sum is divided by; the first of `reductions` is the default.
         miner: which pairs count; all of them if None.
     """
+
+    # Python names the class of the constructor where a keyword is misspelt.
+    def __init__(self, *, angle: float = 45.0, reduction: str = "tuples", miner: Miner | None = None) -> None:
+        super().__init__(angle=angle, reduction=reduction, miner=miner)
 
     def term_formula(self, f: Tensor, negative: Tensor) -> tuple[Tensor, int]:
         return softplus(masked_logsumexp(f, negative)).sum(), len(f)

@@ -30,7 +30,7 @@ class _CountedTripletLoss(RowLoss):
     reductions = ("active", "tuples", "mean", "sum")
     semi_hard: bool  # only triplets with s_an < s_ap count
 
-    def __init__(self, *, margin: float = 0.1, reduction: str = "active", miner: Miner | None = None) -> None:
+    def __init__(self, *, margin: float, reduction: str, miner: Miner | None) -> None:
         super().__init__(reduction=reduction, miner=miner)
         self.margin = check_number(margin, "margin", minimum=0.0)
 
@@ -91,6 +91,9 @@ class TripletLoss(_CountedTripletLoss):
 
     semi_hard = False
 
+    def __init__(self, *, margin: float = 0.1, reduction: str = "active", miner: Miner | None = None) -> None:
+        super().__init__(margin=margin, reduction=reduction, miner=miner)
+
 
 class SemiHardTripletLoss(_CountedTripletLoss):
     """All semi-hard triplets: those with s_ap − λ < s_an < s_ap.
@@ -108,6 +111,9 @@ class SemiHardTripletLoss(_CountedTripletLoss):
     """
 
     semi_hard = True
+
+    def __init__(self, *, margin: float = 0.1, reduction: str = "active", miner: Miner | None = None) -> None:
+        super().__init__(margin=margin, reduction=reduction, miner=miner)
 
 
 class PairSemiHardTripletLoss(RowLoss):
