@@ -527,7 +527,7 @@ def test_shapes_are_checked() -> None:
 def test_a_refit_learns_the_method_of_the_model_again(tmp_path: Path) -> None:
     """It was a closed form on the embeddings of the model, and below the features in Recall@1."""
     data = load("wine")
-    items = items_of(data, nearer.fit(data, metric="lfda"))
+    items = items_of(data, nearer.fit(data, method="lfda"))
     one = Session(items, project=tmp_path / "p")
     before = one.state.rows
     table = one.refit()
