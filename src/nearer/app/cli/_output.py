@@ -40,7 +40,7 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def as_utf8(text: str) -> bytes:
-    """A file of text; what of a file name is no UTF-8 is written by its number.
+    r"""A file of text; what of a file name is no UTF-8 is written by its number.
 
     >>> as_utf8("a\udcff")
     b'a\\udcff'
