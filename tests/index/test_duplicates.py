@@ -69,7 +69,7 @@ def test_planted_copies_are_found_among_neighbors(monkeypatch: pytest.MonkeyPatc
     assert found.groups[17] == found.groups[3] >= 0
     assert not found.keep[17]
     assert found.keep[source].mean() > 0.97
-    assert "near-duplicates of others" in str(found)
+    assert "near-duplicates among 6,000 items" in str(found)
 
 
 def test_the_best_is_kept() -> None:

@@ -88,7 +88,7 @@ def test_without_two_classes_a_note_says_so(labels: np.ndarray | None) -> None:
 def test_a_few_rows(n: int) -> None:
     found = find_issues(np.arange(2.0 * n).reshape(n, 2), np.arange(n))
     assert len(found.quality) == n
-    assert str(found).startswith(f"{n} rows")
+    assert str(found).startswith(f"{n} row")
 
 
 def test_constant_rows_are_duplicates_and_not_strange() -> None:

@@ -158,10 +158,12 @@ class Comparison:
         doubt = {score: (high - low) / 2 for score, (low, high) in self.intervals.items()}
         widest = max(doubt.values(), default=0.0)
         ahead: dict[str, list[str]] = {}
+        leads: dict[str, float] = {}
         for name, baseline in self.baselines.items():
             gains = Comparison(self.second, baseline).gains
             ahead[name] = [score for score, gain in gains.items() if gain > doubt.get(score, widest)]
-        best = max(ahead, key=lambda name: len(ahead[name]), default="")
+            leads[name] = sum(gains[score] for score in ahead[name])
+        best = max(ahead, key=lambda name: (len(ahead[name]), leads[name]), default="")
         if not best:
             return ""
         if ahead[best]:
