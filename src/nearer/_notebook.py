@@ -40,7 +40,8 @@ def bar(low: float, high: float, *, of: tuple[float, float] = (0.0, 1.0)) -> Mar
 def picture_file(image: Any, *, side: int | None = 96) -> tuple[str, bytes]:
     """Bytes (h, w, 3) or (h, w) as the kind and the content of a file, no side longer than `side`.
 
-    >>> kind, content = picture_file(np.zeros((9, 9), np.uint8))
+    >>> from numpy import uint8, zeros
+    >>> kind, content = picture_file(zeros((9, 9), uint8))
     >>> kind, content[1:4]
     ('png', b'PNG')
     """

@@ -91,7 +91,7 @@ def test_header_is_seen_or_asked_for(tmp_path: Path) -> None:
     assert load_files(counted).all.x.tolist() == [[5, 6], [7, 8]]
     assert load_files(counted, header=False).all.x.shape == (3, 2)
     mixed = table(tmp_path, "5.1,3.5,setosa\n4.9,3.0,setosa\n6.0,2.0,other\n")
-    with pytest.raises(ParameterError, match=r"`header` must be given, because the first line of `t\.csv` mixes"):
+    with pytest.raises(ParameterError, match=r"The first line of `t\.csv` must be column names or data, and mixes"):
         load_files(mixed, label=-1)
     data = load_files(mixed, label=-1, header=False)
     assert len(data.all) == 3
@@ -205,7 +205,7 @@ BAD_CSV: list[tuple[str, dict[str, object], type[NearerError], str]] = [
     ("a,b\n1,2\n3\n", {}, CorruptFileError, "2 columns on each line, got 1 on line 3"),
     ("a,b\n1,2\n3,4,5\n", {}, CorruptFileError, "2 columns on each line, got 3 on line 3"),
     ("a,a\n1,2\n", {}, ParameterError, "different column names, got 'a' 2 times"),
-    ("a,label\n1,2\n", {}, ParameterError, r"has a column 'label'. Pass label='label', or ignore=\['label'\]"),
+    ("a,label\n1,2\n", {}, ParameterError, r"has a column 'label'. Pass `label='label'`, or `ignore=\['label'\]`"),
     ("a,Target\n1,2\n", {}, ParameterError, "has a column 'Target'"),
     ("a,b\n1,2\n", {"label": "c"}, ParameterError, r"`label` must name a column of `t.csv` \(a, b\), got 'c'"),
     ("a,b\n1,2\n", {"label": 5}, ParameterError, "`label` must be a position below 2, got 5"),

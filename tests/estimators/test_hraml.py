@@ -198,7 +198,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: HRAML(epochs=0).fit(X0, np.arange(10)), "`epochs` must be at least 1"),
     (lambda: HRAML(dropout=1.0).fit(X0, np.arange(10)), "`dropout` must be at most 0.95"),
     (lambda: HRAML(relation="l1").fit(X0, np.arange(10)), "compares rows of labels"),
-    (lambda: HRAML(**QUICK).fit(X0, np.arange(10)).pair_distance(X0, X0[:3]), "same shape, got 10 and 3"),
+    (lambda: HRAML(**QUICK).fit(X0, np.arange(10)).pair_distance(X0, X0[:3]), "as many rows, got 10 and 3"),
 ]
 
 

@@ -32,8 +32,7 @@ from nearer._storage import write_file
 from nearer.datasets._image_files import Photo, photo_bytes
 from nearer.evaluation import evaluate
 from nearer.losses._shared import ProxyLoss
-from nearer.models._efficientnet_lite import LITE
-from nearer.models._encoders import RESNET50, frozen
+from nearer.models._encoders import LITE, RESNET50, frozen
 from nearer.models._feature_cache import cache_folder
 from nearer.models._tuned import TunedNetwork, untuned_network
 from nearer.models._whole_network import Recipe, WithFeatures, closed_form, start_class_vectors, train_whole

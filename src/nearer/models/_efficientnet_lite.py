@@ -22,16 +22,11 @@ import torch
 from torch import Tensor, nn
 
 from nearer.exceptions import CorruptFileError
+from nearer.models._encoders import LITE
 
 # Repeats, kernel, stride of the first block, expand, width.
 STAGES = ((1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112),
           (4, 5, 2, 6, 192), (1, 3, 1, 6, 320))  # fmt: skip
-# Factors on width and depth, and the size of photos that each was trained with.
-LITE = {
-    "efficientnet-lite0": (1.0, 1.0, 224),
-    "efficientnet-lite1": (1.0, 1.1, 240),
-    "efficientnet-lite2": (1.1, 1.2, 260),
-}
 STEM, HEAD = 32, 1280
 
 

@@ -25,7 +25,6 @@ from torch import Tensor, nn
 from nearer._checks import check_choice, check_int
 from nearer.datasets._image_files import crop_image, load_image
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
-from nearer.models._efficientnet_lite import LITE, load_packaged
 
 ItemKind = Literal["photos", "texts"]
 EncodeItems = Callable[[Sequence[Any]], Any]
@@ -35,6 +34,14 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # Its weights are in a folder that a variable of the environment names.
 RESNET50, WEIGHTS = "resnet50", "NEARER_RESNET50"
 _SETTINGS = ("name", "size", "resize", "mean", "std", "colors")
+
+
+# Factors on width and depth, and the size of photos that each was trained with.
+LITE = {
+    "efficientnet-lite0": (1.0, 1.0, 224),
+    "efficientnet-lite1": (1.0, 1.1, 240),
+    "efficientnet-lite2": (1.1, 1.2, 260),
+}
 
 
 @dataclass(frozen=True)
@@ -313,6 +320,9 @@ def resnet50_folder() -> Path | None:
 def _network(name: str) -> nn.Module:
     folder = resnet50_folder()
     if name != RESNET50 or folder is None:
+        # A search of rows need not load what networks are made of.
+        from nearer.models._efficientnet_lite import load_packaged
+
         return load_packaged(name)
     from nearer.models._resnet import load_resnet50
 

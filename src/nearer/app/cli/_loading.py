@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,6 @@ from nearer.index._fields import kind_of
 from nearer.models import Model
 from nearer.models._reading import Reading, read_items
 from nearer.relations import Pairs
-from nearer.training._shared import rank
 
 Name = TypeVar("Name", str, str | int)
 
@@ -68,7 +68,8 @@ def load_for(
 
 def say_skipped(given: Dataset) -> None:
     """Name the photos that were left out, on stderr: what is read by programs stays as it is."""
-    if given.skipped and rank() == 0:
+    # Where no process was started there is one, and a search need not load what trains.
+    if given.skipped and os.environ.get("RANK", "0") == "0":
         shown = ", ".join(given.skipped[:3]) + (", ..." if len(given.skipped) > 3 else "")
         say(f"nearer: left out {counted(len(given.skipped), 'file')} that could not be read: {shown}", err=True)
 

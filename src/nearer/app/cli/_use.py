@@ -22,7 +22,6 @@ from nearer.app.cli._output import answer, check_new, print_json, say
 from nearer.app.cli._screen import screen
 from nearer.datasets import Dataset
 from nearer.datasets._image_files import IMAGES, load_image
-from nearer.datasets._items import item_name
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
 from nearer.index._kinds import Wanted
@@ -265,7 +264,11 @@ def run_search(
         say(f"{said}: {', '.join(str(file) for file in (out, report) if file)}")
         return
     shown = results if as_json else results[:limit]
-    names = [queries.name] if given is None else [item_name(given, row) for row in range(len(shown))]
+    names = [queries.name]
+    if given is not None:
+        from nearer.datasets._items import item_name
+
+        names = [item_name(given, row) for row in range(len(shown))]
     _print_hits(shown, as_json=as_json, queries=names)
     if len(shown) < len(results):
         left = counted(len(results) - len(shown), "more query", "more queries")
