@@ -265,7 +265,11 @@ export class Map {
     this.marked = items;
     if (items.length) this.plot.select(items, { preventEvent: true });
     else this.plot.deselect({ preventEvent: true });
-    if (zoom && items.length) void this.plot.zoomToPoints(items, { padding: 0.4, transition: !calm(), transitionDuration: 500 });
+    if (zoom && items.length) {
+      // In its turn too: a draw that begins while the view moves is never said to be done.
+      const moves = { padding: 0.4, transition: !calm(), transitionDuration: 500 };
+      this.drawing = this.drawing.then(() => this.plot.zoomToPoints(items, moves).catch(() => undefined));
+    }
     this.overlay();
   }
 
