@@ -64,7 +64,7 @@ class RemoteIndex(VectorIndex):
         return self.count()
 
     def __contains__(self, item_id: object) -> bool:
-        return is_id(item_id) and bool(self._known(as_ids([item_id], "ids")))
+        return is_id(item_id) and bool(self._known([item_id if isinstance(item_id, str) else int(item_id)]))
 
     def search(self, queries: Any, k: int = 10, *, where: Mapping[str, Any] | None = None) -> SearchResult:
         """As `Index.search`: the k most similar items of each query, equal ones in order of insertion."""
