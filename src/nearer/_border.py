@@ -22,7 +22,6 @@ from typing import Any
 
 import lazy_loader  # type: ignore[import-untyped]
 
-from nearer._names import elsewhere, hint
 from nearer.exceptions import NearerError, ParameterError
 
 _FAILURES = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError, RuntimeError, AssertionError)
@@ -39,6 +38,9 @@ def attach(package: str, file: str) -> Any:
         except AttributeError as error:
             if name in names or name.startswith("_"):
                 raise
+            # Looked for where a name is wrong, and not loaded before.
+            from nearer._names import elsewhere, hint
+
             ours = elsewhere(name)
             said = f" It is nearer.{ours} here." if ours is not None else hint(name, names)
             raise AttributeError(f"{package} has no {name!r}.{said}", name=name) from error

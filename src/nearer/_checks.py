@@ -8,7 +8,6 @@ import numbers
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from nearer._names import hint
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 
 if TYPE_CHECKING:
@@ -104,6 +103,8 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
     options = list(choices)
     if isinstance(value, str) and value in options:
         return str(value)
+    from nearer._names import hint
+
     near = hint(value, options)
     shown = ", ".join(map(repr, options[:FEW]))
     if len(options) > FEW:

@@ -17,7 +17,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from nearer._limits import check_limit
-from nearer._names import hint
 from nearer._plain import is_nothing
 from nearer.datasets._dataset import Array
 from nearer.exceptions import ParameterError, ShapeError
@@ -170,6 +169,8 @@ class Frame:
         if name is None:
             return
         shown = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
+        from nearer._names import hint
+
         raise ParameterError(f"{name!r} must be a column of the table, which has {shown}.{hint(name, self.names)}")
 
 

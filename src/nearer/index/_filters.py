@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer._names import hint
 from nearer.exceptions import ParameterError
 from nearer.index._fields import FieldColumn, Kinds, kind_of
 from nearer.index._notes import as_json
@@ -128,6 +127,8 @@ def check_condition(condition: Condition, kinds: Kinds) -> None:
     name = condition.field
     if name not in kinds:
         there = ", ".join(sorted(kinds)[:20]) or "none"
+        from nearer._names import hint
+
         raise ParameterError(
             f"`where` must name fields of the metadata, {name!r} is none of them: {there}.{hint(name, kinds)}"
         )

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from nearer._checks import check_choice, check_int, check_number
-from nearer._names import meant
 from nearer.exceptions import ParameterError
 
 
@@ -117,6 +116,8 @@ def check_keys(values: Mapping[str, Any], known: list[str]) -> None:
     """Refuse a key that is none of the known ones."""
     for name in values:
         if name not in known:
+            from nearer._names import meant
+
             near = meant(name, known)
             told = f"Did you mean `{near}`?" if near else f"There are {', '.join(known)}."
             raise ParameterError(f"`{name}` is no setting. {told}")
