@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nearer.estimators import WithinClass
-from nearer.estimators.linear._within_class import Form, _Block, _Pairs, _pairs
+from nearer.estimators.linear._within_class import Form, _Block, _Pairs
 from nearer.evaluation import evaluate
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.models._maps import as_module
@@ -89,7 +89,7 @@ def test_maps_are_compared_by_the_scores_of_the_evaluation(form: Form) -> None:
     x, y = planted()
     y[-1] = 99  # alone in its class: it is searched in, and not asked
     taught, asked = y % 2 == 0, y % 2 == 1
-    none = _Pairs(x, *(_pairs(None, len(x), name) for name in ("together", "apart")))
+    none = _Pairs(x, np.zeros((0, 2), dtype=np.int64), np.zeros((0, 2), dtype=np.int64))
     score = _Block(x[taught], y[taught], x[asked], y[asked], none).scores([form])[form]
     settings = {"power": form.power, "shrink": form.shrink, "floor": form.floor, "unit": form.unit}
     mapped = WithinClass(**settings).fit(x[taught], y[taught]).transform(x[asked])

@@ -164,7 +164,7 @@ def test_a_search_is_a_selection_with_its_count(browser: Any, tmp_path: Path) ->
     page.fill("input[type=search]", "where is the parcel")
     tab.until("Number(document.body.dataset.selected) === 200")
     assert "nearest in meaning" in page.inner_text(".selection-head")
-    tab.until("document.querySelector('.tile .open b').textContent === 'item 5'")
+    tab.until("document.querySelector('.tile .open b')?.textContent === 'item 5'")
     tab.close()
     served.close()
 
