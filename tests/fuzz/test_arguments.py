@@ -69,7 +69,7 @@ def test_arguments_of_any_kind_in_processes_of_their_own() -> None:
         if code:
             raw.append({"number": begun, "raw": f"the process ended with {code}"})
         place = begun + 1 if code else last
-    assert raw == []
+    assert not raw, "\n".join(map(str, raw))
 
 
 def test_a_raw_exception_is_seen() -> None:
