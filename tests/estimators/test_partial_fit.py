@@ -156,6 +156,17 @@ def test_neighbors_remember_what_comes_later() -> None:
     assert (parts.k_, in_parts(MetricKNN(), (1,)).k_) == (3, 3)
 
 
+@pytest.mark.parametrize("classes", [[["ash", "oak"]], [1, 2], [None, "ash"], np.array(["2020-01-01"], "M8[D]"), 3])
+@pytest.mark.parametrize("before", [0, 50])
+def test_classes_to_come_are_refused_before_anything_is_remembered(classes: object, before: int) -> None:
+    learner = MetricKNN()
+    if before:
+        learner.fit(X[:before], NAMES[:before])
+    with pytest.raises(ValueError, match="y"):
+        learner.partial_fit(X, NAMES, classes=classes)
+    assert len(getattr(learner, "rows_", [])) == before
+
+
 def test_matrices_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nearer.estimators._moments.MOST_BYTES", 2 * 8 * 16)
     learner = KISSME(blend=0.0).partial_fit(X[:100], NAMES[:100])

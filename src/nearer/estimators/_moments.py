@@ -110,7 +110,7 @@ def check_one_kind(before: Array, new: Array) -> None:
     ...
     nearer.exceptions.LabelError: `y` must hold labels of one kind in all parts, got text after numbers.
     """
-    kinds = [{"text" if isinstance(label, str) else "numbers" for label in part.tolist()} for part in (before, new)]
+    kinds = [_kinds(part) for part in (before, new)]
     if all(kinds) and len(kinds[0] | kinds[1]) > 1:
         raise LabelError(
             f"`y` must hold labels of one kind in all parts, got {' and '.join(sorted(kinds[1]))} after "
@@ -203,3 +203,9 @@ class _Sample:
         assert self._rows is not None
         assert self._labels is not None
         return self._rows, np.searchsorted(classes, self._labels)
+
+
+def _kinds(labels: Array) -> set[str]:
+    if labels.dtype.kind == "M":
+        return {"dates"}
+    return {"text" if isinstance(label, str) else "numbers" for label in labels.tolist()}

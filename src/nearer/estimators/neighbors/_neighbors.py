@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._learner import fitted_rows
@@ -77,6 +77,10 @@ class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         `classes` may name those to come, as everywhere in scikit-learn; new ones are welcome without it.
         """
+        named = np.empty(0) if classes is None else column_or_1d(classes)
+        if len(named):
+            check_classification_targets(named)
+            check_one_kind(np.unique(column_or_1d(y)), named)
         if hasattr(self, "rows_"):
             X, y = validate_data(self, X, y, reset=False, dtype=[np.float64, np.float32])
             check_classification_targets(y)
@@ -85,7 +89,7 @@ class MetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.rows_ = np.concatenate([self.rows_, _mapped(self.metric_, X)])
         else:
             labels = self.fit(X, y).classes_[self.codes_]
-        self.classes_ = np.unique(labels if classes is None else np.concatenate([labels, classes]))
+        self.classes_ = np.unique(np.concatenate([labels, named]) if len(named) else labels)
         self.codes_ = np.searchsorted(self.classes_, labels)
         self.k_ = min(check_int(self.n_neighbors, "n_neighbors"), len(self.rows_))
         return self
