@@ -73,6 +73,25 @@ export function button(text: string, work: () => void, name: string, title: stri
   return h("button", { type: "button", class: "icon", "aria-label": text, title, onclick: work }, icon(name));
 }
 
+export interface Progress {
+  readonly node: HTMLElement;
+  step(text: string, share: number): void;
+}
+
+// What is done of something that is waited for.
+export function progress(props: Record<string, unknown> = {}): Progress {
+  const node = h("div", { class: "progress", role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100, ...props });
+  return {
+    node,
+    step(text, share) {
+      const done = h("i", {});
+      done.style.width = `${Math.round(100 * share)}%`;
+      node.setAttribute("aria-valuenow", String(Math.round(100 * share)));
+      fill(node, h("span", {}, text), done);
+    },
+  };
+}
+
 export function stored(name: string): string | null {
   try {
     return localStorage.getItem(name);

@@ -1,6 +1,6 @@
 // What has been said, whether it helped, and the bar that keeps both in view.
 
-import { fill, h, icon, many } from "./dom";
+import { fill, h, icon, many, progress } from "./dom";
 import type { Page } from "./page";
 import { Live } from "./source";
 import type { Gain, Overview, Scores } from "./types";
@@ -18,11 +18,11 @@ export interface Edits {
 
 export function edits(page: Page, act: (name: "undo" | "redo" | "refit") => Promise<void>): Edits {
   let place: HTMLElement | null = null;
-  const progress = h("div", { class: "progress", hidden: true, role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100 });
+  const waited = progress({ hidden: true });
   const scored = h("span", { class: "scored" });
   const refit = h("button", { type: "button", class: "main-button", onclick: () => void act("refit") });
   const note = h("span", { class: "note" });
-  const bar = h("footer", { class: "bar", "aria-label": "Scores and layout" }, scored, note, progress, page.from.live ? refit : null);
+  const bar = h("footer", { class: "bar", "aria-label": "Scores and layout" }, scored, note, waited.node, page.from.live ? refit : null);
 
   const asked = (overview: Overview): void => {
     // Before the first refit the scores are computed when someone looks at them.
@@ -44,7 +44,7 @@ export function edits(page: Page, act: (name: "undo" | "redo" | "refit") => Prom
     const row = scores.rows.find((one) => one.score === MAP_AT_R);
     const now = (row?.now ?? row?.raw) as number | undefined;
     fill(scored, now === undefined ? scores.sentence || "" : `MAP@R ${refits || row?.now !== undefined ? `${(row!.raw as number).toFixed(3)} → ` : ""}${now.toFixed(3)} on ${scores.items.toLocaleString("en")} held-out`);
-    const placed = layout.placed ? `t-SNE of ${many(layout.placed, "item")}${layout.between ? `, ${layout.between.toLocaleString("en")} placed between their nearest` : ""}` : "Principal components";
+    const placed = layout.placed ? `t-SNE of ${many(layout.placed, "item")}${layout.between ? `, ${layout.between.toLocaleString("en")} placed between their nearest` : ""}` : layout.warm ? "Laid out before the refit" : "Principal components";
     fill(note, ...[placed, ...notes].map((text) => h("span", {}, text)));
     note.title = [placed, ...notes].join(" ");
     document.body.dataset.placed = String(n && layout.placed);
@@ -79,8 +79,7 @@ export function edits(page: Page, act: (name: "undo" | "redo" | "refit") => Prom
     fill(
       place!,
       h("h2", {}, "Does it help?"),
-      table(scores),
-      h("p", { class: scores.better === false ? "verdict bad" : scores.better ? "verdict good" : "verdict" }, scores.sentence || "Scoring the raw features …"),
+      ...scoreTable(scores, "Scoring the raw features …"),
       scores.better === false && refits ? h("button", { type: "button", onclick: () => void back() }, "Go back to the metric before") : null,
       told ? h("p", { class: "muted" }, told) : null,
       curve.length > 1 ? h("p", { class: "muted" }, `MAP@R from refit to refit: ${curve.map((value) => value.toFixed(3)).join(" → ")}`) : null,
@@ -101,24 +100,26 @@ export function edits(page: Page, act: (name: "undo" | "redo" | "refit") => Prom
       place = null;
     },
     step(text, share) {
-      progress.hidden = false;
-      const done = h("i", {});
-      done.style.width = `${Math.round(100 * share)}%`;
-      progress.setAttribute("aria-valuenow", String(Math.round(100 * share)));
-      fill(progress, h("span", {}, text), done);
+      waited.node.hidden = false;
+      waited.step(text, share);
     },
     stop() {
-      progress.hidden = true;
+      waited.node.hidden = true;
     },
   };
 }
 
+// The scores, and in words what they say.
+export function scoreTable(scores: Scores, empty = ""): HTMLElement[] {
+  const told = h("p", { class: scores.better === false ? "verdict bad" : scores.better ? "verdict good" : "verdict" }, scores.sentence || empty);
+  return [...(scores.rows.length ? [table(scores)] : []), ...(told.textContent ? [told] : [])];
+}
+
 function table(scores: Scores): HTMLElement {
-  if (!scores.rows.length) return h("div", {});
   const columns = Object.keys(scores.rows[0]!).filter((name) => name !== "score");
   const names = columns.filter((name) => !name.startsWith("vs. "));
   const base = columns.filter((name) => name.startsWith("vs. ")).pop();
-  const head = h("tr", {}, h("th", { scope: "col" }, ""), ...names.map((name) => h("th", { scope: "col" }, name)), base ? h("th", { scope: "col" }, `change ${base}`) : null);
+  const head = h("tr", {}, h("th", { scope: "col" }, "score"), ...names.map((name) => h("th", { scope: "col" }, name)), base ? h("th", { scope: "col" }, `change ${base}`) : null);
   const sign = (value: number): string => `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(3)}`;
   const rows = scores.rows.map((row) => {
     const gain = base ? (row[base] as Gain) : null;

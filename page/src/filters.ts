@@ -196,6 +196,8 @@ export function filters(page: Asked): Filters {
       return box;
     });
     fill(lists, ...nodes);
+    // The pointer has not left the name that it lit, the name has gone from under it.
+    page.map().light(-1);
     if (inside) nodes.find((box) => box.dataset.by === inside[0])?.querySelector<HTMLElement>(`[data-name="${CSS.escape(inside[1]!)}"]`)?.focus();
   };
 
@@ -214,11 +216,9 @@ export function filters(page: Asked): Filters {
     colors: () => facets.get(colored)?.colors ?? null,
     by: () => colored,
     async refresh(overview) {
-      const live = page.from.live;
       const known: [string, string][] = [["label", "Label"]];
-      if (overview.labelled) known.push(["correct", "Right or wrong"]);
-      if (live && overview.labelled) known.push(["predicted", "Predicted label"]);
-      if (live) known.push(["held out", "Held out"]);
+      if (overview.labelled) known.push(["correct", "Right or wrong"], ["predicted", "Predicted label"]);
+      known.push(["held out", "Held out"]);
       for (const name of overview.columns) known.push([`column:${name}`, name]);
       options = known.filter(([by]) => !(page.from instanceof Inner) || page.from.has(by));
       const far = colored.startsWith("distance:");

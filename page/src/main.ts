@@ -49,7 +49,7 @@ class Explorer implements Page {
     const theme = stored(THEME);
     if (theme) document.documentElement.dataset.theme = theme;
     this.overview = await this.from.overview();
-    document.title = `${this.overview.title || "nearer"}: explore`;
+    document.title = `${this.overview.title || "nearer"}${this.from.live ? ": explore" : ""}`;
     this.search = searchBox(this);
     this.tip = hoverTip(this, this.view.stage, this.heard);
     this.tie = tieBox(this, this.view.stage);
@@ -100,6 +100,7 @@ class Explorer implements Page {
         redrawn: (moved) => (moved ? this.view.repose(true) : this.view.recolor()),
         laid: (share, shown) => void this.guard(this.laid(share, shown)),
         step: (text, share) => this.edits.step(text, share),
+        checked: (text, share) => this.queue?.step(text, share),
         stop: () => this.edits.stop(),
         tell: (text, bad) => this.tell(text, bad),
         banner: (text) => {
@@ -165,6 +166,7 @@ class Explorer implements Page {
   // What is selected ------------------------------------------------------------------------------------------
 
   private took(items: number[], found: Found = {}): void {
+    this.tip.hide();
     this.chosen.set(items, found);
     this.filters.focus(this.chosen.focus());
     if (this.tab !== "selection" && items.length) this.show("selection");
@@ -176,7 +178,6 @@ class Explorer implements Page {
     const kept = shown ? shown.map((place) => items[place]!) : items;
     const hidden = items.length - kept.length;
     const told = hidden ? `${found.told ?? ""} ${many(hidden, "item")} that the filters hide ${hidden === 1 ? "is" : "are"} left out.` : found.told;
-    this.tip.hide();
     this.map.select(kept, zoom);
     this.took(kept, { ...found, told, distances: shown && found.distances ? shown.map((place) => found.distances![place]!) : found.distances });
   }
@@ -252,6 +253,8 @@ class Explorer implements Page {
   }
 
   show(tab: Tab): void {
+    // What a suggestion has marked is not what is selected.
+    if (this.tab === "suggestions" && tab !== this.tab) this.map.select(this.chosen.items());
     this.tab = tab;
     this.tip.hide();
     this.marks();

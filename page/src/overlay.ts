@@ -8,6 +8,7 @@ export interface Name {
 }
 
 export interface Drawn {
+  density: Path2D | null;
   photos: { image: HTMLImageElement; code: number; x: number; y: number }[];
   names: Name[];
   lit: number;
@@ -30,6 +31,13 @@ export function drawOverlay(layer: HTMLCanvasElement, found: Drawn): string[] {
   pen.clearRect(0, 0, width, height);
   const style = getComputedStyle(document.documentElement);
   const color = (name: string): string => style.getPropertyValue(name).trim();
+  if (found.density && !found.photos.length) {
+    pen.globalAlpha = 0.4;
+    pen.lineWidth = 1;
+    pen.strokeStyle = color("--ink");
+    pen.stroke(found.density);
+    pen.globalAlpha = 1;
+  }
   pen.lineWidth = 2;
   for (const { image, code, x, y } of found.photos) {
     const scale = PHOTO / Math.max(image.naturalWidth, image.naturalHeight);

@@ -2,9 +2,11 @@
 
 import createScatterplot from "regl-scatterplot";
 import { calm, dark } from "./dom";
+import { density, MANY, onStage, type Density } from "./density";
 import { drawOverlay, medoids } from "./overlay";
 import { MapPhotos } from "./photos";
 import { Spots } from "./spots";
+import { Ties } from "./ties";
 import { followTouch } from "./touch";
 import type { Legend } from "./types";
 
@@ -14,6 +16,8 @@ type Plot = ReturnType<typeof createScatterplot>;
 // Cividis, in eight steps: as even to color-blind eyes as to others.
 const RAMP = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
 
+// What is left of the opacity of items that are not stressed.
+const FAINT = 0.4;
 // Milliseconds after which the view rests.
 const RESTS = 150;
 // Pixels that a hand which clicks does not move.
@@ -38,11 +42,14 @@ export class Map {
   private mask: Uint8Array | null = null;
   private named = false;
   private middles: ReturnType<typeof medoids> | null = null;
+  private dense: Density | null = null;
+  private bold: Float32Array | null = null;
   private lit = -1;
+  // Nobody has moved the view: it follows the size of the stage.
+  private atHome = true;
   private finger: [number, number][] = [];
   private marked: number[] = [];
   private mode: Mode = "pan";
-  private tie: { from: number; x: number; y: number } | null = null;
   private drawing: Promise<unknown> = Promise.resolve();
   readonly spots = new Spots(
     (item) => this.where(item),
@@ -51,6 +58,7 @@ export class Map {
     () => [this.parent.clientWidth / 2, this.parent.clientHeight / 2],
   );
   private resting = 0;
+  private readonly ties: Ties;
   private readonly photos = new MapPhotos(
     (item) => this.heard.picture(item),
     () => this.overlay(),
@@ -99,6 +107,7 @@ export class Map {
       this.overlay();
     });
     new ResizeObserver(() => this.resize()).observe(parent);
+    parent.addEventListener("wheel", () => (this.atHome = false), { passive: true });
     this.closedIsNoClick();
     followTouch(this, parent, {
       mode: () => this.mode,
@@ -109,9 +118,7 @@ export class Map {
         this.overlay();
       },
     });
-    this.layer.addEventListener("pointerdown", (event) => this.down(event));
-    this.layer.addEventListener("pointermove", (event) => this.move(event));
-    this.layer.addEventListener("pointerup", (event) => this.up(event));
+    this.ties = new Ties(this.layer, this.spots, { ...this.heard, active: () => this.mode === "tie", redraw: () => this.overlay() });
     this.resize();
   }
 
@@ -126,6 +133,7 @@ export class Map {
       drawn = false;
     });
     hear("pointermove", ([x, y]) => (drawn ||= Math.hypot(x - from[0], y - from[1]) > DRAWN));
+    this.canvas.addEventListener("pointermove", ({ buttons }) => (this.atHome &&= !buttons || this.mode === "lasso"));
     this.canvas.addEventListener("click", (event) => drawn && event.stopImmediatePropagation(), { capture: true });
   }
 
@@ -157,6 +165,8 @@ export class Map {
     const ratio = window.devicePixelRatio || 1;
     this.layer.width = width * ratio;
     this.layer.height = height * ratio;
+    // The library knows its new size one frame later.
+    requestAnimationFrame(() => this.atHome && this.home());
     this.spots.forget();
     this.overlay();
   }
@@ -164,7 +174,7 @@ export class Map {
   // New places, new colors or both, in one drawing.
   show(points: Float32Array | null, values: Float32Array | null, legend: Legend | null, named: boolean, animate: boolean, slow = 900): Promise<unknown> {
     let same = true;
-    this.middles = null;
+    this.middles = this.dense = null;
     if (points) {
       const n = points.length / 2;
       same = n === this.x.length;
@@ -175,8 +185,7 @@ export class Map {
         this.y[i] = points[2 * i + 1]!;
       }
       if (this.codes.length !== n) this.codes = new Float32Array(n);
-      const small = this.parent.clientWidth < 600 ? 0.7 : 1;
-      this.plot.set({ pointSize: small * (n > 50000 ? 2.2 : n > 10000 ? 3 : n > 2000 ? 4.5 : 7), pointOutlineWidth: n > 10000 ? 0 : 2, opacity: n > 50000 ? 0.55 : n > 10000 ? 0.7 : 0.85 } as never);
+      this.dots(n);
     }
     if (values && legend) {
       this.legend = legend;
@@ -191,6 +200,19 @@ export class Map {
       this.paint(legend);
     }
     return this.draw(animate && same && !calm(), slow);
+  }
+
+  // More points are smaller and let more through.
+  private dots(n: number): void {
+    const small = this.parent.clientWidth < 600 ? 0.7 : 1;
+    const opacity = n > 50000 ? 0.55 : n > MANY ? 0.7 : 0.85;
+    const bold = this.bold ? { opacityBy: "valueB", opacity: [FAINT * opacity, Math.min(1, opacity + 0.1)] } : { opacity };
+    this.plot.set({ pointSize: small * (n > 50000 ? 2.2 : n > MANY ? 3 : n > 2000 ? 4.5 : n > 300 ? 7 : 8.5), pointOutlineWidth: n > MANY ? 0 : 2, ...bold } as never);
+  }
+
+  // Items of one are drawn as ever, those of zero faint.
+  stress(bold: Float32Array): void {
+    this.bold = bold;
   }
 
   private paint(legend: Legend): void {
@@ -210,11 +232,12 @@ export class Map {
     // One after the other: a draw that begins inside a transition would be lost.
     this.drawing = this.drawing.then(async () => {
       if (!this.x.length) return;
-      await this.plot.draw({ x: this.x, y: this.y, valueA: this.codes } as never, {
+      await this.plot.draw({ x: this.x, y: this.y, valueA: this.codes, ...(this.bold && { valueB: this.bold }) } as never, {
         transition,
         transitionDuration: slow,
         preventFilterReset: true,
         zDataType: "categorical",
+        wDataType: "categorical",
         select: this.marked,
       } as never);
       this.spots.forget();
@@ -228,7 +251,7 @@ export class Map {
   // Show the items of a mask alone, all without one; regl-scatterplot wants the items that stay.
   keep(mask: Uint8Array | null): void {
     this.mask = mask;
-    this.middles = null;
+    this.middles = this.dense = null;
     this.sieve();
     this.overlay();
   }
@@ -266,6 +289,7 @@ export class Map {
     if (items.length) this.plot.select(items, { preventEvent: true });
     else this.plot.deselect({ preventEvent: true });
     if (zoom && items.length) {
+      this.atHome = false;
       // In its turn too: a draw that begins while the view moves is never said to be done.
       const moves = { padding: 0.4, transition: !calm(), transitionDuration: 500 };
       this.drawing = this.drawing.then(() => this.plot.zoomToPoints(items, moves).catch(() => undefined));
@@ -279,11 +303,14 @@ export class Map {
     this.resting = window.setTimeout(() => this.photos.look((this.plot.get("pointsInView") as number[]).filter((item) => this.shows(item))), RESTS);
   }
 
+  // All of the map, also where the stage is higher than wide.
   home(): void {
-    this.plot.reset();
+    this.atHome = true;
+    void this.plot.zoomToArea({ x: -1, y: -1, width: 2, height: 2 });
   }
 
   private moved(): void {
+    this.atHome = false;
     this.plot.redraw();
     this.spots.forget();
     this.overlay();
@@ -315,53 +342,26 @@ export class Map {
     return (this.plot.getScreenPosition(item) as [number, number] | undefined) ?? null;
   }
 
-  private down(event: PointerEvent): void {
-    if (this.mode !== "tie") return;
-    const from = this.spots.nearest(event.offsetX, event.offsetY);
-    if (from < 0) return;
-    this.layer.setPointerCapture(event.pointerId);
-    this.tie = { from, x: event.offsetX, y: event.offsetY };
-    this.overlay();
-  }
-
-  private move(event: PointerEvent): void {
-    if (!this.tie) {
-      if (this.mode === "tie") {
-        const item = this.spots.nearest(event.offsetX, event.offsetY);
-        if (item >= 0) this.heard.over(item);
-        else this.heard.out();
-      }
-      return;
-    }
-    this.tie = { ...this.tie, x: event.offsetX, y: event.offsetY };
-    this.overlay();
-  }
-
-  private up(event: PointerEvent): void {
-    if (!this.tie) return;
-    const { from } = this.tie;
-    this.tie = null;
-    const to = this.spots.nearest(event.offsetX, event.offsetY);
-    if (to >= 0 && to !== from) this.heard.tied(from, to, event.offsetX, event.offsetY);
-    this.overlay();
-  }
-
   overlay(): void {
     if (this.named && !this.middles) this.middles = medoids(this.codes, this.x, this.y, this.legend!.names.length, (item) => this.shows(item));
     const at = (item: number): [[number, number]] | [] => {
       const spot = this.where(item);
       return spot ? [spot] : [];
     };
-    const from = this.tie && this.where(this.tie.from);
+    if (!this.dense && this.x.length > MANY) this.dense = density(this.x, this.y, (item) => this.shows(item));
+    const tie = this.ties?.line;
+    const from = tie && this.where(tie.from);
     const written = drawOverlay(this.layer, {
+      density: this.dense && onStage(this.dense, (item) => this.where(item)),
       photos: this.photos.ready().flatMap(([item, image]) => at(item).map(([x, y]) => ({ image, code: this.codes[item]!, x, y }))),
       names: this.named ? (this.middles ?? []).flatMap(({ code, item }) => at(item).map(([x, y]) => ({ code, text: this.legend!.names[code]!, x, y }))) : [],
       lit: this.lit,
       shade: (code) => this.shade(code),
       rings: this.marked.length <= 60 ? this.marked.flatMap((item) => at(item)) : [],
-      tie: this.tie && from ? { from, to: [this.tie.x, this.tie.y] } : null,
+      tie: tie && from ? { from, to: tie.to } : null,
       lasso: this.finger,
     });
     document.body.dataset.names = written.join("|");
+    document.body.dataset.density = String(this.dense?.pieces ?? 0);
   }
 }

@@ -12,6 +12,7 @@ export interface Heard {
   redrawn(moved: boolean): Promise<void>;
   laid(share: number, shown: boolean): void;
   step(text: string, share: number): void;
+  checked(text: string, share: number): void;
   stop(): void;
   tell(text: string, bad?: boolean): void;
   banner(text: string): void;
@@ -100,6 +101,7 @@ export class Saying {
       if (about.changed !== this.changed && !this.acting) void this.refresh(true);
     });
     hear("progress", ({ text, share }) => this.heard.step(text, share));
+    hear("audit", ({ text, share }) => this.heard.checked(text, share));
     hear("map", ({ share, shown }) => this.heard.laid(share, shown));
     hear("failed", ({ text }) => {
       this.heard.stop();

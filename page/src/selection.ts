@@ -1,11 +1,12 @@
 // What is selected: how many of which class, the items themselves, and what can be said about them.
 
 import { fill, h, many } from "./dom";
+import { scoreTable } from "./edits";
 import { grid, type Grid } from "./grid";
 import { itemPanel } from "./item";
 import type { Found, Page } from "./page";
 import { Live } from "./source";
-import type { Detail, Gesture } from "./types";
+import type { Detail, Gesture, Scores } from "./types";
 
 // So many classes are counted by name.
 const NAMED = 8;
@@ -229,14 +230,24 @@ export function selection(page: Page): Selection {
   };
 }
 
+// What a page without a server says of itself.
+function enclosed(heldOut: number, learned: boolean, scores: Scores): HTMLElement[] {
+  const shown = `${many(heldOut, "item")} ${heldOut === 1 ? "is" : "are"} held out: nothing was learned from ${heldOut === 1 ? "it" : "them"}. The other points are drawn faint.`;
+  return [
+    ...(heldOut && learned ? [h("p", {}, shown)] : []),
+    ...(scores.rows.length ? [h("h2", {}, learned ? "Does it help?" : "Scores"), ...scoreTable(scores)] : []),
+    h("p", { class: "muted" }, "All of this page is in one file: it asks nothing of any server. nearer explore opens the data to correct it by hand."),
+  ];
+}
+
 function welcome(page: Page): HTMLElement[] {
-  const { n, labelled, used, heldOut, trained, learned } = page.overview;
+  const { n, labelled, used, heldOut, trained, learned, scores } = page.overview;
   const live = page.from.live;
   return [
     h("h2", {}, many(n, "item")),
     h("p", {}, labelled ? `${labelled.toLocaleString("en")} have one of ${many(used, "label")}.` : "None has a label yet. Lasso some and name them."),
     h("p", {}, learned ? "Press an item to see its neighbors under the raw features and under the learned metric, side by side." : "Press an item to see its nearest items."),
     h("p", {}, live ? "Lasso items (hold Shift) to see them here, and to say what they are or that they belong together. Then refit: the map moves, and the scores say whether it helped." : "Lasso items (hold Shift) to see them here."),
-    live ? h("p", { class: "muted" }, `${heldOut.toLocaleString("en")} items are held out: they are scored and never learned from. ${trained}`) : h("p", { class: "muted" }, "This is a map in one file. nearer explore opens it with a server, to correct it by hand."),
+    ...(live ? [h("p", { class: "muted" }, `${heldOut.toLocaleString("en")} items are held out: they are scored and never learned from. ${trained}`)] : enclosed(heldOut, learned, scores)),
   ];
 }

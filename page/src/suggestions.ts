@@ -1,6 +1,6 @@
 // One queue of what a person should look at, answered with a key each: doubtful labels, questions, duplicates, outliers.
 
-import { fill, h, many } from "./dom";
+import { fill, h, many, progress, type Progress } from "./dom";
 import { portrait, seen, thumbnail } from "./item";
 import type { Page } from "./page";
 import type { Live } from "./source";
@@ -17,6 +17,8 @@ const KINDS: [Kind, string][] = [
 ];
 
 export interface Queue {
+  // How far the server has come that looks for them.
+  step(text: string, share: number): void;
   show(body: HTMLElement): Promise<void>;
   key(event: KeyboardEvent): boolean;
 }
@@ -28,6 +30,7 @@ export function suggestions(page: Page, from: Live): Queue {
   let done = 0;
   let place: HTMLElement | null = null;
   let other: HTMLInputElement | null = null;
+  let waited: Progress | null = null;
 
   const current = (): Suggestion | undefined => (overlaps ? undefined : found?.entries[at]);
 
@@ -103,6 +106,7 @@ export function suggestions(page: Page, from: Live): Queue {
     const notes = found.notes.map((text) => h("p", { class: "muted" }, text));
     const again = h("button", { type: "button", class: "link", onclick: () => void page.guard(load()) }, "Look again");
     const entry = current();
+    const alike = found.entries.filter((one) => one.kind === kind);
     document.body.dataset.suggested = entry ? String(entry.cards[0]!.item) : "";
     document.body.dataset.answered = String(done);
     if (overlaps) {
@@ -131,7 +135,7 @@ export function suggestions(page: Page, from: Live): Queue {
     fill(
       place,
       pills,
-      h("h2", {}, question, h("small", {}, ` ${at + 1} of ${found.entries.length}, most doubtful first`)),
+      h("h2", {}, question, h("small", {}, ` ${alike.indexOf(entry) + 1} of ${alike.length}${alike.length > 1 ? ", most doubtful first" : ""}`)),
       h("div", { class: "row" }, act(yes, "a", true), act(no, "x"), act("Leave out", "d"), act("Later", "j")),
       group
         ? h("div", { class: "group" }, ...entry.cards.map((card) => h("figure", {}, portrait(page, card), ...seen(page, card))))
@@ -162,12 +166,16 @@ export function suggestions(page: Page, from: Live): Queue {
 
   const load = async (): Promise<void> => {
     if (!place) return;
-    fill(place, h("h2", {}, "Suggestions"), h("p", { class: "wait" }, "Checking labels, near-duplicates and outliers …"));
+    waited = progress();
+    waited.step("Checking labels, near-duplicates and outliers", 0);
+    fill(place, h("h2", {}, "Suggestions"), waited.node);
     try {
       found = await from.suggestions();
     } catch (error) {
       fill(place, h("h2", {}, "Suggestions"), h("p", {}, "They could not be made."), h("button", { type: "button", onclick: () => void page.guard(load()) }, "Try again"));
       throw error;
+    } finally {
+      waited = null;
     }
     at = 0;
     overlaps = false;
@@ -189,6 +197,7 @@ export function suggestions(page: Page, from: Live): Queue {
   };
 
   return {
+    step: (text, share) => waited?.step(text, share),
     async show(body) {
       place = body;
       if (found) draw();

@@ -54,7 +54,7 @@ export interface Overview {
   title: string;
   takes: "" | "texts" | "photos";
   learned: boolean;
-  layout: { placed: number; between: number };
+  layout: { placed: number; between: number; warm: boolean };
   notes: string[];
   trained: string;
   gestures: Said[];

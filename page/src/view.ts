@@ -3,8 +3,10 @@
 import { fill, h, icon } from "./dom";
 import type { Filters } from "./filters";
 import { Map, type Heard, type Mode } from "./plot";
-import type { Colors, Inner, Live } from "./source";
+import { Inner, type Colors, type Live } from "./source";
 import type { Overview } from "./types";
+
+const HELD_OUT = "held out";
 
 interface Around {
   readonly from: Live | Inner;
@@ -34,11 +36,14 @@ export class View {
     while (!this.stage.clientWidth || !this.stage.clientHeight || !window.innerHeight) await new Promise((next) => setTimeout(next, 50));
     this.map = new Map(this.stage, heard);
     if (!this.map.supported) this.page.tell("This browser has no WebGL, so there is no map.", true);
+    const { from, overview } = this.page;
+    // Where a map was learned, the items that it had not seen say whether it is good.
+    if (from instanceof Inner && overview.learned && from.has(HELD_OUT)) this.map.stress((await from.colors(HELD_OUT)).values);
     this.toolbox();
   }
 
   private get named(): boolean {
-    return !["correct", "held out"].includes(this.page.filters.by());
+    return !["correct", HELD_OUT].includes(this.page.filters.by());
   }
 
   async recolor(): Promise<void> {

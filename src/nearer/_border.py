@@ -17,6 +17,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,19 @@ def attach(package: str, file: str) -> Any:
 
             ours = elsewhere(name)
             said = f" It is nearer.{ours} here." if ours is not None else hint(name, names)
-            raise AttributeError(f"{package} has no {name!r}.{said}", name=name) from error
+            told = f"{package} has no {name!r}.{said}"
+            if said and _is_imported(sys._getframe(1)) and find_spec(f"{package}.{name}") is None:
+                raise ImportError(told, name=package) from error
+            raise AttributeError(told, name=name) from error
         sys.modules[package].__dict__[name] = thing
         return thing
 
     return __getattr__, directory, names
+
+
+def _is_imported(asker: types.FrameType) -> bool:
+    """Whether `from package import name` asks: it would put words of its own in the place of an AttributeError."""
+    return asker.f_globals.get("__name__") == "importlib._bootstrap"
 
 
 def share(package: str, file: str) -> Callable[[str], Any]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,8 +140,18 @@ class Audit:
         return "\n".join([*lines, *self.notes])
 
 
+def _silently(text: str, share: float) -> None:
+    """Progress that nobody waits for."""
+
+
 def find_issues(
-    features: Any, labels: Any = None, *, classes: Sequence[str] = (), k: int = NEIGHBORS, seed: int = 0
+    features: Any,
+    labels: Any = None,
+    *,
+    classes: Sequence[str] = (),
+    k: int = NEIGHBORS,
+    seed: int = 0,
+    progress: Callable[[str, float], Any] = _silently,
 ) -> Audit:
     """Look at rows (n, p) and class codes (n,), −1 without one: wrong labels, duplicates, overlap, isolated rows.
 
@@ -155,6 +165,7 @@ def find_issues(
         classes: names of the codes.
         k: how many neighbors vote.
         seed: of the folds.
+        progress: is called with what is being done and the share that is done.
 
     >>> x = np.repeat(np.array([[0.0], [9.0]]), 20, axis=0) + np.linspace(0, 1, 40)[:, None]
     >>> y = np.repeat([0, 1], 20)
@@ -169,13 +180,15 @@ def find_issues(
     known = codes >= 0
     n_classes = max(int(codes.max(initial=-1)) + 1, len(classes))
     notes: list[str] = []
+    progress("Looking for neighbors", 0.0)
     near = _nearest(x, min(k, max(n - 1, 1))) if n > 1 else None
     probabilities: Array = np.zeros((n, 0), dtype=np.float32)
     if len(np.unique(codes[known])) < 2:
         notes.append("No label can be called wrong: that needs labels of at least two classes.")
     elif near is not None:
         votes = neighbor_votes(near[0], codes, n_classes)
-        probabilities = (votes + cross_fitted(x, codes, n_classes, seed=seed)) / 2
+        probabilities = (votes + cross_fitted(x, codes, n_classes, seed=seed, progress=progress)) / 2
+    progress("Comparing", 0.9)
     quality, suspects = _suspects(probabilities, codes, known)
     overlap = np.zeros((n_classes, n_classes))
     if probabilities.shape[1]:
@@ -285,7 +298,9 @@ FOLDS = 5
 MOST_LEARNED = 20_000
 
 
-def cross_fitted(x: Array, codes: Array, n_classes: int, *, seed: int = 0) -> Array:
+def cross_fitted(
+    x: Array, codes: Array, n_classes: int, *, seed: int = 0, progress: Callable[[str, float], Any] = _silently
+) -> Array:
     """The probability of each class for each row, from fits that did not see the row: (n, p), (n,) -> (n, c).
 
     `codes` are 0..c−1; rows with −1 teach nothing and get their probabilities from the first fit.
@@ -299,9 +314,11 @@ def cross_fitted(x: Array, codes: Array, n_classes: int, *, seed: int = 0) -> Ar
     rng = np.random.default_rng(seed)
     fold = _folds(codes, rng)
     known = np.flatnonzero(codes >= 0)
+    progress("Learning what the classes look like", 0.2)
     strength, start = _strength(rows, codes, n_classes, fold, rng)
     shares = np.empty((len(rows), n_classes), dtype=np.float32)
     for number in range(FOLDS):
+        progress("Asking what each label should be", 0.4 + 0.5 * number / FOLDS)
         inside = _some(known[fold[known] != number], rng)
         start = fit_logistic(rows[inside], codes[inside], n_classes, strength, start=start)
         asked = fold == number

@@ -269,8 +269,8 @@ td:first-child:not(.number) { min-width: 7.5rem; }
 @media (max-width: 40rem) {
   th, td { padding: 0.35rem 0.45rem 0.35rem 0; font-size: 0.85rem; }
   table { min-width: 0; } th { white-space: normal; } pre { white-space: pre-wrap; overflow-wrap: anywhere; }
-  td:first-child:not(.number) { min-width: 0; overflow-wrap: anywhere; }
-  .number { padding-left: 0.2rem; } th, td { white-space: normal; }
+  td:first-child:not(.number) { min-width: 4.8rem; overflow-wrap: anywhere; }
+  .number { padding-left: 0.2rem; } th, td { white-space: normal; } td.number { white-space: nowrap; }
 }
 .gallery { list-style: none; display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr));
            gap: 0.9rem; margin: 0 0 1rem; padding: 0; font-size: 0.85rem; line-height: 1.35; }

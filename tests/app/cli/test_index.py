@@ -72,7 +72,8 @@ def test_no_hits_are_said_beside_the_answer(place: Path) -> None:
         )
         assert found.exit_code == 0
         assert found.stderr == f"There are no hits: {place / 'index'} has no items that fit `--where`.\n"
-        assert not words or json.loads(found.stdout) == {"results": [[]] * 60}
+        names = [str(400638133000 + row) for row in range(60)]
+        assert not words or json.loads(found.stdout) == {"queries": names, "results": [[]] * 60}
 
 
 def test_a_value_is_what_its_field_holds(place: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -82,6 +85,15 @@ def test_what_is_near_after_a_fit(photos: Path) -> None:
         return np.stack([np.asarray(item, dtype=np.float32).mean(axis=(0, 1)) for item in items])
 
     model = nearer.fit(files, labels, encoder=colors, method="lda")
+    # The map as one file: each photo is in it, small.
+    model.report("map.html", interactive=True)
+    text = Path("map.html").read_text()
+    inside = json.loads(text.partition('id="nearer-data">')[2].partition("</script>")[0])
+    drawn = [base64.b64decode(card["picture"].partition("base64,")[2]) for card in inside["cards"]]
+    assert len(drawn) == len(files) == 25
+    assert {max(pillow.open(io.BytesIO(one)).size) for one in drawn} == {120}
+    assert sum(card.get("heldOut", False) for card in inside["cards"]) == inside["overview"]["heldOut"] == 5
+    assert inside["overview"]["layout"] == {"placed": 25, "between": 0, "warm": False}
     model.report("page.html")
     # The map, and each of the five held-out photos beside the five that are nearest to it.
     assert pictures("page.html") == 1 + 5 * 6

@@ -228,6 +228,12 @@ def test_a_name_that_was_meant_is_named() -> None:
     }.items():
         with pytest.raises(AttributeError, match=re.escape(said)):
             getattr(losses, typed)
+        # Python has words of its own for an import that fails, and ours stand in their place.
+        with pytest.raises(ImportError, match=re.escape(said)):
+            exec(f"from nearer.losses import {typed}")
+        assert not hasattr(losses, typed)
+    with pytest.raises(ImportError, match="cannot import name 'zzzz'"):
+        exec("from nearer.losses import zzzz")
     with pytest.raises(ParameterError, match=r"one of \d\d names, got 'RawLoss'. Did you mean 'RAWLoss'\?$"):
         nearer.fit(np.eye(20), [0, 1] * 10, loss="RawLoss")
     with pytest.raises(ParameterError, match="Did you mean 'lda'"):
@@ -236,8 +242,13 @@ def test_a_name_that_was_meant_is_named() -> None:
 
 
 def test_an_address_is_no_folder(table: pd.DataFrame) -> None:
-    told = " ".join(run("fit", "data.csv", "-l", "kind", "-o", "hf://me/model", code=1).split())
-    assert "nearer export FOLDER --out hf://owner/name" in told
+    for words in (
+        ("fit", "data.csv", "-l", "kind"),
+        ("adapt", "index", "clicks.csv", "--document", "clicked"),
+        ("migrate", "index", "data.csv", "--model", "model", "--apply"),
+    ):
+        told = " ".join(run(*words, "-o", "hf://me/model", code=1).split())
+        assert "nearer export FOLDER --out hf://owner/name" in told
     assert not Path("hf:").exists()
 
 

@@ -255,9 +255,23 @@ def test_one_file_without_a_server(browser: Any, tmp_path: Path) -> None:
     tab.until("document.body.dataset.map === 'raw'")
     tab.page.select_option("select[aria-label='Color by']", "correct")
     tab.until("document.querySelectorAll('[data-by=correct] .legend button').length === 2")
+    assert tab.page.inner_text("h1").startswith("wine by kissme")
+    assert tab.page.inner_text(".note span >> nth=0") == "t-SNE of 178 items"
+    # The rows that the model has not seen: they are marked, and the scores are theirs.
+    unseen = len(model.fitted.problem.held_out)
+    assert 0 < unseen < 178
+    assert "This is the map that was scored" in tab.page.inner_text(".note")
+    assert f"on {unseen} held-out" in tab.page.inner_text(".scored")
+    tab.page.click("details[data-by='held out'] summary")
+    assert str(unseen) in tab.page.inner_text("details[data-by='held out'] button:has-text('held out')")
+    tab.page.keyboard.press("Escape")
+    assert f"{unseen} items are held out" in tab.page.inner_text(".panel-body")
+    assert tab.page.locator(".panel-body .scores tbody tr").count() == 2
     tab.lasso(0.1, 0.1, 0.9, 0.9)
     tab.until("Number(document.body.dataset.grid) > 2")
     tab.shot("static")
+    assert tab.requests == [path.as_uri()], "all of it is in the file"
+    assert "'unsafe-inline'" not in path.read_text()[:2000]
     tab.close()
 
 

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from nearer.app.explorer._maps import principal_axes, principal_map, tsne_maps, 
 from nearer.app.explorer._metric import fit_metric
 from nearer.app.explorer._model import items_of
 from nearer.app.explorer._reasons import why_near
+from nearer.app.explorer._scores import score_table
 from nearer.app.explorer._session import Session
-from nearer.app.explorer._state import ask, score_table
+from nearer.app.explorer._state import ask
+from nearer.app.explorer._static import static_html
 from nearer.app.explorer._suggestions import examples, suggestions
 from nearer.datasets import load
 from nearer.estimators import LFDA
@@ -379,11 +382,51 @@ def test_what_the_page_asks() -> None:
     one.close()
 
 
+def test_a_file_holds_a_part_and_says_so() -> None:
+    x, y = planted()
+    y[::5] = -1
+    items = ShownItems(
+        x, labels=y, classes=("a", "b", "c"), images=lambda row, side: np.full((9, 9), row % 200, np.uint8)
+    )
+    for flattered in (False, True):
+        one = Session(replace(items, flattered=flattered))
+        page = static_html(one, title="</title>", most=100)
+        one.close()
+        assert "<title>&lt;/title&gt;</title>" in page
+        inside = json.loads(page.partition('id="nearer-data">')[2].partition("</script>")[0])
+        about, legend = inside["overview"], inside["colors"]["label"]["legend"]
+        assert about["n"] == len(inside["cards"]) == about["layout"]["placed"] == 100
+        assert "100 of 300 items are in this file, drawn at random." in about["notes"]
+        assert sum(legend["counts"]) == about["labelled"] == 100 - legend["missing"]
+        assert all(card["picture"].startswith("data:image/png;base64,") for card in inside["cards"])
+        held_out = [card for card in inside["cards"] if card.get("heldOut")]
+        assert about["heldOut"] == len(held_out)
+        # A model that has learned from all rows is proved by none of them.
+        assert (
+            bool(held_out) == ("held out" in inside["colors"]) == bool(about["scores"]["rows"]) == (not flattered)
+        )
+
+
 def test_a_search_counts_all_that_it_finds() -> None:
     """It was 1,000 at most, which was said as the count and labelled as if it were all."""
     x, y = planted(3000)
     one = Session(ShownItems(x, labels=y, classes=("a", "b", "c"), columns={"city": np.array(["Oslo"] * 3000)}))
     assert len(one.find("oslo")) == 3000
+    one.close()
+
+
+def test_an_encoder_that_fails_is_an_answer() -> None:
+    """It was a 500: an encoder of the user's raises what it likes."""
+
+    def embed(given: Any) -> Any:
+        raise KeyError("vocabulary")
+
+    x, _ = planted()
+    one = Session(ShownItems(x, embed=embed, takes="texts"))
+    with pytest.raises(
+        ParameterError, match=r"The encoder could not embed what was given\. It said KeyError: 'voc"
+    ):
+        similar(one, {"text": "anything"})
     one.close()
 
 

@@ -17,14 +17,13 @@ from nearer._checks import check_int
 from nearer._plain import counted
 from nearer.app.cli._config import DATA_KEYS, parse_yaml, read_config
 from nearer.app.cli._loading import load_data, paired
-from nearer.app.cli._output import check_drawable, check_new, check_writable, print_json, say
+from nearer.app.cli._output import check_drawable, check_is_here, check_new, check_writable, print_json, say
 from nearer.app.cli._screen import IterationBar, comparison_table, screen
 from nearer.datasets import Dataset
 from nearer.datasets._anything import Columns
 from nearer.exceptions import ParameterError
 from nearer.models._card import save_fitted
 from nearer.models._fitting import Fitted, fit_model
-from nearer.models._hub import on_hub
 from nearer.models._model import is_model
 from nearer.models._reading import NO_PHOTOS_EXTRA, Reading
 from nearer.models._settings import FitSettings
@@ -58,11 +57,7 @@ def run_fit(
     settings = FitSettings.from_dict(values)
     if about["data"] is None:
         raise ParameterError("`DATA` must be given: a table, or a folder of images. See nearer fit --help.")
-    if on_hub(str(about["out"])):
-        raise ParameterError(
-            f"`--out` must be a folder of this machine, got {str(about['out'])!r}. Fit into a folder, then "
-            "write it there: nearer export FOLDER --out hf://owner/name."
-        )
+    check_is_here(about["out"])
     out = Path(str(about["out"]))
     if not out.name or "\0" in out.name:
         raise ParameterError(f"`--out` must be the name of a folder to write, got {str(about['out'])!r}.")

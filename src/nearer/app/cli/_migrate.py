@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nearer.app.cli._loading import load_for, reading
-from nearer.app.cli._output import answer, check_new
+from nearer.app.cli._output import answer, check_is_here, check_new
 from nearer.app.cli._use import opened_with_model
 from nearer.datasets._anything import read_frame
 from nearer.exceptions import ParameterError
@@ -44,6 +44,7 @@ def run_migrate(
     if data is None or model is None:
         raise ParameterError("DATA and `--model` must be given: items of the index, and the model to move to.")
     if out is not None:
+        check_is_here(out)
         check_new(out=out, force=force)
     machine = load(model)
     migration = machine.align(index, load_for(machine, data, label=label, unreadable=unreadable))
@@ -84,6 +85,7 @@ def run_adapt(
 ) -> None:
     """Say what a map of the queries gains, and keep the model that has it."""
     if out is not None:
+        check_is_here(out)
         check_new(out=out, force=force)
     opened, machine = opened_with_model(index, model)
     with opened:

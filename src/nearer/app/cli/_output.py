@@ -111,6 +111,17 @@ def _termination_raised() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+def check_is_here(out: object) -> None:
+    """Refuse an address of the hub before anything is learned: a model is looked at before it is given away."""
+    from nearer.models._reading import on_hub
+
+    if on_hub(str(out)):
+        raise ParameterError(
+            f"`--out` must be a folder of this machine, got {str(out)!r}. Name a folder, then write it there: "
+            "nearer export FOLDER --out hf://owner/name."
+        )
+
+
 def check_new(*, out: Path | None = None, report: Path | None = None, force: bool = False) -> None:
     """Refuse to overwrite a file without `--force`, and refuse at once what could not be written at the end."""
     for option, path in (("--out", out), ("--report", report)):

@@ -246,8 +246,9 @@ def run_search(
         # On stderr: what is read by programs stays as it is.
         why = " that fit `--where`" if condition and opened.count() else ""
         say(f"There are no hits: {index} has no items{why}.", err=True)
+    names = _query_names(queries, given, len(results))
     if out is not None:
-        write_file(out, _hits_as_text(results, out.suffix))
+        write_file(out, _hits_as_text(results, out.suffix, names))
     if report is not None:
         from nearer.app.cli._pages import asked_tiles, photos_folder, search_page
 
@@ -264,11 +265,6 @@ def run_search(
         say(f"{said}: {', '.join(str(file) for file in (out, report) if file)}")
         return
     shown = results if as_json else results[:limit]
-    names = [queries.name]
-    if given is not None:
-        from nearer.datasets._items import item_name
-
-        names = [item_name(given, row) for row in range(len(shown))]
     _print_hits(shown, as_json=as_json, queries=names)
     if len(shown) < len(results):
         left = counted(len(results) - len(shown), "more query", "more queries")
@@ -304,10 +300,26 @@ def _image(path: Path, machine: Model) -> Any:
     return machine.inputs.images(Split(np.array([path.name]), np.array([-1]), root=path.parent))
 
 
-def _hits_as_text(results: Sequence[Sequence[Any]], suffix: str) -> bytes:
+def _query_names(queries: Path, given: Dataset | None, n: int) -> list[str | int]:
+    """What each query is called; those without a name have the number of their row."""
+    from nearer.datasets._items import item_name
+
+    if given is None:
+        return [queries.name]
+    names = [item_name(given, row) for row in range(n)]
+    return [row if name == f"row {row}" else name for row, name in enumerate(names)]
+
+
+def _hits_as_text(results: Sequence[Sequence[Any]], suffix: str, queries: Sequence[str | int]) -> bytes:
     """All hits as CSV or as JSON lines, one row for each."""
     rows = [
-        {"query": number, "rank": position, "id": hit.id, "distance": -hit.similarity, **(hit.metadata or {})}
+        {
+            "query": queries[number],
+            "rank": position,
+            "id": hit.id,
+            "distance": -hit.similarity,
+            **(hit.metadata or {}),
+        }
         for number, hits in enumerate(results)
         for position, hit in enumerate(hits, start=1)
     ]
@@ -321,13 +333,13 @@ def _hits_as_text(results: Sequence[Sequence[Any]], suffix: str) -> bytes:
     return text.getvalue().encode()
 
 
-def _print_hits(results: Sequence[Sequence[Any]], *, as_json: bool, queries: Sequence[str]) -> None:
+def _print_hits(results: Sequence[Sequence[Any]], *, as_json: bool, queries: Sequence[str | int]) -> None:
     if as_json:
         rows = [
             [{"id": hit.id, "distance": -hit.similarity, **(hit.metadata or {})} for hit in hits]
             for hits in results
         ]
-        print_json({"results": rows})
+        print_json({"queries": list(queries[: len(rows)]), "results": rows})
         return
     table = Table()
     for name in ("query", "rank", "id", "distance", "about"):
@@ -335,7 +347,9 @@ def _print_hits(results: Sequence[Sequence[Any]], *, as_json: bool, queries: Seq
     for number, hits in enumerate(results):
         for position, hit in enumerate(hits, start=1):
             about = ", ".join(str(value) for value in (hit.metadata or {}).values())
-            table.add_row(queries[number], str(position), str(hit.id), f"{-hit.similarity:.4f}", about)
+            asked = queries[number]
+            called = f"row {asked}" if isinstance(asked, int) else asked
+            table.add_row(called, str(position), str(hit.id), f"{-hit.similarity:.4f}", about)
     screen().print(table)
 
 

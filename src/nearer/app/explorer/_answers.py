@@ -42,7 +42,11 @@ def overview(session: Session) -> dict[str, Any]:
         "title": items.title,
         "takes": items.takes,
         "learned": state is not session.raw,
-        "layout": {"placed": state.placed, "between": items.n - state.placed if state.placed else 0},
+        "layout": {
+            "placed": state.placed,
+            "between": items.n - state.placed if state.placed else 0,
+            "warm": state.warm,
+        },
         "notes": list(items.notes),
         "trained": items.trained,
         "gestures": gestures,
@@ -133,9 +137,9 @@ def cards(session: Session, wanted: Any) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def data_address(items: ShownItems, item: int) -> str:
+def data_address(items: ShownItems, item: int, side: int = SIDES[0]) -> str:
     """The small picture of an item inside a page."""
-    kind, content = photo(items, item, SIDES[0])
+    kind, content = photo(items, item, side)
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 

@@ -12,6 +12,8 @@ from nearer._plain import Array
 from nearer.neighbors import search
 
 LANDMARKS, ITERATIONS = 4_000, 250
+# Fewer items are seen well on their principal components.
+LEAST_PLACED = 10
 # From the beginning, and from the map of the metric before.
 STEPS, WARM_STEPS = 4, 2
 # The map of n items has this spread times the root of n before it is scaled into view.
@@ -75,6 +77,8 @@ def within_view(points: Array) -> Array:
     # The slope begins at one, so that there is no ring where it begins.
     scale[far] = usual * (1 + np.log(radius[far] / usual)) / radius[far]
     inside = centered * scale[:, None]
+    # The middle of what is drawn is that of the square: the items need not lie evenly around their own.
+    inside = inside - (inside.max(axis=0) + inside.min(axis=0)) / 2
     most = max(float(np.abs(inside).max()), 1e-12)
     return np.ascontiguousarray(0.95 * inside / most, dtype=np.float32)
 

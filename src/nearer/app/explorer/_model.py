@@ -35,12 +35,17 @@ LEAST_UNSEEN = 50
 # Seconds, by the upper line of its cost, that the method of a model may take. A refit of a slower one is a linear
 # map of its embeddings.
 LONGEST_REFIT = 30.0
-# A notebook is saved with what it shows.
-MOST_INLINE = 2_000
+# A notebook is saved with what it shows, and waits for its layout.
+MOST_INLINE = 1_000
 
 
-def items_of(data: Dataset, model: Model | None = None, *, root: Path | None = None) -> ShownItems:
-    """What is on the map: raw features, embeddings, labels, pictures or texts, ids and columns of a data set."""
+def items_of(
+    data: Dataset, model: Model | None = None, *, root: Path | None = None, unseen: int = LEAST_UNSEEN
+) -> ShownItems:
+    """What is on the map: raw features, embeddings, labels, pictures or texts, ids and columns of a data set.
+
+    Rows that the model has not seen are held out where there are `unseen` of them.
+    """
     everything = data.all
     extra = dict(everything.extra)
     # A photo without an id is called by its file, as everywhere else.
@@ -64,7 +69,7 @@ def items_of(data: Dataset, model: Model | None = None, *, root: Path | None = N
     held_out, trained, learner, flattered = a_fifth(len(raw)), "", None, False
     if model is not None and rows is not None and len(model.trained_on):
         fresh = ~model.seen(rows)
-        flattered = int(fresh.sum()) < LEAST_UNSEEN
+        flattered = int(fresh.sum()) < unseen
         held_out = held_out if flattered else fresh
         trained = "The model has not learned from the held-out items."
     if model is not None and rows is not None and labels is not None:
@@ -216,7 +221,7 @@ def apply_gestures(model: Model, gestures: Any, data: Any, y: Any) -> Model:
 
 def write_map(model: Model, path: str | os.PathLike[str]) -> Path:
     """The map of the data of the fit as one HTML file."""
-    session = _session(model, None, None)
+    session = _to_look_at(model)
     try:
         return static_page(session, path, title=_title(model))
     finally:
@@ -225,7 +230,7 @@ def write_map(model: Model, path: str | os.PathLike[str]) -> Path:
 
 def inline_map(model: Model) -> str:
     """The map for a notebook: a frame that holds the whole page and may do nothing but draw."""
-    session = _session(model, None, None)
+    session = _to_look_at(model)
     try:
         page = static_html(session, title=_title(model), most=MOST_INLINE)
     finally:
@@ -236,7 +241,21 @@ def inline_map(model: Model) -> str:
 
 def _title(model: Model) -> str:
     name = model.data.get("name", "")
-    return "A map of your data" if name in ("", "table", "array") else f"A map of {name}"
+    return f"{'Your data' if name in ('', 'table', 'array') else name} by {model.method}"
+
+
+def _to_look_at(model: Model) -> Session:
+    """The data of the fit as nobody corrects it: the map that was scored, and the rows that it was scored on."""
+    given, fitted = model._database(None), model.fitted
+    items = items_of(given, model, unseen=1)
+    if items.flattered and fitted is not None:
+        # Learned again from all rows after scoring: these were held out then.
+        held_out = np.zeros(items.n, dtype=bool)
+        held_out[np.asarray(fitted.problem.held_out)] = True
+        note = "This is the map that was scored; the model has learned from all items since."
+        learned = np.asarray(fitted.learned(model.inputs.of(given)))
+        items = replace(items, learned=learned, held_out=held_out, flattered=False, notes=(*items.notes, note))
+    return Session(items)
 
 
 def _session(model: Model, data: Any, y: Any, *, project: str | os.PathLike[str] | None = None) -> Session:

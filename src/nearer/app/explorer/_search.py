@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 import tempfile
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +16,7 @@ from nearer._plain import Array
 from nearer.app.explorer._items import ShownItems
 from nearer.app.explorer._state import State
 from nearer.datasets._image_files import load_image
-from nearer.exceptions import ParameterError
+from nearer.exceptions import NearerError, ParameterError
 
 MOST_SIMILAR = 200
 
@@ -58,10 +59,22 @@ def nearest_items(items: ShownItems, state: State, given: Any) -> tuple[Array, A
         kind = "texts" if isinstance(given, str) else "photos"
         raise ParameterError(f"`similar` must be given what the model takes, and no encoder here takes {kind}.")
     else:
-        query = state.place(np.asarray(state.base.embed(given), dtype=np.float32)[None])[0]
+        query = state.place(_embedded(state.base.embed, given)[None])[0]
     distances = np.linalg.norm(state.rows - query, axis=1)
     order = np.argsort(distances, kind="stable")[:MOST_SIMILAR]
     return order, distances[order]
+
+
+def _embedded(embed: Callable[[Any], Array], given: Any) -> Array:
+    """The row of a text or a picture; an encoder is a program of the user's, which may fail in its own words."""
+    try:
+        return np.asarray(embed(given), dtype=np.float32)
+    except NearerError:
+        raise
+    except Exception as error:
+        raise ParameterError(
+            f"The encoder could not embed what was given. It said {type(error).__name__}: {str(error)[:300]}"
+        ) from error
 
 
 def uploaded(text: str) -> Array:

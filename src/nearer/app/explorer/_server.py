@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 # regl writes its drawing functions as text and needs eval for them; all code comes from this server, and nothing
-# that a person typed is ever evaluated. The hash is that of an empty style element, which regl-scatterplot fills by
-# script.
+# that a person typed is ever evaluated.
+# The empty style element, which regl-scatterplot fills by script.
+NO_STYLE = "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
 POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-eval'; "
-    "style-src 'self' 'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='; img-src 'self' data: blob:; "
+    f"style-src 'self' '{NO_STYLE}'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = [
@@ -181,7 +182,7 @@ def application(session: Session, token: str) -> Starlette:
 
     def queue(request: Request, body: Any) -> Any:
         with audits:
-            return suggestions(session)
+            return suggestions(session, lambda text, share: announcer("audit", {"text": text, "share": share}))
 
     def export(request: Request, body: Any) -> Response:
         name = 'attachment; filename="gestures.json"'

@@ -20,10 +20,19 @@ from nearer._checks import check_int
 from nearer._plain import Array
 from nearer.app.explorer._gestures import Gesture, Supervision, supervision
 from nearer.app.explorer._items import ShownItems
-from nearer.app.explorer._maps import LANDMARKS, flat_map, principal_axes, principal_map, tsne_maps, turn_towards
+from nearer.app.explorer._maps import (
+    LANDMARKS,
+    LEAST_PLACED,
+    flat_map,
+    principal_axes,
+    principal_map,
+    tsne_maps,
+    turn_towards,
+)
 from nearer.app.explorer._metric import Metric, Progress, fit_metric
 from nearer.app.explorer._project import Project
 from nearer.app.explorer._reasons import why_near
+from nearer.app.explorer._scores import HeldOutScores
 from nearer.app.explorer._search import Words, nearest_items
 from nearer.app.explorer._state import (
     MOST_COLUMNS,
@@ -32,11 +41,8 @@ from nearer.app.explorer._state import (
     ask,
     nearest_to,
     predicted,
-    score_table,
-    scored_items,
     usual_distance,
 )
-from nearer.evaluation._paired import per_query_scores
 from nearer.exceptions import NearerError, ParameterError
 from nearer.geometry import Chain, Mahalanobis, UnitLength
 from nearer.geometry._shared import Standardize
@@ -46,8 +52,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 NEIGHBORS = 8
 MOST_AUDITED = 10_000
-# Fewer items are seen well on their principal components.
-LEAST_PLACED = 10
 
 
 def _on_one_thread(work: Callable[P, R]) -> Callable[P, R]:
@@ -111,7 +115,7 @@ class Session:
         self._closed = False
         self._fair: Array | None = None
         self._redone: list[State] = []
-        self._kept_scores: dict[tuple[int, bytes], tuple[Array, dict[str, Array]]] = {}
+        self._scored = HeldOutScores(self.items.held_out)
         self.states = [first]
         self._supervised: tuple[int, int, Supervision] | None = None
         self._audit: tuple[Any, Audit] | None = None
@@ -252,14 +256,12 @@ class Session:
 
     def scores(self, *states: State) -> dict[str, Any]:
         """Raw features beside the metrics, on held-out items."""
-        labels = self.supervision.labels
-        asked = scored_items(labels, self.items.held_out)
         names = ["before", "now"] if len(states) > 1 else ["now"]
-        table = {"raw": self._scored(self.items.raw, asked, labels)}
+        each: dict[str, Callable[[], Array]] = {"raw": lambda: self.items.raw}
         for name, state in zip(names, states, strict=True):
             if len(states) > 1 or state is not self.raw:
-                table[name] = self._scored(self._fair_rows(state), asked, labels)
-        return score_table(table, len(asked))
+                each[name] = functools.partial(self._fair_rows, state)
+        return self._scored.table(self.supervision.labels, each)
 
     def _fair_rows(self, state: State) -> Array:
         """The embeddings that are scored: those of a model that has learned from held-out items are made without
@@ -271,15 +273,6 @@ class Session:
             made = self._relearned(np.where(self.items.held_out, -1, self.items.labels))
             self._fair = state.rows if made is None else made.rows
         return self._fair
-
-    def _scored(self, rows: Array, asked: Array, labels: Array) -> dict[str, Array]:
-        """The scores of each held-out item under some rows, computed once as long as their labels stay."""
-        key = (id(rows), labels[asked].tobytes())
-        if key not in self._kept_scores:
-            scores = per_query_scores(rows[asked], labels[asked]) if len(asked) >= 2 else {}
-            # The rows are kept with it, so that no other array can get their place in memory.
-            self._kept_scores = {**dict(list(self._kept_scores.items())[-8:]), key: (rows, scores)}
-        return self._kept_scores[key][1]
 
     def spread(self) -> None:
         """Make a slower and better map of all that is shown and has none; the listener hears of each step.
@@ -320,7 +313,7 @@ class Session:
         return ask(self.state.rows, self.teaching(), check_int(n, "n"), allowed=allowed)
 
     @_on_one_thread
-    def audit(self) -> Audit:
+    def audit(self, progress: Progress = lambda text, share: None) -> Audit:
         """Likely wrong labels, duplicates, overlap and isolated rows among the items, in the raw features.
 
         Above 10,000 items it looks at a random part, `audited`, and its rows are positions in that.
@@ -330,7 +323,7 @@ class Session:
             raw = self.items.raw[self.audited]
             if raw.shape[1] > MOST_COLUMNS:
                 raw = raw @ principal_axes(raw, MOST_COLUMNS)[1]
-            audit = find_issues(raw, said.labels[self.audited], classes=said.classes)
+            audit = find_issues(raw, said.labels[self.audited], classes=said.classes, progress=progress)
             self._audit = (self.changed, audit)
         return self._audit[1]
 
@@ -381,7 +374,7 @@ class Session:
         card: dict[str, Any] = {"item": item, "name": self.items.name(item), "text": text,
                                  "label": said.classes[code] if code >= 0 else None,
                                  "heldOut": bool(self.items.held_out[item])}  # fmt: skip
-        card["columns"] = {name: str(values[item])[:200] for name, values in self.items.columns.items()}
+        card["columns"] = {name: _told(values[item]) for name, values in self.items.columns.items()}
         if self.items.images is None and text is None and self.items.feature_names:
             values = self.items.raw if self.items.values is None else self.items.values
             shown = zip(self.items.feature_names, values[item], strict=False)
@@ -480,6 +473,11 @@ class Session:
             return None
         near, _ = nearest_to(state.rows, item, 10, among=labels >= 0)
         return float((labels[near] == labels[item]).mean()) if len(near) else None
+
+
+def _told(value: Any) -> str:
+    """A value of a column as people read it."""
+    return f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)[:200]
 
 
 def gestures_from(given: Any) -> list[dict[str, Any]]:

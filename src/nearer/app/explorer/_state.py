@@ -1,10 +1,10 @@
-"""What metrics are learned of, one metric with what was derived from it, its scores on items that are never learned
-from, and the questions of the page, each with what to compare an item with.
+"""What metrics are learned of, one metric with what was derived from it, and the questions of the page, each with
+what to compare an item with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,6 @@ from torch import nn
 from nearer._plain import Array
 from nearer.app.explorer._maps import principal_axes
 from nearer.app.explorer._metric import Metric
-from nearer.evaluation._paired import bootstrap_intervals
 from nearer.judging._influence import graph_of, pick, spread, walk
 from nearer.neighbors import search, vote
 
@@ -99,72 +98,6 @@ def predicted(rows: Array, labels: Array, *, seed: int = 0) -> Array:
     near = search(rows, rows[known], min(NEIGHBORS, len(known)), own=own).indices.numpy()
     codes = np.where(near >= 0, labels[known][near], -1)
     return vote(codes)
-
-
-SHOWN = ("recall@1", "map@r")
-_PREVIOUS = {"before": "previous"}
-MOST_SCORED = 1_500
-LEAST_SCORED = 10
-
-
-def scored_items(labels: Array, held_out: Array) -> Array:
-    """Labelled held-out items whose class has another one there, at most 1,500 of them, always the same."""
-    rows = np.flatnonzero(held_out & (labels >= 0))
-    rows = np.sort(np.random.default_rng(1).permutation(rows)[:MOST_SCORED])
-    if not len(rows):
-        return rows
-    _, code, counts = np.unique(labels[rows], return_inverse=True, return_counts=True)
-    return rows[counts[code] > 1]
-
-
-def score_table(each: Mapping[str, Mapping[str, Array]], n: int) -> dict[str, Any]:
-    """The table of each metric's scores query by query, in this order; gains of the last over the first
-    and over the one before.
-
-    The sentence says whether the last is better than the one before it, by 95 % intervals over the queries.
-    """
-    if n < LEAST_SCORED:
-        sentence = f"No scores yet: they need at least {LEAST_SCORED} labelled items among those that are held out."
-        return {"items": n, "rows": [], "sentence": sentence, "better": None}
-    names = list(each)
-    table: list[dict[str, Any]] = []
-    last = each[names[-1]]
-    verdicts: list[tuple[str, str]] = []
-    for score in SHOWN:
-        line: dict[str, Any] = {
-            "score": score,
-            **{name: float(scores[score].mean()) for name, scores in each.items()},
-        }
-        for base in dict.fromkeys((names[0], names[-2]) if len(names) > 1 else ()):
-            gain = last[score] - each[base][score]
-            low, high = bootstrap_intervals({score: gain}, draws=500)[score]
-            line[f"vs. {_PREVIOUS.get(base, base)}"] = {"gain": float(gain.mean()), "low": low, "high": high}
-            if base == names[-2]:
-                verdicts.append((score, "better" if low > 0 else "worse" if high < 0 else "level"))
-        table.append(line)
-    return {"items": n, "rows": table, "sentence": _sentence(verdicts, names, n), "better": _better(verdicts)}
-
-
-def _better(verdicts: list[tuple[str, str]]) -> bool | None:
-    words = [word for _, word in verdicts]
-    if not words:
-        return None
-    return "better" in words and "worse" not in words
-
-
-def _sentence(verdicts: list[tuple[str, str]], names: list[str], n: int) -> str:
-    if not verdicts:
-        return f"The raw features on {n:,} held-out items."
-    base = names[-2]
-    up = [score for score, word in verdicts if word == "better"]
-    down = [score for score, word in verdicts if word == "worse"]
-    if up and not down:
-        return f"Better than {base} in {' and '.join(up)} on {n:,} held-out items."
-    if down and not up:
-        return f"Worse than {base} in {' and '.join(down)} on {n:,} held-out items. You can go back."
-    if up:
-        return f"Better than {base} in {up[0]}, worse in {down[0]}, on {n:,} held-out items. You can go back."
-    return f"Not better than {base}: {n:,} held-out items show no difference. You can go back."
 
 
 # Items that are looked at; a graph of more would keep the page waiting.

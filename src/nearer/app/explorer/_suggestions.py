@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nearer._plain import Array
+from nearer.app.explorer._metric import Progress
 from nearer.app.explorer._session import Session
 from nearer.app.explorer._state import nearest_to
 
@@ -14,9 +15,9 @@ MOST_LISTED, MOST_ASKED = 300, 10
 ALTERNATIVES, EXAMPLES = 3, 3
 
 
-def suggestions(session: Session) -> dict[str, Any]:
+def suggestions(session: Session, progress: Progress = lambda text, share: None) -> dict[str, Any]:
     """The queue, most doubtful labels first, without what a person has already judged; and classes that overlap."""
-    audit, said, rows = session.audit(), session.supervision, session.audited
+    audit, said, rows = session.audit(progress), session.supervision, session.audited
     judged = (said.confirmed | said.dropped)[rows]
     entries = [
         {
