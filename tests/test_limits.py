@@ -7,7 +7,6 @@ import gzip
 import http.server
 import io
 import json
-import shutil
 import sqlite3
 import struct
 import tarfile
@@ -331,15 +330,7 @@ def forged(place: Path, format: str, change: Callable[[dict], object]) -> Path:
     )
 
 
-def older_index(name: str, place: Path) -> Path:
-    """An index as it was saved before it was a database."""
-    return Path(shutil.copytree(Path(__file__).parent / "compatibility" / "0.1.0" / name, place))
-
-
 def test_a_forged_index_gets_no_memory_for_its_dimension(tmp_path: Path) -> None:
-    change = lambda about: about.update(dimension=10**10)  # noqa: E731
-    with pytest.raises(NearerError, match="`dimension` must be between 1 and"):
-        Index.load(forged(older_index("exact", tmp_path / "older"), "nearer.index", change))
     index = Index(3)
     place = index.save(tmp_path / "i")
     with sqlite3.connect(place / "index.sqlite") as connection:
@@ -347,23 +338,6 @@ def test_a_forged_index_gets_no_memory_for_its_dimension(tmp_path: Path) -> None
     connection.close()
     with pytest.raises(NearerError, match="`dimension` must be between 1 and"):
         Index.load(place)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda about: about.update(next_id="x"),
-        lambda about: about.update(next_id=10**400),
-        lambda about: about.update(items=-1),
-        lambda about: about["settings"].update(search_width=2**31),
-        lambda about: about.update(trained_on=None),
-        lambda about: about.update(recall={"value": "x", "k": 1, "queries": 1, "size": 1}),
-        lambda about: about.update(recall=[1]),
-    ],
-)
-def test_forged_indexes_of_the_older_format(tmp_path: Path, change: Callable[[dict], object]) -> None:
-    with pytest.raises(NearerError):
-        Index.load(forged(older_index("hnsw", tmp_path / "i"), "nearer.index", change))
 
 
 @pytest.mark.parametrize(

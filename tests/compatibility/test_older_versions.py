@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -75,14 +76,24 @@ def test_opening_changes_nothing(tmp_path: Path, version: str, name: str) -> Non
 @pytest.mark.parametrize("name", OPEN)
 def test_a_folder_of_a_newer_format_says_so(tmp_path: Path, name: str) -> None:
     place = Path(shutil.copytree(HERE / VERSIONS[-1] / name, tmp_path / name))
-    file = next(place.rglob("manifest.json"))
+    if OPEN[name] == Index.load:
+        with sqlite3.connect(place / "index.sqlite") as connection:
+            connection.execute("PRAGMA user_version = 99")
+            connection.execute("UPDATE about SET value = '\"9.9\"' WHERE name = 'library'")
+        connection.close()
+    else:
+        age(next(place.rglob("manifest.json")))
+    with pytest.raises(CorruptFileError, match=r"version 99 of .* written by nearer 9\.9; .* Update nearer"):
+        OPEN[name](place)
+
+
+def age(file: Path) -> None:
+    """Let a folder be one of a later version."""
     manifest = json.loads(file.read_text(encoding="utf-8"))
     manifest.pop("sha256")
     manifest.update(version=99, library="9.9", files={}, metadata={})
     manifest["sha256"] = _folder.seal_of(manifest)
     file.write_text(json.dumps(manifest))
-    with pytest.raises(CorruptFileError, match=r"version 99 of .* written by nearer 9\.9; .* Update nearer"):
-        OPEN[name](place)
 
 
 @pytest.mark.parametrize("name", ["model", "exact"])

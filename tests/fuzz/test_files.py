@@ -28,7 +28,6 @@ from nearer.datasets import load_files
 from nearer.datasets._image_files import load_image
 from nearer.geometry import Mahalanobis
 from nearer.geometry import load as load_geometry
-from nearer.index import Index
 from nearer.models import Model
 from nearer.models._inputs import Inputs
 from nearer.training import Checkpoints
@@ -130,17 +129,6 @@ def models(place: Path) -> None:
     Model(encoder, Inputs("features", ("a", "b", "c"), (3,)), method="m", classes=("x",)).save(place)
 
 
-def older_indexes(name: str) -> Callable[[Path], None]:
-    """An index as it was written before it was a database; such folders are still read."""
-    return lambda place: shutil.copytree(Path(__file__).parents[1] / "compatibility" / "0.1.0" / name, place)  # type: ignore[return-value]
-
-
-def searched(path: Path) -> Any:
-    index = Index.load(path)
-    repr(index)
-    return index.search(np.ones((2, index.dimension)), k=3, where=None)
-
-
 def embedded(path: Path) -> Any:
     model = nearer.load(path)
     return model.transform(np.ones((2, *model.inputs.size), np.float32))
@@ -153,9 +141,6 @@ def checkpoints(place: Path) -> None:
 FOLDERS: dict[str, tuple[Callable[[Path], None], Callable[[Path], Any], str]] = {
     "model": (models, embedded, ""),
     "geometry": (lambda place: Mahalanobis.from_factor([[1.0], [2.0]]).save(place), load_geometry, ""),
-    "exact": (older_indexes("exact"), searched, ""),
-    "hnsw": (older_indexes("hnsw"), searched, ""),
-    "ivf": (older_indexes("ivf"), searched, ""),
     "checkpoint": (checkpoints, lambda path: Checkpoints(path).load(), "step-00000001"),
 }
 VALUES = [None, True, False, 0, -1, 1, 2**31, 2**63, 10**10, 10**400, 1.5, "", "x", "\ud800", [], {}, [1], {"a": 1},

@@ -16,7 +16,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from nearer._storage import read_folder, write_folder
+from nearer._storage import write_folder
 from nearer._storage._tensors import tensor_bytes, tensors_of
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, WriteError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
@@ -390,34 +390,3 @@ def restored(easy: Floats, kind: IVF | IVFPQ, **forged: torch.Tensor) -> Any:
     structure = build(kind, easy[:1200], similarity="cosine")
     tensors = structure.tensors() | forged
     return restore(kind, easy[:1200], tensors, similarity="cosine", trained_on=1200)
-
-
-def test_a_forged_folder_of_the_older_format_is_refused(tmp_path: Path) -> None:
-    older = Path(__file__).parents[1] / "compatibility" / "0.1.0" / "exact"
-    content = read_folder(older, format="nearer.index", version=1)
-    for number, change in enumerate(
-        (
-            lambda t, d, m: t["vectors"].update(vectors=t["vectors"]["vectors"][1:]),
-            lambda t, d, m: t["vectors"].update(offset=torch.zeros(1)),
-            lambda t, d, m: t.pop("vectors"),
-            lambda t, d, m: d["items"].update(ids=["a"] * 5),
-            lambda t, d, m: d["items"].pop("ids"),
-            lambda t, d, m: m.update(kind="Magic"),
-            lambda t, d, m: m.pop("next_id"),
-        )
-    ):
-        tensors = {name: dict(part) for name, part in content.tensors.items()}
-        documents = {"items": dict(content.documents["items"])}
-        metadata = dict(content.metadata)
-        change(tensors, documents, metadata)
-        place = write_folder(
-            tmp_path / str(number),
-            format="nearer.index",
-            version=1,
-            tensors=tensors,
-            documents=documents,
-            metadata=metadata,
-        )
-        for call in (Index.load, open_index):
-            with pytest.raises(NearerError):
-                call(place)

@@ -24,6 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from numpy.typing import NDArray
 
 import nearer
+from nearer._storage import write_folder
 from nearer.exceptions import (
     CorruptFileError,
     LockedError,
@@ -494,18 +495,17 @@ def test_a_log_on_a_disk_that_cannot_be_written_is_not_ignored() -> None:
         shutil.rmtree(around)
 
 
-@pytest.mark.parametrize("name", ["journal", "saved"])
-def test_folders_of_the_older_formats_are_read_and_converted(tmp_path: Path, name: str) -> None:
-    older = Path(__file__).parents[1] / "compatibility" / "0.1.0" / ("exact" if name == "saved" else "journaled")
-    place = Path(shutil.copytree(older, tmp_path / "index"))
-    reader = open_index(place, read_only=True)
-    assert not (place / "index.sqlite").exists()
-    with open_index(place) as index:
-        assert index.ids == reader.ids
-        assert index.search([[1, 1]], k=3).metadata == reader.search([[1, 1]], k=3).metadata
-        index.add([[1, 1]], ids=["new"])
-    assert sorted(file.name for file in place.iterdir()) == ["index.sqlite", "writer.lock"]
-    assert open_index(place, read_only=True).ids == [*reader.ids, "new"]
+@pytest.mark.parametrize("name", ["nearer.index", "nearer.stored_index"])
+def test_an_index_from_before_databases_is_refused_and_stays(tmp_path: Path, name: str) -> None:
+    place = write_folder(tmp_path / "index", format=name, version=1, documents={"items": {"ids": ["a"]}})
+    before = {file.name: file.read_bytes() for file in place.iterdir()}
+    for call in (Index.load, lambda place: open_index(place, read_only=True, dimension=2)):
+        with pytest.raises(NearerError, match=r"an index from before 0\.1\.0: make that again|or free"):
+            call(place)
+    for call in (lambda place: open_index(place, dimension=2), Index(2).save):
+        with pytest.raises(CorruptFileError, match="must be the folder of an index or free"):
+            call(place)
+    assert {file.name: file.read_bytes() for file in place.iterdir()} == before
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
@@ -643,26 +643,6 @@ def test_readers_in_other_processes_see_whole_versions(tmp_path: Path) -> None:
     index.close()
 
 
-@pytest.mark.parametrize("name", ["exact", "journaled"])
-def test_a_conversion_that_fails_is_made_again(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    older = Path(__file__).parents[1] / "compatibility" / "0.1.0" / name
-    place = Path(shutil.copytree(older, tmp_path / "index"))
-    right = open_index(place, read_only=True).ids
-
-    def full(*_: Any) -> None:
-        raise WriteError("no room")
-
-    for call in (lambda: open_index(place), lambda: Index(2).save(place)):
-        monkeypatch.setattr(Database, "insert", full)
-        monkeypatch.setattr(Database, "commit", full)
-        with pytest.raises(WriteError, match="no room"):
-            call()
-        monkeypatch.undo()
-        assert open_index(place, read_only=True).ids == Index.load(place).ids == right
-    with open_index(place, dimension=2) as index:
-        assert index.ids == right
-
-
 def test_the_largest_number_is_an_id_like_others(tmp_path: Path) -> None:
     with open_index(tmp_path / "index", dimension=1) as index:
         index.add([[1.0], [2.0]], ids=[2**63 - 1, -(2**63)])
@@ -737,71 +717,6 @@ def test_a_reader_with_gaps_can_be_saved_elsewhere(tmp_path: Path) -> None:
         index.remove([1])
     open_index(tmp_path / "index", read_only=True).save(tmp_path / "copy")
     assert Index.load(tmp_path / "copy").ids == [0, 2]
-
-
-@pytest.mark.parametrize("name", ["exact", "journaled"])
-@pytest.mark.parametrize("call", ["load", "read", "write", "with a dimension"])
-def test_a_conversion_killed_within_its_first_flush_loses_nothing(tmp_path: Path, name: str, call: str) -> None:
-    """The database of the conversion has half of its pages and the journal that takes them back: it is empty."""
-    older = Path(__file__).parents[1] / "compatibility" / "0.1.0" / name
-    place = tmp_path / "index"
-    shutil.copytree(older, place)
-    expected = Index.load(place)
-    (tmp_path / "begun").mkdir()
-    writer = sqlite3.connect(tmp_path / "begun" / "index.sqlite", isolation_level=None)
-    for command in ("PRAGMA cache_size = 1", "PRAGMA cache_spill = 1", "BEGIN", "CREATE TABLE about (name, value)"):
-        writer.execute(command)
-    writer.executemany("INSERT INTO about VALUES (?, ?)", [(str(row), "x" * 1000) for row in range(100)])
-    for file in (tmp_path / "begun").iterdir():
-        shutil.copy(file, place)
-    writer.rollback()
-    writer.close()
-    assert (place / "index.sqlite-journal").stat().st_size
-    for _ in range(2):
-        if call == "load":
-            found = Index.load(place)
-        elif call == "read":
-            found = open_index(place, read_only=True)
-        else:
-            dimension = {"dimension": expected.dimension} if call == "with a dimension" else {}
-            found = open_index(place, **dimension)
-        assert found.ids == expected.ids
-        np.testing.assert_array_equal(found.embeddings(found.ids), expected.embeddings(expected.ids))
-        if hasattr(found, "close"):
-            found.close()
-
-
-def test_an_older_index_goes_only_with_the_database_that_has_its_items(tmp_path: Path) -> None:
-    place = tmp_path / "index"
-    with open_index(place, dimension=2) as index:
-        index.add([[1, 2]])
-    older = Path(__file__).parents[1] / "compatibility" / "0.1.0" / "exact"
-    for file in older.iterdir():
-        shutil.copy(file, place)
-    (place / "items-notes.txt").write_text("mine")
-    open_index(place).close()
-    assert (place / "manifest.json").exists()
-    open_index(place, dimension=2).close()
-    assert (place / "items-notes.txt").read_text() == "mine"
-
-
-@pytest.mark.parametrize("name", ["manifest.json", "vectors-0.f32", "items-0.jsonl", "journal-1.log"])
-@pytest.mark.parametrize("what", ["pipe", "link"])
-def test_an_older_folder_of_a_stranger_leads_nowhere(tmp_path: Path, name: str, what: str) -> None:
-    place = tmp_path / "index"
-    shutil.copytree(Path(__file__).parents[1] / "compatibility" / "0.1.0" / "journaled", place)
-    names = {file.name for file in place.iterdir()}
-    name = next(one for one in sorted(names) if one.split("-")[0] == name.split("-")[0])
-    outside = tmp_path / "outside"
-    shutil.move(place / name, outside)
-    if what == "pipe":
-        os.mkfifo(place / name)
-    else:
-        (place / name).symlink_to(outside)
-    for call in (Index.load, open_index, lambda place: open_index(place, read_only=True)):
-        with pytest.raises((CorruptFileError, MissingDataError)):
-            call(place)
-    assert outside.exists()
 
 
 def test_values_that_a_forged_database_has_many_times_are_not_read(

@@ -22,8 +22,8 @@ from nearer.models._export import export_onnx, export_state, plain
 from nearer.models._fitting import fit_model
 from nearer.models._inputs import Inputs
 from nearer.models._methods import METHODS, choose_methods, method_named
-from nearer.models._model import load
 from nearer.models._problem import Problem
+from nearer.models._saved import load
 from nearer.models._settings import FitSettings
 
 FAST = {"epochs": 2, "pictures": False, "hidden": (16,)}

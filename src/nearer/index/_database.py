@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 
 from nearer._limits import limit, parse_json, size_on_disk
 from nearer._plain import Floats
+from nearer._storage import MANIFEST
 from nearer.exceptions import CorruptFileError, LockedError, MissingDataError, NearerError, WriteError
 from nearer.index._items import Id
-from nearer.index._older import is_older
 
 FILE, STRUCTURE, LOCK = "index.sqlite", "structure.safetensors", "writer.lock"
 LOCK_LOGS = (f"{LOCK}-journal", f"{LOCK}-wal", f"{LOCK}-shm")
@@ -92,8 +92,10 @@ class Database:
         """Open for reading, beside a writer or not; nothing in the folder is changed."""
         check_plain(folder)
         if not (folder / FILE).exists():
+            older = " A folder with a manifest.json is a model, or an index from before 0.1.0: make that again."
             raise MissingDataError(
                 f"`{folder}` must be the folder of an index, there is no {FILE}. Check the path."
+                + older * (folder / MANIFEST).exists()
             )
         immutable = False
         if not os.access(folder, os.W_OK):
@@ -315,19 +317,17 @@ def has_database(folder: Path) -> bool:
     """Whether a folder has the file of an index, with something in it: a maker may have been stopped before."""
     if not _size(folder / FILE):
         return False
-    # A folder of an older format keeps its manifest until the database has everything: what cannot be read beside
-    # it is a conversion that was killed. Elsewhere whoever opens it will be told what is wrong.
-    unreadable = not is_older(folder)
     if (folder / f"{FILE}-journal").exists() and os.access(folder, os.W_OK):
         _recover(folder)
+    # What cannot be read is one all the same: whoever opens it will be told what is wrong.
     try:
         connection = _connect(folder / FILE, "ro")
     except sqlite3.Error:
-        return unreadable
+        return True
     try:
         return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
     except (sqlite3.Error, UnicodeDecodeError):
-        return unreadable
+        return True
     finally:
         connection.close()
 
@@ -452,7 +452,12 @@ def _version(folder: Path, connection: sqlite3.Connection) -> int:
     if application != APPLICATION:
         raise CorruptFileError(f"`{folder / FILE}` must be the database of an index, it is another one.")
     if version > VERSION:
-        raise CorruptFileError(f"`{folder}` has version {version} of its format. Update nearer.")
+        command = "SELECT trim(substr(value, 1, 40), '\"') FROM about WHERE name = 'library'"
+        (library,) = connection.execute(command).fetchone() or ("",)
+        raise CorruptFileError(
+            f"`{folder}` has version {version} of its format, written by nearer {library}; this one reads up to "
+            f"{VERSION}. Update nearer."
+        )
     return version
 
 

@@ -10,9 +10,7 @@ from nearer._checks import check_choice
 from nearer._storage._folder import resolved
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
 from nearer.index._database import check_plain, has_database
-from nearer.index._index import Index
 from nearer.index._kinds import SearchKind, Wanted
-from nearer.index._older import is_older
 from nearer.index._saving import check_free
 from nearer.index._sqlite import SQLiteIndex
 from nearer.index._vector_index import VectorIndex
@@ -89,11 +87,8 @@ def open_index(
         return _remembering(_fitting(remote, remote.name, wanted), None, remember)
     folder = resolved(where)
     check_plain(folder)
-    if read_only and is_older(folder) and not has_database(folder):
-        return _fitting(Index.load(folder), str(folder), wanted)
     check_free(folder)
-    there = has_database(folder) or is_older(folder)
-    if not there and (dimension is None or read_only):
+    if not has_database(folder) and (dimension is None or read_only):
         raise MissingDataError(
             f"`{folder}` must be the folder of an index, there is none. Pass `dimension` to make one.",
             argument="dimension",

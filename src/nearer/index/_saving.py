@@ -1,4 +1,4 @@
-"""An index in memory and its database: all of it read, all of it written, folders of older formats converted."""
+"""An index in memory and its database: all of it read, all of it written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import numpy as np
 from nearer import __version__
 from nearer._checks import check_int
 from nearer._plain import Floats
-from nearer._storage import MANIFEST
 from nearer._storage._disk import flush_folder
 from nearer._storage._folder import resolved
 from nearer.exceptions import (
@@ -28,11 +27,10 @@ from nearer.exceptions import (
     WriteError,
 )
 from nearer.index._approximate import SMALL, build
-from nearer.index._database import COMPANIONS, FILE, Database, check_plain, has_database
+from nearer.index._database import COMPANIONS, FILE, Database, check_plain
 from nearer.index._fields import kinds_from
 from nearer.index._items import Items, check_next_id
 from nearer.index._kinds import IVF, Exact, kind_from, kind_to
-from nearer.index._older import is_older, load_older, remove_older, seal_of_older
 from nearer.index._rows import LONGEST, WIDEST
 from nearer.index._structure_file import load_structure, save_structure
 from nearer.neighbors._shared import has_faiss
@@ -151,9 +149,6 @@ def load(index: Index, path: str | os.PathLike[str]) -> Index:
     check_plain(folder)
     if not folder.is_dir():
         raise MissingDataError(f"`{folder}` must be the folder of an index, there is no such folder. Look for it.")
-    if not has_database(folder) and (folder / MANIFEST).exists():
-        load_older(index, folder)
-        return index
     database = Database.read(folder)
     try:
         with fitting(folder), database.snapshot():
@@ -176,23 +171,19 @@ def save(index: Index, path: str | os.PathLike[str]) -> Path:
     fresh = make_folder(folder)
     lock = hold(folder)
     try:
-        replaced = write_all(index, folder)
+        _write_all(index, folder)
     except BaseException:
         if fresh:
             shutil.rmtree(folder, ignore_errors=True)
-        lock.let_go()
         raise
-    remove_older(folder, replaced)
-    lock.let_go()
+    finally:
+        lock.let_go()
     return folder
 
 
-def write_all(index: Index, folder: Path) -> str | None:
-    """Replace everything in the database of a folder whose lock is held; returns what of an older format it
-    replaces.
-    """
-    replaced = seal_of_older(folder)
-    about = {**settings_of(index), "replaces": replaced}
+def _write_all(index: Index, folder: Path) -> None:
+    """Replace everything in the database of a folder whose lock is held."""
+    about = settings_of(index)
     database = Database.write(folder)
     try:
         with database.transaction() as connection:
@@ -206,24 +197,13 @@ def write_all(index: Index, folder: Path) -> str | None:
             save_structure(folder, index._structure, about["name"], 0)
     finally:
         database.close()
-    return replaced
-
-
-def convert(folder: Path) -> None:
-    """Put the items of a folder of an older format into a database in the same folder."""
-    from nearer.index._index import Index
-
-    index = Index(1)
-    load_older(index, folder)
-    index.rebuild()
-    write_all(index, folder)
 
 
 def check_free(folder: Path) -> None:
     """Refuse a place that holds anything else than an index."""
     if folder.exists() and not folder.is_dir():
         raise ParameterError(f"`{folder}` must be a folder, it is a file. Choose another name.")
-    free = (folder / FILE).exists() or is_older(folder) or not folder.exists()
+    free = (folder / FILE).exists() or not folder.exists()
     if not free and any(file.name not in COMPANIONS for file in folder.iterdir()):
         raise CorruptFileError(
             f"`{folder}` must be the folder of an index or free, it holds something else. Choose another."

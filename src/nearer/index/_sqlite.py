@@ -25,8 +25,7 @@ from nearer.index._fields import note_of
 from nearer.index._index import Index
 from nearer.index._items import Id
 from nearer.index._kinds import IVF, Exact, Wanted
-from nearer.index._older import is_older, remove_older
-from nearer.index._saving import convert, fill, fitting, make_folder, numbers_text, restore_structure, settings_of
+from nearer.index._saving import fill, fitting, make_folder, numbers_text, restore_structure, settings_of
 from nearer.index._structure_file import save_structure
 from nearer.neighbors._shared import has_faiss
 
@@ -118,14 +117,9 @@ class SQLiteIndex(Index):
         try:
             # Under the lock: another process may have made it since.
             index._database = database = Database.write(folder)
-            if database.is_empty and is_older(folder):
-                database.close()
-                convert(folder)
-                index._database = database = Database.write(folder)
             index._identity = identity(index._file)
             if not database.is_empty:
                 index._read()
-                remove_older(folder, database.about().get("replaces"))
             elif wanted.dimension is None:
                 raise MissingDataError(
                     f"`{folder}` must be the folder of an index, it is still empty. Pass `dimension` to make one.",

@@ -17,9 +17,10 @@ from nearer.datasets._anything import Columns, check_ids
 from nearer.evaluation import Comparison, compare, evaluate_unlabeled
 from nearer.exceptions import LabelError, ParameterError
 from nearer.models._fitting import fit_model
-from nearer.models._model import Model, load
+from nearer.models._model import Model
 from nearer.models._problem import CLASSES, Problem
 from nearer.models._reading import NO_PHOTOS_EXTRA, Reading, read_items
+from nearer.models._saved import load
 from nearer.models._scoring import compare_problem
 from nearer.models._settings import FitSettings
 

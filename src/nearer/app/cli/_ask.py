@@ -19,9 +19,9 @@ from nearer.datasets import Dataset
 from nearer.datasets._anything import Columns
 from nearer.exceptions import LabelError, ParameterError
 from nearer.judging import suggest_items, suggest_pairs
-from nearer.models._model import load
 from nearer.models._raw import raw_rows
 from nearer.models._reading import Reading
+from nearer.models._saved import load
 from nearer.relations import Pairs
 
 LONGEST = 100

@@ -23,9 +23,9 @@ from nearer.exceptions import ParameterError
 from nearer.index import find_duplicates
 from nearer.index._duplicates import Duplicates
 from nearer.models._inputs import item_metadata
-from nearer.models._model import load
 from nearer.models._raw import raw_rows
 from nearer.models._reading import Reading
+from nearer.models._saved import load
 from nearer.reports._page import Gallery, Section, Table, Tile, html_report
 
 # Pairs on the page: the farthest, where the rule is in doubt, and the nearest.

@@ -14,8 +14,8 @@ from nearer.app.explorer._session import Session
 from nearer.datasets._anything import Columns
 from nearer.datasets._items import item_name
 from nearer.models._auditing import audit_dataset, audit_page
-from nearer.models._model import load
 from nearer.models._reading import Reading
+from nearer.models._saved import load
 
 
 def run_audit(

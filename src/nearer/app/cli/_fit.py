@@ -25,8 +25,8 @@ from nearer.exceptions import ParameterError
 from nearer.models._card import save_fitted
 from nearer.models._fitting import Fitted, fit_model
 from nearer.models._hub import on_hub
-from nearer.models._model import is_model
 from nearer.models._reading import NO_PHOTOS_EXTRA, Reading
+from nearer.models._saved import is_model
 from nearer.models._settings import FitSettings
 from nearer.training import ProgressBar, process_group
 from nearer.training._shared import agree, rank

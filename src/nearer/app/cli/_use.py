@@ -28,7 +28,7 @@ from nearer.index._kinds import Wanted
 from nearer.index._open import check_fits, model_of
 from nearer.models import Model
 from nearer.models._inputs import item_metadata
-from nearer.models._model import load
+from nearer.models._saved import load
 from nearer.models._sinks import stopped_before, work_folder
 
 KINDS: dict[str, Any] = {"auto": None, "exact": Exact(), "hnsw": HNSW(), "ivf": IVF(), "ivfpq": IVFPQ()}
