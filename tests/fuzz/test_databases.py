@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearer.index import HNSW, IVF, Exact, Index, open_index
-from nearer.index._database import checksums
+from nearer.index._rows import checksums
 from random_cases import family, outcome
 
 KINDS = {"exact": Exact(), "hnsw": HNSW(neighbors=4), "ivf": IVF(cells=4)}

@@ -20,7 +20,8 @@ from nearer._storage import write_folder
 from nearer._storage._tensors import tensor_bytes, tensors_of
 from nearer.exceptions import CorruptFileError, MissingDataError, NearerError, ParameterError, WriteError
 from nearer.index import HNSW, IVF, IVFPQ, Exact, Index, open_index
-from nearer.index._database import SUPER_JOURNAL, checksums
+from nearer.index._database import SUPER_JOURNAL
+from nearer.index._rows import checksums
 
 Floats = NDArray[np.float32]
 KINDS = [Exact(), HNSW(neighbors=8), IVF(probes=8), IVFPQ(probes=8, bytes=16, refine=50)]

@@ -497,7 +497,7 @@ def test_a_log_on_a_disk_that_cannot_be_written_is_not_ignored() -> None:
 
 @pytest.mark.parametrize("name", ["nearer.index", "nearer.stored_index"])
 def test_an_index_from_before_databases_is_refused_and_stays(tmp_path: Path, name: str) -> None:
-    place = write_folder(tmp_path / "index", format=name, version=1, documents={"items": {"ids": ["a"]}})
+    place = write_folder(tmp_path / "index", format=name, version=1, tensors={}, documents={"items": {}})
     before = {file.name: file.read_bytes() for file in place.iterdir()}
     for call in (Index.load, lambda place: open_index(place, read_only=True, dimension=2)):
         with pytest.raises(NearerError, match=r"an index from before 0\.1\.0: make that again|or free"):

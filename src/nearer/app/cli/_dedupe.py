@@ -16,7 +16,7 @@ from nearer._storage import write_file
 from nearer.app.cli._loading import load_data, load_for
 from nearer.app.cli._output import as_utf8, check_new, print_json, say
 from nearer.datasets import Dataset, Split
-from nearer.datasets._anything import Columns
+from nearer.datasets._anything import ColumnRoles
 from nearer.datasets._cleaning import ASKED
 from nearer.datasets._items import item_name, item_picture, photos_of
 from nearer.exceptions import ParameterError
@@ -65,7 +65,7 @@ def run_dedupe(
         embedded = machine.embed(given)
     else:
         # Photos are compared as pictures, which needs no encoder.
-        columns = Columns(keep=() if score is None else (score,), ignore=tuple(ignore or ()))
+        columns = ColumnRoles(keep=() if score is None else (score,), ignore=tuple(ignore or ()))
         how = Reading("none", unreadable=unreadable, progress=False if as_json else None)
         given = load_data(data, label, columns, how)
     scores = None if score is None else _scores(given, score)
