@@ -195,9 +195,6 @@ def restore(
         structure = Structure(kind, similarity, faiss_index, trained_on)
         if isinstance(kind, IVFPQ):
             restore_books(faiss_index, tensors["books"].numpy())
-        if "cells" not in tensors:  # written before the cells were
-            structure._insert(vectors, positions)
-            return structure
         codes = tensors["codes"].numpy() if isinstance(kind, IVFPQ) else None
         fill_lists(faiss_index, tensors["cells"].numpy(), vectors, positions, codes)
         structure.positions = positions
