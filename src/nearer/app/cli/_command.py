@@ -14,10 +14,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from nearer.app.cli._config import DATA_KEYS, DataKey
 from nearer.app.cli._output import failures_reported
 from nearer.exceptions import NearerError
-from nearer.models._settings import FitSettings
+from nearer.models._settings import DATA_KEYS, DataKey, FitSettings
 
 # What the options are called where Python has another word for the same thing.
 NAMES = {"X": "data", "y": "label", "target": "out"}

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from nearer._checks import check_int
 from nearer._plain import counted
-from nearer.app.cli._config import DATA_KEYS, parse_yaml, read_config
+from nearer.app.cli._config import parse_yaml, read_config
 from nearer.app.cli._loading import load_data, paired
 from nearer.app.cli._output import check_drawable, check_new, check_writable, print_json, say
 from nearer.app.cli._screen import IterationBar, comparison_table, screen
@@ -27,7 +27,7 @@ from nearer.models._fitting import Fitted, fit_model
 from nearer.models._hub import on_hub
 from nearer.models._reading import NO_PHOTOS_EXTRA, Reading
 from nearer.models._saved import is_model
-from nearer.models._settings import FitSettings
+from nearer.models._settings import DATA_KEYS, FitSettings
 from nearer.training import ProgressBar, process_group
 from nearer.training._shared import agree, rank
 
