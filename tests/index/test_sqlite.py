@@ -500,7 +500,9 @@ def test_an_index_from_before_databases_is_refused_and_stays(tmp_path: Path, nam
     place = write_folder(tmp_path / "index", format=name, version=1, tensors={}, documents={"items": {}})
     before = {file.name: file.read_bytes() for file in place.iterdir()}
     for call in (Index.load, lambda place: open_index(place, read_only=True, dimension=2)):
-        with pytest.raises(NearerError, match=r"an index from before 0\.1\.0: make that again|or free"):
+        with pytest.raises(
+            CorruptFileError, match=r"an index from before 0\.1\.0, which must be made again|or free"
+        ):
             call(place)
     for call in (lambda place: open_index(place, dimension=2), Index(2).save):
         with pytest.raises(CorruptFileError, match="must be the folder of an index or free"):

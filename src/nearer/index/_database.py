@@ -89,10 +89,13 @@ class Database:
         """Open for reading, beside a writer or not; nothing in the folder is changed."""
         check_plain(folder)
         if not (folder / FILE).exists():
-            older = " A folder with a manifest.json is a model, or an index from before 0.1.0: make that again."
+            if (folder / MANIFEST).exists():
+                raise CorruptFileError(
+                    f"`{folder}` must be the folder of an index, it holds a model, or an index from before 0.1.0, "
+                    f"which must be made again."
+                )
             raise MissingDataError(
                 f"`{folder}` must be the folder of an index, there is no {FILE}. Check the path."
-                + older * (folder / MANIFEST).exists()
             )
         immutable = False
         if not os.access(folder, os.W_OK):
