@@ -57,7 +57,7 @@ def run_recipe(
     fresh: dict[tuple[Any, ...], dict[str, Any]] = {}
     sections: list[Section] = []
     begin = time.perf_counter()
-    done = frozenset(key for key, row in known.items() if row["made"].get("trees") or not committed)
+    done = {key: row for key, row in known.items() if row["made"].get("trees") or not committed}
     for measured in experiment.measure(replace(request, done=done) if missing else request):
         made = stamp(data=measured.data, seconds=time.perf_counter() - begin)
         fresh[tuple(measured.row[name] for name in experiment.KEY)] = {**measured.row, "made": made}
