@@ -17,6 +17,6 @@ from . import reports as reports
 from . import training as training
 from .models._door import evaluate as evaluate
 from .models._door import fit as fit
-from .models._model import load as load
+from .models._saved import load as load
 
 __version__: str

@@ -16,7 +16,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
-from nearer.datasets._anything import Columns, label_codes, read_frame
+from nearer.datasets._anything import ColumnRoles, label_codes, read_frame
 from nearer.datasets._cleaning import Cleaning
 from nearer.datasets._frame import frame_from, read_cells
 from nearer.exceptions import LabelError, NearerError, ParameterError, ShapeError
@@ -118,14 +118,14 @@ def test_rare_words_share_a_column_and_new_ones_go_there() -> None:
 def test_order_does_not_matter_and_other_columns_are_errors() -> None:
     plan = read_items(PEOPLE, "kind").cleaning
     shuffled = PEOPLE[["since", "kind", "town", "member", "age", "country", "customer_id"]]
-    again = read_items(shuffled, reading=Reading(cleaning=plan), columns=Columns(label=("kind",)))
+    again = read_items(shuffled, reading=Reading(cleaning=plan), columns=ColumnRoles(label=("kind",)))
     np.testing.assert_array_equal(again.all.x, read_items(PEOPLE, "kind").all.x)
     with pytest.raises(ShapeError, match="'age' is missing"):
-        read_items(PEOPLE.drop(columns="age"), reading=Reading(cleaning=plan), columns=Columns(label=("kind",)))
+        read_items(PEOPLE.drop(columns="age"), reading=Reading(cleaning=plan), columns=ColumnRoles(label=("kind",)))
     with pytest.raises(ShapeError, match="got 'wealth' besides"):
-        read_items(PEOPLE.assign(wealth=1), reading=Reading(cleaning=plan), columns=Columns(label=("kind",)))
+        read_items(PEOPLE.assign(wealth=1), reading=Reading(cleaning=plan), columns=ColumnRoles(label=("kind",)))
     with pytest.raises(ParameterError, match="must hold numbers as the model learned it, got 'old'"):
-        read_items(PEOPLE.assign(age="old"), reading=Reading(cleaning=plan), columns=Columns(label=("kind",)))
+        read_items(PEOPLE.assign(age="old"), reading=Reading(cleaning=plan), columns=ColumnRoles(label=("kind",)))
     with pytest.raises(ShapeError, match="has no column names"):
         read_items(np.ones((2, 6)), reading=Reading(cleaning=plan))
 
@@ -144,7 +144,7 @@ def test_a_european_file(tmp_path: Path) -> None:
     assert frame["price"].values.tolist() == [1234.5, 99.0, 0.5]
     assert frame["size"].values.tolist()[::2] == [3.5, 2.0]
     assert [frame[name].kind for name in ("sold", "happy", "town")] == ["date", "flag", "word"]
-    data = read_items(file, "town", columns=Columns(ids="customer", keep=("note",)))
+    data = read_items(file, "town", columns=ColumnRoles(ids="customer", keep=("note",)))
     assert data.feature_names == ("price", "size", "sold", "happy")
     assert data.all.extra["id"].tolist() == [7, 8, 9]
     assert data.all.extra["note"].tolist()[2] == "n/a", "text stays as it was written"

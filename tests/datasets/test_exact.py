@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 import nearer
 from nearer.app.cli._loading import paired
-from nearer.datasets._anything import Columns
+from nearer.datasets._anything import ColumnRoles
 from nearer.datasets._cleaning import Cleaning
 from nearer.datasets._frame import CellForm, frame_from, read_cells
 from nearer.datasets._streams import sample_rows
@@ -80,7 +80,7 @@ SOURCES = {
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_source_keeps_ids_labels_and_types(tmp_path: Path, source: str) -> None:
-    data = read_items(SOURCES[source](tmp_path), "kind", columns=Columns(ids="ean", keep=KEEP))
+    data = read_items(SOURCES[source](tmp_path), "kind", columns=ColumnRoles(ids="ean", keep=KEEP))
     assert data.all.extra["id"].tolist() == list(range(EAN, EAN + N))
     assert data.class_names == (str(LONG), str(LONG + 1))
     assert data.all.y.tolist() == [row % 2 for row in range(N)]
@@ -200,17 +200,17 @@ def test_fractions_are_numbers_to_learn_and_no_classes(tmp_path: Path) -> None:
 def test_a_row_without_an_id_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,x\n1,2\n,3\n")
     with pytest.raises(ParameterError, match=r"'id' must have an id in every row, got none in row 1 "):
-        read_items(tmp_path / "a.csv", columns=Columns(ids="id"))
+        read_items(tmp_path / "a.csv", columns=ColumnRoles(ids="id"))
 
 
 def test_pairs_are_found_by_long_ids(tmp_path: Path) -> None:
     (tmp_path / "pairs.csv").write_text(f"a,b,same\n{EAN},{EAN + 1},1\n{EAN},{EAN + 2},0\n")
-    data = paired(read_items(goods(), columns=Columns(ids="ean")), tmp_path / "pairs.csv")
+    data = paired(read_items(goods(), columns=ColumnRoles(ids="ean")), tmp_path / "pairs.csv")
     assert [one.tolist() for one in data.pairs.listed()[:2]] == [[[0, 1], [0, 2]], [True, False]]
 
 
 def test_the_fingerprint_is_of_what_objects_say() -> None:
-    columns = Columns(ids="ean", keep=KEEP)
+    columns = ColumnRoles(ids="ean", keep=KEEP)
     one, two = (read_items(goods(), "kind", columns=columns) for _ in range(2))
     other = read_items(goods().assign(zip="00001"), "kind", columns=columns)
     assert one.fingerprint() == two.fingerprint() != other.fingerprint()
@@ -275,14 +275,14 @@ def test_dates_and_commas_mean_what_they_meant_in_training(tmp_path: Path) -> No
 def test_kept_dates_can_be_compared(tmp_path: Path) -> None:
     rows = [f"{number * 7 % 5},{day}.11.2021,{'ab'[number % 2]}" for number, day in enumerate(range(1, 13))]
     (tmp_path / "a.csv").write_text("x,day,kind\n" + "\n".join(rows))
-    data = read_items(tmp_path / "a.csv", "kind", columns=Columns(keep=("day",)))
+    data = read_items(tmp_path / "a.csv", "kind", columns=ColumnRoles(keep=("day",)))
     assert data.all.extra["day"][:2].tolist() == ["2021-11-01", "2021-11-02"]
 
 
 def test_a_kept_column_is_learned_from_where_it_is_named_as_a_feature() -> None:
     table = pd.DataFrame({"x": [1.5, 2, 3, 4], "price": [4.5, 3, 2, 1], "kind": ["a", "b"] * 2})
-    assert read_items(table, "kind", columns=Columns(keep=("price",))).all.x.shape == (4, 1)
-    both = read_items(table, "kind", columns=Columns(keep=("price",), features=("x", "price")))
+    assert read_items(table, "kind", columns=ColumnRoles(keep=("price",))).all.x.shape == (4, 1)
+    both = read_items(table, "kind", columns=ColumnRoles(keep=("price",), features=("x", "price")))
     assert both.all.x.shape == (4, 2)
     assert both.all.extra["price"].tolist() == [4.5, 3, 2, 1]
     inputs = Inputs("features", size=(2,), cleaning=both.cleaning, labels=("kind",), keep=("price",))

@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 import nearer
-from nearer.datasets._anything import Columns
+from nearer.datasets._anything import ColumnRoles
 from nearer.datasets._cleaning import COPY, RUNNING
 from nearer.models._reading import read_items
 
@@ -49,7 +49,7 @@ def test_the_proof_is_true_again() -> None:
 
 def test_a_sample_of_a_file_still_knows_its_row_numbers(tmp_path: Path) -> None:
     noise(600, n=np.arange(600) + 5, half=np.arange(600) * 2).to_csv(tmp_path / "a.csv", index=False)
-    data = read_items(tmp_path / "a.csv", "kind", columns=Columns(most=100))
+    data = read_items(tmp_path / "a.csv", "kind", columns=ColumnRoles(most=100))
     assert len(data.all) == 100
     assert left_out(data) == {"n": RUNNING}
 
@@ -116,7 +116,7 @@ def test_other_whole_numbers_are_features(values: np.ndarray) -> None:
 
 def test_few_rows_count_by_chance_and_named_features_stay() -> None:
     assert left_out(read_items(noise(9, year=range(9)), "kind")) == {}
-    asked = Columns(label=("kind",), features=("a", "year"))
+    asked = ColumnRoles(label=("kind",), features=("a", "year"))
     assert read_items(noise(year=range(60)), columns=asked).feature_names == ("a", "year")
 
 

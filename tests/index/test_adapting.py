@@ -61,6 +61,9 @@ def test_new_queries_find_more_in_the_same_index(model: Model, index: Path, tmp_
     np.testing.assert_array_equal(adapted.transform(ITEMS, side="database"), model.transform(ITEMS))
     assert adapted.fingerprint == model.fingerprint
     assert {file.name: file.read_bytes() for file in index.iterdir()} == before
+    # Queries that taught the map are not new to it.
+    assert (adapted.seen(QUERIES[:CLICKS]).all(), adapted.seen(QUERIES[CLICKS:]).any()) == (True, False)
+    assert adapted.parameters == {"query_map": {"power": adaptation.query_map.power_, "pairs": CLICKS}}
     adapted.save(tmp_path / "adapted")
     loaded = nearer.load(tmp_path / "adapted")
     np.testing.assert_array_equal(loaded.transform(QUERIES), adapted.transform(QUERIES))

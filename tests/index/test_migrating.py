@@ -18,7 +18,7 @@ from nearer.app.cli import app
 from nearer.exceptions import LockedError, MissingDataError, ParameterError, ShapeError
 from nearer.geometry import Chain, Mahalanobis, UnitLength
 from nearer.index import _copy, copy_index, open_index, switch_index
-from nearer.models import Model
+from nearer.models import Model, _migrating
 from nearer.models._inputs import Inputs
 
 N, CLASSES = 240, 12
@@ -150,6 +150,8 @@ def test_an_index_moves_into_the_whitened_space_where_labels_show_that_it_helps(
     assert "whitened space" in migration.verdict
     want = migration.alignment.transform_target(new.transform(ITEMS))
     np.testing.assert_allclose(migration.model.transform(ITEMS), want, atol=1e-5)
+    assert migration.model.parameters == {"whitened": N}
+    assert migration.model.seen(ITEMS).all()
     migration.model.save(tmp_path / "asks")
     migration.apply()
     again = nearer.load(tmp_path / "asks")
@@ -161,7 +163,9 @@ def test_an_index_moves_into_the_whitened_space_where_labels_show_that_it_helps(
     assert right == pytest.approx(migration.recall["moved"][0], abs=0.1)
 
 
-def test_the_command_asks_where_the_model_of_a_whitened_index_is_saved(folder: Path, tmp_path: Path) -> None:
+def test_the_command_asks_where_the_model_of_a_whitened_index_is_saved(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = ["id,topic," + ",".join(f"c{number}" for number in range(12))]
     lines += [",".join([one, f"t{code}", *map(str, row)]) for one, code, row in zip(IDS, CODES, ITEMS, strict=True)]
     (tmp_path / "sample.csv").write_text("\n".join(lines) + "\n")
@@ -170,10 +174,17 @@ def test_the_command_asks_where_the_model_of_a_whitened_index_is_saved(folder: P
     model.save(tmp_path / "model")
     words = ["migrate", str(folder), str(tmp_path / "sample.csv"), "--model", str(tmp_path / "model")]
     words += ["--label", "topic", "--apply"]
-    refused = CliRunner().invoke(app, words)
-    assert refused.exit_code != 0
-    assert "--out" in refused.output
+    with monkeypatch.context() as patch:
+        patch.setattr(_migrating, "aligned", None)  # nothing is learned before the option is missed
+        refused = CliRunner().invoke(app, words)
+    assert refused.exit_code == 1
+    assert "`--out` must say where" in " ".join(refused.output.split())
     assert not (tmp_path / "index.moved").exists()
+    with open_index(folder):
+        locked = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "asks")])
+    assert locked.exit_code == 1
+    assert "must be open for writing once" in " ".join(locked.output.split())
+    assert not (tmp_path / "asks").exists()
     done = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "asks"), "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)

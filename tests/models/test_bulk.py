@@ -121,6 +121,17 @@ def test_csv_output_and_an_index(numbers: Model, tmp_path: Path, capsys) -> None
         embed_stream(numbers, tmp_path / "x.npy", tmp_path / "out.csv")
 
 
+def test_the_arrays_of_an_npz_go_the_same_way(numbers: Model, tmp_path: Path) -> None:
+    np.savez(tmp_path / "rows.npz", x=ROWS, y=np.arange(1000) % 3)
+    assert embed_stream(numbers, tmp_path / "rows.npz", tmp_path / "rows.npy", batch_size=300).rows == 1000
+    np.testing.assert_allclose(np.load(tmp_path / "rows.npy"), numbers.transform(ROWS), atol=1e-6)
+    embed_stream(numbers, tmp_path / "rows.npz", tmp_path / "index", batch_size=300)
+    with open_index(tmp_path / "index", read_only=True) as index:
+        assert index.ids == list(range(1000))
+        assert index.count({"label": "2"}) == 333
+        np.testing.assert_allclose(index.embeddings([7]).numpy(), numbers.transform(ROWS[7:8]), atol=1e-6)
+
+
 def test_folders_of_parquet_and_of_hugging_face(numbers: Model, tmp_path: Path) -> None:
     frame = pd.DataFrame(ROWS, columns=["a", "b", "c"])
     (tmp_path / "many").mkdir()

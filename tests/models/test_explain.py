@@ -89,7 +89,7 @@ def test_an_index_remembers_its_model(tmp_path: Path) -> None:
         for factor in (1, 2)
     )
     one.save(tmp_path / "model")
-    from nearer.models._model import load
+    from nearer.models._saved import load
 
     assert load(tmp_path / "model").fingerprint == one.fingerprint != other.fingerprint
     with open_index(tmp_path / "index", dimension=6, model=one) as index:

@@ -18,12 +18,12 @@ from nearer.exceptions import CorruptFileError, LabelError, NearerError, Paramet
 from nearer.models import Model
 from nearer.models import _learning as learning
 from nearer.models._card import save_fitted
-from nearer.models._export import export_onnx, export_state, plain
+from nearer.models._export import export, plain
 from nearer.models._fitting import fit_model
 from nearer.models._inputs import Inputs
 from nearer.models._methods import METHODS, choose_methods, method_named
-from nearer.models._model import load
 from nearer.models._problem import Problem
+from nearer.models._saved import load
 from nearer.models._settings import FitSettings
 
 FAST = {"epochs": 2, "pictures": False, "hidden": (16,)}
@@ -270,14 +270,14 @@ def test_exports_give_the_same_embeddings(method, tmp_path):
     np.testing.assert_allclose(layers(torch.from_numpy(x)).detach().numpy(), expected, rtol=1e-4, atol=1e-5)
     from safetensors.torch import load_file
 
-    layers.load_state_dict(load_file(export_state(model, tmp_path / "m.safetensors")))
+    layers.load_state_dict(load_file(export(model, tmp_path / "m.safetensors")))
     runtime = pytest.importorskip("onnxruntime")
-    session = runtime.InferenceSession(str(export_onnx(model, tmp_path / "m.onnx")))
+    session = runtime.InferenceSession(str(export(model, tmp_path / "m.onnx")))
     for rows in (x, x[:1]):
         (found,) = session.run(["embeddings"], {"items": rows})
         np.testing.assert_allclose(found, model.transform(rows), rtol=1e-4, atol=1e-5)
     with pytest.raises(ParameterError, match=r"must end in \.onnx"):
-        export_onnx(model, tmp_path / "m.pt")
+        export(model, tmp_path / "m.pt")
 
 
 def test_a_stranger_cannot_run_code(tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nearer.datasets._anything import Columns
+from nearer.datasets._anything import ColumnRoles
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.models._reading import Reading, read_items
 
@@ -31,7 +31,7 @@ def table(rows: int = 40) -> pd.DataFrame:
 def test_rows_of_a_table_of_texts_are_sampled(tmp_path: Path) -> None:
     table().to_csv(tmp_path / "a.csv", index=False)
     reading = Reading(lengths, text="note", progress=False)
-    data = read_items(tmp_path / "a.csv", "kind", Columns(most=12), reading)
+    data = read_items(tmp_path / "a.csv", "kind", ColumnRoles(most=12), reading)
     assert data.all.x.shape == (12, 2)
     assert "12 of its 40 rows" in data.note
     assert data.class_names == ("a", "b")

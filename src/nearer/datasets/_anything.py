@@ -22,7 +22,7 @@ from nearer.relations._shared import Kind, kind_of_column
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnRoles:
     """Which columns of a table are what; the others are features."""
 
     label: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ def dataset_from_matrix(
         if x.ndim == 2:
             if cleaning is None and x.dtype.kind == "f" and np.isnan(x).any():
                 frame = _matrix_frame(x, [f"column_{number}" for number in range(x.shape[1])])
-                return dataset_from_frame(frame, y, Columns(), unlabeled=unlabeled, cleaning=None, name="array")
+                return dataset_from_frame(frame, y, ColumnRoles(), unlabeled=unlabeled, cleaning=None, name="array")
             if cleaning is not None:
                 return _clean_matrix(x, y, unlabeled, cleaning)
             with np.errstate(over="ignore", invalid="ignore"):
@@ -112,13 +112,13 @@ def _clean_matrix(x: Array, y: Any, unlabeled: str | int | None, cleaning: Clean
             f"column names."
         )
     frame = _matrix_frame(x, names)
-    return dataset_from_frame(frame, y, Columns(), unlabeled=unlabeled, cleaning=cleaning, name="array")
+    return dataset_from_frame(frame, y, ColumnRoles(), unlabeled=unlabeled, cleaning=cleaning, name="array")
 
 
 def dataset_from_frame(
     frame: Frame,
     y: Any,
-    columns: Columns,
+    columns: ColumnRoles,
     *,
     unlabeled: str | int | None,
     cleaning: Cleaning | None,

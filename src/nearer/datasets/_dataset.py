@@ -157,7 +157,7 @@ class Dataset:
     cleaning: Any = None
     """The `Cleaning` that made the features of a table, for new tables of the same columns."""
     columns: Any = None
-    """Which `Columns` of the table are labels, ids and kept."""
+    """Which `ColumnRoles` of the table are labels, ids and kept."""
     encoder: Any = None
     """The frozen encoder that made the features of photos or texts, for new ones."""
     items: Sequence[Any] = ()

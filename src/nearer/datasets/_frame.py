@@ -121,7 +121,7 @@ class Column:
         (['1.10', '1.1'], [4006381333931])
         """
         kept = self.kept()
-        if self.exact is not None and (self.exact.dtype.kind in "iu" or _all_integers(kept)):
+        if self.exact is not None and all(value is None or type(value) is int for value in kept.tolist()):
             return kept
         return self.words()
 
@@ -265,12 +265,11 @@ def arrow_values(column: Any) -> tuple[list[Any], Array]:
 
 def _as_given(listed: list[Any]) -> Array:
     """Cells of a column of objects: text and whole numbers as they are, anything else as text."""
-    if all(type(cell) is int for cell in listed if not is_nothing(cell)):
-        kept = [None if is_nothing(cell) else cell for cell in listed]
-    else:
-        kept = [None if is_nothing(cell) else cell if isinstance(cell, str) else _spelled(cell) for cell in listed]
+    whole = all(type(cell) is int for cell in listed if not is_nothing(cell))
     given = np.empty(len(listed), dtype=object)
-    given[:] = kept
+    given[:] = [
+        None if is_nothing(cell) else cell if whole or isinstance(cell, str) else _spelled(cell) for cell in listed
+    ]
     return given
 
 
@@ -353,7 +352,9 @@ class CellForm:
         plain = [text.replace(",", "") for text in texts] if any("," in text for text in texts) else texts
         whole = all(map(_is_whole, plain))
         self.whole = self.whole and whole
-        self.codes = self.codes or (not whole and any(map(_is_code, texts)))
+        self.codes = self.codes or (
+            not whole and any(_DIGITS.fullmatch(text) and not _is_whole(text) for text in texts)
+        )
         self.truths = self.truths and all(text.lower() in ("true", "false") for text in texts)
         if not any("," in text for text in texts) and _parsed(texts) is not None:
             # Numbers as they are: no flag, no date; with thousands separators elsewhere they are the same numbers.
@@ -446,14 +447,6 @@ def _pointed(text: str) -> str:
 
 def _is_whole(text: str) -> bool:
     return _WHOLE.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
-
-
-def _is_code(text: str) -> bool:
-    return _DIGITS.fullmatch(text) is not None and not _is_whole(text)
-
-
-def _all_integers(values: Array) -> bool:
-    return all(value is None or type(value) is int for value in values.tolist())
 
 
 def _spelled(value: Any) -> str:

@@ -33,7 +33,7 @@ class MLP(SavedModule):
         in_features: columns that come in.
         embedding_dim: dimensions of the embedding.
         hidden: widths of the hidden layers.
-        activation: "relu", "tanh" or "gelu".
+        activation: "relu" or "tanh".
         bounded: the activation behind the last layer too.
         normalized: end in rows of length one.
         generator: draws the first weights; torch's own if None.

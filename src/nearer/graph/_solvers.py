@@ -7,7 +7,8 @@ mode is better.
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+
 import torch
 from scipy import sparse
 from scipy.sparse.linalg import splu
@@ -55,20 +56,7 @@ def blocked_entries(walk: Transition, gamma: float, *, rtol: float = 1e-4, block
     >>> blocked_entries(Transition(torch.tensor([[1], [0]])), 0.5).forward.round(decimals=4).tolist()
     [[0.3333], [0.3333]]
     """
-    n, k = walk.n, walk.k
-    forward, backward = torch.empty(n * k, dtype=torch.float64), torch.empty(n, k, dtype=torch.float64)
-    flat = walk.indices.reshape(-1)
-    order = torch.argsort(flat, stable=True)
-    starts = torch.searchsorted(flat[order], torch.arange(0, n + block, block))
-    for number, first in enumerate(range(0, n, block)):
-        last = min(first + block, n)
-        right = torch.zeros(n, last - first)
-        right[torch.arange(first, last), torch.arange(last - first)] = 1
-        columns = solve(walk, right, gamma, rtol=rtol, chunk=block)
-        edges = order[starts[number] : starts[number + 1]]
-        forward[edges] = columns[edges // k, flat[edges] - first].double()
-        backward[first:last] = columns[walk.indices[first:last], torch.arange(last - first)[:, None]].double()
-    return Entries(forward.reshape(n, k), backward)
+    return _by_columns(walk, block, lambda right: solve(walk, right, gamma, rtol=rtol, chunk=block))
 
 
 def sparse_lu_entries(walk: Transition, gamma: float, *, block: int = 256) -> Entries:
@@ -77,20 +65,26 @@ def sparse_lu_entries(walk: Transition, gamma: float, *, block: int = 256) -> En
     >>> sparse_lu_entries(Transition(torch.tensor([[1], [0]])), 0.5).forward.round(decimals=4).tolist()
     [[0.3333], [0.3333]]
     """
+    factors = splu((sparse.identity(walk.n, format="csc") - gamma * walk.matrix.tocsc()).tocsc())
+    return _by_columns(
+        walk, block, lambda right: torch.from_numpy(factors.solve((1 - gamma) * right.double().numpy()))
+    )
+
+
+def _by_columns(walk: Transition, block: int, columns_of: Callable[[torch.Tensor], torch.Tensor]) -> Entries:
+    """R_ij and R_ji on the edges, a block of columns of R at a time, from the same columns of the identity."""
     n, k = walk.n, walk.k
-    factors = splu((sparse.identity(n, format="csc") - gamma * walk.matrix.tocsc()).tocsc())
-    forward, backward = np.empty(n * k), np.empty((n, k))
-    neighbors = walk.indices.numpy()
-    flat = neighbors.reshape(-1)
+    forward, backward = torch.empty(n * k, dtype=torch.float64), torch.empty(n, k, dtype=torch.float64)
+    flat = walk.indices.reshape(-1)
     # The edges in the order of the item they lead to: those of one block of columns stand together.
-    order = np.argsort(flat, kind="stable")
-    starts = np.searchsorted(flat[order], np.arange(0, n + block, block))
+    order = torch.argsort(flat, stable=True)
+    starts = torch.searchsorted(flat[order], torch.arange(0, n + block, block))
     for number, first in enumerate(range(0, n, block)):
         last = min(first + block, n)
-        right = np.zeros((n, last - first))
-        right[np.arange(first, last), np.arange(last - first)] = 1 - gamma
-        columns = factors.solve(right)
+        right = torch.zeros(n, last - first)
+        right[torch.arange(first, last), torch.arange(last - first)] = 1
+        columns = columns_of(right).double()
         edges = order[starts[number] : starts[number + 1]]
         forward[edges] = columns[edges // k, flat[edges] - first]
-        backward[first:last] = columns[neighbors[first:last], np.arange(last - first)[:, None]]
-    return Entries(torch.from_numpy(forward.reshape(n, k)), torch.from_numpy(backward))
+        backward[first:last] = columns[walk.indices[first:last], torch.arange(last - first)[:, None]]
+    return Entries(forward.reshape(n, k), backward)

@@ -15,12 +15,10 @@ leaves one plain file that a read-only disk can hold.
 from __future__ import annotations
 
 import errno
-import functools
 import json
 import os
 import sqlite3
 import stat
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,13 +26,13 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearer._limits import limit, parse_json, size_on_disk
 from nearer._plain import Floats
 from nearer.exceptions import CorruptFileError, LockedError, MissingDataError, NearerError, WriteError
 from nearer.index._items import Id
 from nearer.index._older import is_older
+from nearer.index._rows import checksums
 
 FILE, STRUCTURE, LOCK = "index.sqlite", "structure.safetensors", "writer.lock"
 LOCK_LOGS = (f"{LOCK}-journal", f"{LOCK}-wal", f"{LOCK}-shm")
@@ -49,7 +47,6 @@ SCHEMA = (
 # file has such a journal; a stranger's could name any file of the user.
 SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 ROWS = 1024
-SIGN, ALL = 1 << 63, (1 << 64) - 1
 # Settings, tables: far fewer are ours, and a forged tree of pages could give them without end.
 FEW = 1000
 VECTOR = "SELECT embedding FROM items WHERE id = ?"
@@ -370,35 +367,6 @@ def check_plain(folder: Path) -> None:
         raise CorruptFileError(f"`{journal}` names another file, which nearer never writes. Remove it.")
 
 
-# Checksums
-
-
-def checksums(ids: Sequence[Id | None], texts: Sequence[str | None], rows: Floats) -> list[int]:
-    """A number for each item that changes with any bit of it, as SQLite keeps numbers: 64 bits with a sign.
-
-    The sum, modulo 2^64, of an odd number for each column times the 32 bits in it, and of one more times the crc32
-    of id and metadata. An odd factor never makes a changed bit vanish.
-    """
-    factors, last = _factors(rows.shape[1])
-    totals = np.dot(np.ascontiguousarray(rows).view("<u4"), factors).tolist()
-    sums = []
-    for item_id, text, total in zip(ids, texts, totals, strict=True):
-        # Another beginning for numbers, or the id 7 and the text "7" would have one sum.
-        head = zlib.crc32(f"{item_id}\0{text}".encode(), isinstance(item_id, int))
-        sums.append((total + head * last + SIGN & ALL) - SIGN)
-    return sums
-
-
-@functools.cache
-def _factors(n: int) -> tuple[NDArray[np.uint64], int]:
-    """n odd numbers of 64 bits and one more, the same everywhere: the steps of splitmix64."""
-    state = np.arange(1, n + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    odd = (state ^ (state >> np.uint64(31))) | np.uint64(1)
-    return odd[:-1], int(odd[-1])
-
-
 def _check_types(folder: Path, ids: Any, texts: Any, blobs: Any, sums: Any, width: int) -> None:
     kinds = set(map(type, ids)) - {type(None)}
     wrong = (
@@ -452,7 +420,12 @@ def _version(folder: Path, connection: sqlite3.Connection) -> int:
     if application != APPLICATION:
         raise CorruptFileError(f"`{folder / FILE}` must be the database of an index, it is another one.")
     if version > VERSION:
-        raise CorruptFileError(f"`{folder}` has version {version} of its format. Update nearer.")
+        command = "SELECT trim(substr(value, 1, 40), '\"') FROM about WHERE name = 'library'"
+        (library,) = connection.execute(command).fetchone() or ("",)
+        raise CorruptFileError(
+            f"`{folder}` has version {version} of its format, written by nearer {library}; this one reads up to "
+            f"{VERSION}. Update nearer."
+        )
     return version
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import zlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +21,7 @@ LONGEST = 1e18
 # Columns of an embedding; a forged number must not ask for all memory.
 WIDEST = 1 << 20
 CHUNK = 1 << 16
+SIGN, ALL = 1 << 63, (1 << 64) - 1
 
 
 class Change(NamedTuple):
@@ -88,3 +92,29 @@ def exact_search(
     [[0, 1, 3]]
     """
     return exact_neighbors(queries, vectors, min(k, len(vectors)), similarity=similarity, longest=longest)
+
+
+def checksums(ids: Sequence[Id | None], texts: Sequence[str | None], rows: Floats) -> list[int]:
+    """A number for each item that changes with any bit of it, as SQLite keeps numbers: 64 bits with a sign.
+
+    The sum, modulo 2^64, of an odd number for each column times the 32 bits in it, and of one more times the crc32
+    of id and metadata. An odd factor never makes a changed bit vanish.
+    """
+    factors, last = _factors(rows.shape[1])
+    totals = np.dot(np.ascontiguousarray(rows).view("<u4"), factors).tolist()
+    sums = []
+    for item_id, text, total in zip(ids, texts, totals, strict=True):
+        # Another beginning for numbers, or the id 7 and the text "7" would have one sum.
+        head = zlib.crc32(f"{item_id}\0{text}".encode(), isinstance(item_id, int))
+        sums.append((total + head * last + SIGN & ALL) - SIGN)
+    return sums
+
+
+@functools.cache
+def _factors(n: int) -> tuple[NDArray[np.uint64], int]:
+    """n odd numbers of 64 bits and one more, the same everywhere: the steps of splitmix64."""
+    state = np.arange(1, n + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    odd = (state ^ (state >> np.uint64(31))) | np.uint64(1)
+    return odd[:-1], int(odd[-1])

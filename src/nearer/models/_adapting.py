@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from nearer.exceptions import MissingDataError, ParameterError
 from nearer.geometry import Chain, Mahalanobis, TwoEncoders, UnitLength
 from nearer.index import open_index
 from nearer.models._migrating import rows_of
-from nearer.models._model import Model
+from nearer.models._model import Model, derived
 
 # Rows of the index that the choice looks at, at most.
 MOST_SEARCHED = 20_000
@@ -59,7 +59,8 @@ def adapt(model: Model, where: str | os.PathLike[str], queries: Any, documents: 
         ids = index.ids
         drawn = np.sort(np.random.default_rng(0).permutation(len(ids))[:MOST_SEARCHED])
         others = index.embeddings([ids[row] for row in drawn]).numpy()
-    learned = QueryMap(random_state=0).fit(model.embed(given)[there], clicked, database=others)
+    rows = model.inputs.of(given)[there]
+    learned = QueryMap(random_state=0).fit(model.transform(rows), clicked, database=others)
     if not learned.scores_:
         raise MissingDataError("The `documents` must name at least two different items, got one alone.")
     if not learned.power_:
@@ -68,8 +69,7 @@ def adapt(model: Model, where: str | os.PathLike[str], queries: Any, documents: 
     step = Mahalanobis.from_factor(learned.components_.astype(np.float32))
     after = [UnitLength()] if learned.unit_ else []
     encoder = TwoEncoders(Chain(sides.query_encoder, step, *after), sides.database_encoder).eval()
-    # Calibrated distances are those between two items.
-    mapped = replace(model, encoder=encoder, calibration=None, fitted=None, place=None)
-    adapted = Adaptation(mapped, learned, int(there.sum()))
+    mapped = derived(model, encoder, {"query_map": {"power": learned.power_, "pairs": len(rows)}}, rows)
+    adapted = Adaptation(mapped, learned, len(rows))
     mapped.summary = f"{model.summary}\n\nQueries are mapped. {adapted.verdict}".lstrip()
     return adapted

@@ -62,8 +62,8 @@ def embed_stream(
 
     Args:
         model: the model.
-        data: a CSV, TSV, Parquet or .npy file, a folder of Parquet files or of photos, a folder that
-            `Dataset.save_to_disk` of Hugging Face wrote, or such a data set itself.
+        data: a CSV, TSV, Parquet, .npy or (as a whole) .npz file, a folder of Parquet files or of photos, a folder
+            that `Dataset.save_to_disk` of Hugging Face wrote, or such a data set itself.
         out: a file (.parquet, .npy, .csv), the folder of an index, or a URL that `nearer.index.open_index` takes.
         batch_size: rows in a part; by default 16,384, and 256 photos.
         kind: of a new index; None chooses by size.
@@ -84,7 +84,8 @@ def embed_stream(
     [[2.0], [6.0]]
     """
     target = os.fspath(out)
-    stream = open_stream(data, unreadable=unreadable)
+    whole = isinstance(data, str | os.PathLike) and Path(data).suffix.lower() == ".npz"
+    stream = _arrays(model, Path(data), labels) if whole else open_stream(data, unreadable=unreadable)
     if model.inputs.photos_in_tables and is_table(data):
         stream = replace(stream, root=Path(data).expanduser().parent)
     size = check_int(batch_size if batch_size is not None else PHOTOS if stream.root else PART, "batch_size")
@@ -174,12 +175,26 @@ def embed_part(
                 raise NotFiniteError("Rows must be finite, got NaN or infinity. Impute or drop them.")
             return Chunk(start, model.embed(inputs.read(rows), side=side), None, None)
         return Chunk(start, model.transform(rows.astype(np.float32), side=side), None, None)
-    if isinstance(rows, Frame):
+    if isinstance(rows, Dataset):
+        data = rows
+    elif isinstance(rows, Frame):
         data = _read_table(model, rows, labels, root)
     else:
         data = _read_photos(model, rows, root)
     ids = data.all.extra.get("id")
     return Chunk(start, model.embed(data, side=side), None if ids is None else ids.tolist(), item_metadata(data))
+
+
+def _arrays(model: Model, path: Path, labels: Any) -> Stream:
+    """An .npz, whose parts are parts of a data set in memory."""
+    given = model.inputs.read(path.expanduser(), labels)
+    rows = np.arange(len(given.all))
+
+    def parts(start: int, size: int) -> Iterator[Any]:
+        for first in range(start, len(rows), size):
+            yield replace(given, parts={"all": given.all.take(rows[first : first + size])})
+
+    return Stream(path.name, len(rows), given.fingerprint(), parts)
 
 
 def _read_table(model: Model, frame: Frame, labels: Any, root: Path | None) -> Dataset:

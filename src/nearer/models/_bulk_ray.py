@@ -9,7 +9,8 @@ from typing import Any
 from nearer.datasets._frame import frame_from
 from nearer.exceptions import NearerError, ParameterError
 from nearer.models._bulk import PART, Embedded, Side, dimension_of, embed_part
-from nearer.models._model import Model, load
+from nearer.models._model import Model
+from nearer.models._saved import load
 from nearer.models._sinks import columns_of
 
 

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from nearer._checks import check_choice, check_int
 from nearer.datasets import Dataset
-from nearer.datasets._anything import Columns, check_ids
+from nearer.datasets._anything import ColumnRoles, check_ids
 from nearer.evaluation import Comparison, compare, evaluate_unlabeled
 from nearer.exceptions import LabelError, ParameterError
 from nearer.models._fitting import fit_model
-from nearer.models._model import Model, load
+from nearer.models._model import Model
 from nearer.models._problem import CLASSES, Problem
 from nearer.models._reading import NO_PHOTOS_EXTRA, Reading, read_items
+from nearer.models._saved import load
 from nearer.models._scoring import compare_problem
 from nearer.models._settings import FitSettings
 
@@ -89,7 +90,9 @@ def fit(
     >>> model.transform(load_iris(as_frame=True).frame).shape
     (150, 4)
     """
-    columns = Columns(ids=id, keep=_names(keep, "keep"), ignore=_names(ignore, "ignore"), most=_most(rows, data))
+    columns = ColumnRoles(
+        ids=id, keep=_names(keep, "keep"), ignore=_names(ignore, "ignore"), most=_most(rows, data)
+    )
     check_choice(unreadable, "unreadable", ["raise", "skip"])
     if text is not None and image is not None:
         raise ParameterError(f"`text` and `image` must not both be given, got {text!r} and {image!r}.")

@@ -46,7 +46,7 @@ class EfficientNetLite(nn.Module):
             after = _rounded(channels * width)
             end = number in (0, len(STAGES) - 1)
             for repeat in range(repeats if end else math.ceil(repeats * depth)):
-                blocks.append(_Block(before, after, kernel, 1 if repeat else stride, expand))
+                blocks.append(_InvertedResidual(before, after, kernel, 1 if repeat else stride, expand))
                 before = after
         self.blocks = nn.Sequential(*blocks)
         self.head = _unit(before, HEAD, 1)
@@ -57,7 +57,7 @@ class EfficientNetLite(nn.Module):
         return self.head(self.blocks(self.stem(photos.contiguous(memory_format=torch.channels_last))))
 
 
-class _Block(nn.Module):
+class _InvertedResidual(nn.Module):
     def __init__(self, before: int, after: int, kernel: int, stride: int, expand: int) -> None:
         super().__init__()
         inside = expand * before

@@ -44,50 +44,30 @@ def plain(model: Model) -> nn.Sequential:
 
 
 def export(model: Model, path: str | os.PathLike[str]) -> Path:
-    """Write a model by the ending of the file: .onnx or .safetensors."""
-    suffix = Path(path).suffix
-    if suffix not in EXPORTED:
-        raise ParameterError(f"`path` must end in {' or '.join(EXPORTED)}, got {os.fspath(path)!r}.")
-    return export_onnx(model, path) if suffix == ".onnx" else export_state(model, path)
-
-
-def export_state(model: Model, path: str | os.PathLike[str]) -> Path:
-    """Write the state dictionary of `plain(model)` as one safetensors file.
+    """Write a model by the ending of the file: ONNX, or the state dictionary of `plain(model)` as safetensors.
 
     >>> import nearer, tempfile
     >>> model = nearer.fit([[0.0, 1.0], [0.1, 0.9], [5.0, 5.0], [5.1, 4.9]] * 8, [0, 0, 1, 1] * 8, method="lfda")
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     export_state(model, f"{folder}/model.safetensors").name
-    'model.safetensors'
-
-    Args:
-        model: the model.
-        path: the file to write.
+    ...     export(model, f"{folder}/model.onnx").name, export(model, f"{folder}/model.safetensors").name
+    ('model.onnx', 'model.safetensors')
     """
+    place = Path(path)
+    if place.suffix not in EXPORTED:
+        raise ParameterError(f"`path` must end in {' or '.join(EXPORTED)}, got {os.fspath(path)!r}.")
+    if place.is_dir():
+        raise ParameterError(f"`path` must be a file, `{place}` is a folder.")
+    if place.suffix == ".onnx":
+        return write_file(place, _as_onnx(model))
     from safetensors.torch import save
 
-    place = _with_suffix(path, ".safetensors")
     layers = plain(model)
     about = {"layers": str(layers).replace("\n", " "), "method": model.method}
     return write_file(place, save(dict(layers.state_dict()), metadata=about))
 
 
-def export_onnx(model: Model, path: str | os.PathLike[str]) -> Path:
-    """Write the model as ONNX with inputs `items` (n, ...) and outputs `embeddings` (n, d), n free.
-
-    Needs `pip install 'nearer[onnx]'`.
-
-    >>> import nearer, tempfile
-    >>> model = nearer.fit([[0.0, 1.0], [0.1, 0.9], [5.0, 5.0], [5.1, 4.9]] * 8, [0, 0, 1, 1] * 8, method="lfda")
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     export_onnx(model, f"{folder}/model.onnx").name
-    'model.onnx'
-
-    Args:
-        model: the model.
-        path: the file to write.
-    """
-    place = _with_suffix(path, ".onnx")
+def _as_onnx(model: Model) -> bytes:
+    """The input `items` (n, ...) and the output `embeddings` (n, d), n free."""
     try:
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
@@ -117,13 +97,4 @@ def export_onnx(model: Model, path: str | os.PathLike[str]) -> Path:
         file = Path(folder) / "model.onnx"
         program.save(str(file), external_data=False)
         chatter.setLevel(level)
-        return write_file(place, file.read_bytes())
-
-
-def _with_suffix(path: str | os.PathLike[str], suffix: str) -> Path:
-    place = Path(path)
-    if place.suffix != suffix:
-        raise ParameterError(f"`path` must end in {suffix}, got {place.name!r}.")
-    if place.is_dir():
-        raise ParameterError(f"`path` must be a file, `{place}` is a folder.")
-    return place
+        return file.read_bytes()

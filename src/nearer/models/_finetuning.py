@@ -78,8 +78,9 @@ def learn_tuned(problem: Problem) -> Learned:
 
 
 def fine_tune(data: Dataset, settings: FitSettings, watch: Watch, say: Callable[[str], None]) -> Tuned:
-    """Train the encoder of a data set on its training rows; the held-out rows are those that the fit will hold "
-    "out."""
+    """Train the encoder of a data set on its training rows; the held-out rows are those that the fit will hold
+    out.
+    """
     base, problem = _checked(data, settings)
     torch.manual_seed(settings.seed)
     train, asked, new_classes = _validation(problem, settings.seed)

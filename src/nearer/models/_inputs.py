@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nearer._checks import check_choice, check_int
 from nearer.datasets import Dataset, Split
-from nearer.datasets._anything import Columns, label_columns, named_columns, read_frame
+from nearer.datasets._anything import ColumnRoles, label_columns, named_columns, read_frame
 from nearer.datasets._cleaning import Cleaned, Cleaning
 from nearer.datasets._frame import Frame
 from nearer.exceptions import ParameterError, ShapeError
@@ -110,7 +110,7 @@ class Inputs:
                     data = [Path(data)]
                 elif encoder.kind == "texts" and isinstance(data, str):
                     raise ParameterError("One text must come in a list, [text], or as the path of a table.")
-            return read_items(data, y, Columns(), reading)
+            return read_items(data, y, ColumnRoles(), reading)
         columns = self._columns(frame, y)
         if encoder is not None:
             if self.text is None:
@@ -126,13 +126,13 @@ class Inputs:
             reading = replace(reading, cleaning=Cleaning(tuple(Cleaned(name, "number") for name in names)))
         return read_items(frame, y, columns, reading)
 
-    def _columns(self, frame: Frame, y: Any) -> Columns:
+    def _columns(self, frame: Frame, y: Any) -> ColumnRoles:
         """Which columns of a table are what, among those that it has."""
         named = label_columns(frame, y)
         learned = () if self.cleaning is None else self.cleaning.inputs
         labels = tuple(name for name in self.labels if name in frame.columns)
         keep = tuple(name for name in self.keep if name in frame.columns)
-        return Columns(
+        return ColumnRoles(
             features=tuple(name for name in keep if name in learned),
             label=labels if y is None else (),
             keep=keep,
@@ -149,7 +149,7 @@ class Inputs:
     def of(self, data: Dataset, part: str = "all") -> NDArray[np.float32]:
         """The items of a data set as the model wants them: its columns, in its order, or its size of image."""
         if self.encoder is not None and data.encoder is None and not _are_features(data.all.x, self.size):
-            data = read_items(data, None, Columns(), Reading(self.encoder))
+            data = read_items(data, None, ColumnRoles(), Reading(self.encoder))
         split = data[part]
         if self.kind == "images":
             return self.images(split)
@@ -206,7 +206,7 @@ def item_metadata(data: Dataset) -> list[dict[str, Any]] | None:
     part = data.all
     files = part.x if part.x.dtype.kind == "U" else None
     named = part.y.ndim == 1 and bool(data.class_names)
-    columns = data.columns or Columns()
+    columns = data.columns or ColumnRoles()
     named_so, labels = columns.keep, columns.label
     # Whoever filters by it knows the column; labels that came without one have the general name.
     label = labels[0] if len(labels) == 1 else "label"

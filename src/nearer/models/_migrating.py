@@ -20,7 +20,8 @@ from nearer.geometry._shared import Standardize
 from nearer.index import open_index
 from nearer.index._copy import move_index
 from nearer.index._items import as_ids
-from nearer.models._model import Model
+from nearer.models._model import Model, derived
+from nearer.models._problem import CLASSES
 from nearer.neighbors import search
 
 # Fewer say too little of how many neighbors are kept, and of whether a map of the queries helps.
@@ -137,8 +138,9 @@ def align(model: Model, where: str | os.PathLike[str], items: Any, y: Any = None
         there, old = rows_of(index, named, f"the items must be in `{os.fspath(where)}`")
         if index.fingerprint is not None and index.fingerprint == model.fingerprint:
             raise ParameterError(f"`{os.fspath(where)}` has the embeddings of this model already.")
-    new = model.embed(given, side="database")[there]
-    labels = given.all.y[there] if given.kind in ("classes", "partial") else np.full(len(old), -1)
+    rows = model.inputs.of(given)[there]
+    new = model.transform(rows, side="database")
+    labels = given.all.y[there] if given.kind in CLASSES else np.full(len(old), -1)
     alignment, right = aligned(old, new, labels, whiten=not model.asymmetric)
     if alignment.whitening_ is not None:
         center = Standardize(new.shape[1])
@@ -146,9 +148,9 @@ def align(model: Model, where: str | os.PathLike[str], items: Any, y: Any = None
         factor = np.ascontiguousarray(alignment.whitening_, dtype=np.float32)
         encoder = Chain(model.encoder, center, Mahalanobis.from_factor(factor), UnitLength()).eval()
         told = "Its space is whitened, as that of the index that was moved to it."
-        # What was calibrated, scored and kept for voting belongs to the space as it was.
-        gone: dict[str, Any] = {"calibration": None, "fitted": None, "votes": None, "place": None, "scores": {}}
-        model = replace(model, encoder=encoder, summary=f"{model.summary}\n\n{told}".lstrip(), **gone)
+        model = derived(model, encoder, {"whitened": len(rows)}, rows)
+        # What was scored and kept for voting belongs to the space as it was.
+        model = replace(model, votes=None, scores={}, summary=f"{model.summary}\n\n{told}".lstrip())
     recall = {name: _mean(values) for name, values in right.items()}
     gain = _mean(right["embedded again"] - right["old"]) if right else (float("nan"), float("nan"))
     return Migration(os.fspath(where), model, alignment, len(old), recall, gain)

@@ -1,16 +1,4 @@
-"""A learned metric as one thing: raw items in, embeddings out, with everything that is known about it.
-
-```
-model/
-  manifest.json            format, library, method, parameters, data fingerprint, scores; sha256 of every file
-  parameters.safetensors   the tensors
-  README.md                the model card: raw beside learned, how it was made
-  *.png, log.csv           pictures and the training log, where there are any
-```
-
-Loading runs no code that came with the folder: classes are named, only those of nearer are known, and the tensors
-are safetensors.
-"""
+"""A learned metric as one thing: raw items in, embeddings out, with everything that is known about it."""
 
 from __future__ import annotations
 
@@ -28,19 +16,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from nearer._checks import check_choice, check_int
-from nearer._storage import MANIFEST, read_folder, write_folder
 from nearer._validation import as_tensor
 from nearer.datasets import Dataset
-from nearer.exceptions import CorruptFileError, LabelError, NearerError, ParameterError
+from nearer.exceptions import LabelError, NearerError, ParameterError
 from nearer.geometry import TwoEncoders, embed
-from nearer.geometry._shared import REFUSED, build, description
-from nearer.models._encoders import FrozenEncoder
+from nearer.geometry._shared import description
 from nearer.models._inputs import Inputs, item_metadata
 from nearer.models._predicting import Votes, predict, predict_proba, score
-from nearer.models._reading import on_hub
 
 if TYPE_CHECKING:
     from nearer.index import Index
@@ -51,13 +36,6 @@ if TYPE_CHECKING:
     from nearer.models._adapting import Adaptation
     from nearer.models._explain import Explanation
     from nearer.models._migrating import Migration
-
-FORMAT = "nearer.model"
-VERSION = 1
-# What is kept as it is, and of which kind it must be.
-PLAIN: dict[str, Callable[[Any], Any]] = dict.fromkeys(("method", "command", "summary"), str)
-PLAIN |= dict.fromkeys(("parameters", "data", "scores"), dict)
-PLAIN["classes"] = lambda names: tuple(str(name) for name in names)
 
 
 def _explorer() -> Any:
@@ -434,106 +412,27 @@ class Model:
         """Write the model folder, whole or not at all; `pages` are files for people, by default a card and a
         map.
         """
-        if pages is None and self.fitted is not None:
-            from nearer.models._card import card_pages
+        from nearer.models._saved import save
 
-            pages = card_pages(self.fitted, name=Path(path).name)
-        metadata = {name: kind(getattr(self, name)) for name, kind in PLAIN.items()} | {
-            "encoder": description(self.encoder),  # type: ignore[arg-type]
-            "inputs": self.inputs.to_dict(),
-            "baseline": None if self.baseline is None else description(self.baseline),  # type: ignore[arg-type]
-            "calibration": None if self.calibration is None else self.calibration.to_dict(),
-            "votes": None if self.votes is None else self.votes.to_dict(),
-        }
-        front = self.inputs.encoder
-        self.place = write_folder(
-            path,
-            format=FORMAT,
-            version=VERSION,
-            tensors={
-                **({} if front is None or front.state is None else {"front": front.state}),
-                "parameters": self.encoder.state_dict(),
-                "baseline": {} if self.baseline is None else self.baseline.state_dict(),
-                "trained_on": {"rows": torch.from_numpy(self.trained_on)},
-                "votes": {} if self.votes is None else self.votes.to_tensors(),
-            },
-            metadata=metadata,
-            pages=pages,
-        )
-        return self.place
+        return save(self, path, pages)
 
 
-def is_model(path: str | os.PathLike[str]) -> bool:
-    """Whether a folder says that it is a model."""
-    try:
-        return bool(json.loads((Path(path) / MANIFEST).read_bytes())["format"] == FORMAT)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return False
+def derived(model: Model, encoder: nn.Module, step: Mapping[str, Any], rows: NDArray[np.float32]) -> Model:
+    """A model with another encoder, in whose parameters the step to it stands; `rows` taught that step too.
 
-
-def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
-    """The model that was saved in a folder, or is at an address `hf://owner/name` of the Hugging Face hub, after
-    checking every byte of it.
-
-    `encoder` gives back the module or function that it was fitted behind, which is not saved with it; without it
-    the model takes features. Encoders from packages are found by their name.
-
-    >>> import tempfile
-    >>> from nearer.geometry import Mahalanobis
-    >>> model = Model(Mahalanobis.from_factor([[2.0]]), Inputs("features", size=(1,)), method="by hand")
-    >>> load(model.save(tempfile.mkdtemp() + "/model")).method
-    'by hand'
-
-    Args:
-        path: the folder that `save` wrote, or `hf://owner/name`, with `@revision` a branch, tag or commit of it.
-        encoder: the module or function that it was fitted behind.
+    What belongs to the model as it was goes: its folder, its command, and calibrated distances, which are those
+    between two items of its space.
     """
-    if on_hub(path):
-        from nearer.models._hub import downloaded_model
-
-        with downloaded_model(path) as copy:
-            model = load(copy, encoder=encoder)
-        model.place = None
-        return model
-    folder = read_folder(path, format=FORMAT, version=VERSION)
-    about = folder.metadata
-    try:
-        baseline = None if about["baseline"] is None else _restored(about["baseline"], folder.tensors["baseline"])
-        model = Model(
-            _restored(about["encoder"], folder.tensors["parameters"]),
-            Inputs.from_dict(about["inputs"]),
-            baseline=baseline,
-            trained_on=folder.tensors["trained_on"]["rows"].to(torch.int64).reshape(-1).numpy(),
-            **{name: kind(about[name]) for name, kind in PLAIN.items()},
-        )
-        if about.get("votes") is not None:
-            model.votes = Votes.from_saved(about["votes"], folder.tensors["votes"], len(model.classes))
-        if about.get("calibration") is not None:
-            from nearer.judging import SamePair
-
-            model.calibration = SamePair.from_dict(about["calibration"])
-    except REFUSED as error:
-        reason = " ".join(str(error).split()).rstrip(". ")
-        raise CorruptFileError(
-            f"`{os.fspath(path)}` must hold a model of nearer with fitting parameters: {reason}. Update nearer if "
-            f"a newer one wrote it."
-        ) from error
-    front = model.inputs.encoder
-    if encoder is not None and front is None:
-        raise ParameterError("`encoder` must be left out: the model takes features or images as they are.")
-    if front is not None and (encoder is not None or front.raw_width):
-        given = FrozenEncoder.from_dict(front.to_dict(), encoder, folder.tensors.get("front"))
-        model.inputs = replace(model.inputs, encoder=given)
-    model.place = Path(path)
-    return model
-
-
-def _restored(about: Any, tensors: Mapping[str, Tensor]) -> nn.Module:
-    """A module from its description and its tensors, without a second copy of them."""
-    with torch.device("meta"):
-        module = build(about)
-    module.load_state_dict(dict(tensors), assign=True)
-    return module.eval()
+    return replace(
+        model,
+        encoder=encoder,
+        parameters={**model.parameters, **step},
+        trained_on=np.union1d(model.trained_on, fingerprints(rows)),
+        command="",
+        calibration=None,
+        fitted=None,
+        place=None,
+    )
 
 
 def fingerprints(items: NDArray[np.float32]) -> NDArray[np.int64]:

@@ -135,8 +135,9 @@ def _loss(target: str, settings: FitSettings, problem: Problem, width: int) -> n
 
 
 def named_loss(settings: FitSettings, n_classes: int, width: int) -> nn.Module:
-    """The loss of the settings for embeddings of this width; RAW weights with valid-triplet hard mining by "
-    "default."""
+    """The loss of the settings for embeddings of this width; RAW weights with valid-triplet hard mining by
+    default.
+    """
     if settings.loss is None:
         return RAWLoss(miner=VTHM())
     names = [name for name in losses.__all__ if name.endswith("Loss") and name not in BASES]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.datasets import Dataset, class_disjoint_split, stratified_split
-from nearer.datasets._anything import Columns
+from nearer.datasets._anything import ColumnRoles
 from nearer.exceptions import LabelError
 from nearer.models._inputs import Inputs
 from nearer.neighbors import search, vote
@@ -223,7 +223,7 @@ def inputs_of(data: Dataset) -> Inputs:
             return Inputs("images", size=size)
     width = int(np.prod(x.shape[1:]))
     names = data.feature_names if len(data.feature_names) == width else ()
-    columns = data.columns or Columns()
+    columns = data.columns or ColumnRoles()
     shown = (columns.label, columns.keep, columns.ids)
     return Inputs("features", names, (width,), data.cleaning, *shown, data.encoder, columns.text)
 

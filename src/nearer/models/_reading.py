@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from nearer.datasets import Dataset, Split
 from nearer.datasets._anything import (
-    Columns,
+    ColumnRoles,
     beside,
     dataset_from_frame,
     dataset_from_matrix,
@@ -90,7 +90,9 @@ class Reading:
         return frozen("minilm", kind, self.settings)
 
 
-def read_items(data: Any, y: Any = None, columns: Columns | None = None, reading: Reading | None = None) -> Dataset:
+def read_items(
+    data: Any, y: Any = None, columns: ColumnRoles | None = None, reading: Reading | None = None
+) -> Dataset:
     """Items and labels of any kind as a data set, photos and texts as features where there is an encoder.
 
     `data` is a DataFrame (pandas, polars, Arrow, a Hugging Face data set), an array, tensor or sparse matrix, a
@@ -102,7 +104,7 @@ def read_items(data: Any, y: Any = None, columns: Columns | None = None, reading
     Split(x float32 (3, 2), y int64 (3,))
     """
     reading = reading or Reading()
-    columns = replace(columns or Columns(), text=reading.text)
+    columns = replace(columns or ColumnRoles(), text=reading.text)
     if isinstance(data, tuple) and len(data) == 2 and y is None and not isinstance(data[0], str | Path):
         data, y = data
     if isinstance(y, Relation):
@@ -120,10 +122,10 @@ def read_items(data: Any, y: Any = None, columns: Columns | None = None, reading
         return _from_dataset(data, reading)
     if _is_list_of(data, Path) or _names_photos(data, reading):
         paths = [Path(path).expanduser() for path in _listed(data)]
-        return _from_photos(paths, _labels(y, len(paths), reading), {}, Columns(), reading, "photos")
+        return _from_photos(paths, _labels(y, len(paths), reading), {}, ColumnRoles(), reading, "photos")
     if _is_texts(data):
         texts = check_texts(_listed(data))
-        return _texts_dataset(texts, _labels(y, len(texts), reading), {}, Columns(), reading, "texts")
+        return _texts_dataset(texts, _labels(y, len(texts), reading), {}, ColumnRoles(), reading, "texts")
     if not reading.encodes:
         return dataset_from_matrix(data, y, unlabeled=reading.unlabeled, cleaning=reading.cleaning)
     images = data if hasattr(data, "toarray") else np.asarray(data)
@@ -178,7 +180,7 @@ def as_frame(data: Any, text: str | None = None) -> Frame | None:
     return frame_from(data)
 
 
-def _from_path(path: Path, y: Any, columns: Columns, reading: Reading) -> Dataset:
+def _from_path(path: Path, y: Any, columns: ColumnRoles, reading: Reading) -> Dataset:
     """A table, arrays, or a folder of photos."""
     if path.is_dir():
         if reading.text is not None:
@@ -205,7 +207,7 @@ def _from_path(path: Path, y: Any, columns: Columns, reading: Reading) -> Datase
     return replace(_from_frame(frame, y, columns, replace(reading, root=path.parent), path.name), note=note)
 
 
-def _from_frame(frame: Frame, y: Any, columns: Columns, reading: Reading, name: str) -> Dataset:
+def _from_frame(frame: Frame, y: Any, columns: ColumnRoles, reading: Reading, name: str) -> Dataset:
     """The columns of a table as features, or those of its column of texts or photos; the rest stands beside."""
     named = label_columns(frame, y)
     if named:
@@ -283,7 +285,7 @@ def _check_native_texts(data: Any, name: str) -> None:
 
 
 def _texts_dataset(
-    texts: list[str], labels: Labels, extra: Mapping[str, Any], columns: Columns, reading: Reading, name: str
+    texts: list[str], labels: Labels, extra: Mapping[str, Any], columns: ColumnRoles, reading: Reading, name: str
 ) -> Dataset:
     encoder = reading.resolve("texts")
     assert encoder is not None
@@ -294,7 +296,12 @@ def _texts_dataset(
 
 
 def _from_photos(
-    paths: Sequence[Path], labels: Labels, extra: Mapping[str, Any], columns: Columns, reading: Reading, name: str
+    paths: Sequence[Path],
+    labels: Labels,
+    extra: Mapping[str, Any],
+    columns: ColumnRoles,
+    reading: Reading,
+    name: str,
 ) -> Dataset:
     """Photos by their paths."""
     kept, damaged = [], []

@@ -41,7 +41,7 @@ class ResNet50(nn.Module):
         for number, (repeats, inside) in enumerate(STAGES):
             for repeat in range(repeats):
                 stride = 2 if number and not repeat else 1
-                blocks[f"res{number + 2}{'abcdef'[repeat]}"] = _Block(before, inside, stride)
+                blocks[f"res{number + 2}{'abcdef'[repeat]}"] = _Bottleneck(before, inside, stride)
                 before = 4 * inside
         self.blocks = nn.Sequential(blocks)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -51,7 +51,7 @@ class ResNet50(nn.Module):
         return self.blocks(self.pool(self.conv1(photos).relu()))
 
 
-class _Block(nn.Module):
+class _Bottleneck(nn.Module):
     def __init__(self, before: int, inside: int, stride: int) -> None:
         super().__init__()
         self.branch2a = nn.Conv2d(before, inside, 1, stride)

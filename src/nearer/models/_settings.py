@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from nearer._checks import check_choice, check_int, check_number
 from nearer.exceptions import ParameterError
@@ -110,6 +110,37 @@ class FitSettings:
             for one in dataclasses.fields(cls)
             if one.name != "given"
         }
+
+
+class DataKey(NamedTuple):
+    """A setting of the data: its default, what it means, and which kind of value it has."""
+
+    default: Any
+    about: str
+    kind: Any = str
+
+
+NAMES = tuple[str, ...]
+DATA_KEYS = {
+    "data": DataKey(None, "the file (CSV, Parquet, NPZ, NPY) or the folder of images"),
+    "label": DataKey(
+        None, "the column of the classes; a list of 0/1 columns for label sets, of shares for distributions"
+    ),
+    "pairs": DataKey(None, "instead of labels: a table of two rows each (numbers or ids) and 1 (near) or 0"),
+    "rows": DataKey(None, "take so many rows of the table, drawn at random; none takes all that fit", int),
+    "features": DataKey(None, "the columns to use; none means all others", NAMES),
+    "ignore": DataKey(None, "columns to leave out", NAMES),
+    "id": DataKey(None, "the column that names each row in results; not a feature"),
+    "keep": DataKey(None, "columns that searches show and filter by; not features", NAMES),
+    "unlabeled": DataKey("-1", "the value that means: no label (an empty cell always does)"),
+    "encoder": DataKey(
+        None, "what turns photos or texts into features: efficientnet-lite0, minilm, none (a small network)"
+    ),
+    "text": DataKey(None, "the column of texts that the encoder reads; the others are then no features"),
+    "image": DataKey(None, "the column that names photos, beside the table or by whole paths"),
+    "unreadable": DataKey("raise", "damaged images: raise or skip", Literal["raise", "skip"]),
+    "out": DataKey("model", "the model folder to write"),
+}
 
 
 def check_keys(values: Mapping[str, Any], known: list[str]) -> None:

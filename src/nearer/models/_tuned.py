@@ -158,8 +158,9 @@ class TunedEncoder(FrozenEncoder):
         return np.hstack([raw, tuned])
 
     def without_raw(self) -> TunedEncoder:
-        """The same, with zeros for the rows of the encoder as it was: half of the time, for whoever needs them "
-        "not."""
+        """The same, with zeros for the rows of the encoder as it was: half of the time, for whoever needs them
+        not.
+        """
         return replace(self, only_tuned=True, shared=self)
 
     @torch.no_grad()
@@ -188,8 +189,9 @@ class TunedEncoder(FrozenEncoder):
     def from_dict(
         cls, record: Mapping[str, Any], given: Any = None, state: Mapping[str, Tensor] | None = None
     ) -> TunedEncoder:
-        """The encoder of a saved model; `given` is the module that it was fine-tuned from, where no package "
-        "has it."""
+        """The encoder of a saved model; `given` is the module that it was fine-tuned from, where no package
+        has it.
+        """
         about = record["tuned"]
         base = FrozenEncoder.from_dict(about["base"], given)
         return cls(

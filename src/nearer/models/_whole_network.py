@@ -45,8 +45,9 @@ class Recipe:
 def closed_form(
     rows: NDArray[np.float32], labels: Any, *, new_classes: bool, n_components: int | None = None, seed: int = 0
 ) -> tuple[Chain, WithinClass]:
-    """The head: the within-class map of these features, chosen on blocks of them, as a module that does not "
-    "learn."""
+    """The head: the within-class map of these features, chosen on blocks of them, as a module that does not
+    learn.
+    """
     kept = None if n_components is None else min(n_components, rows.shape[1])
     learner = WithinClass(kept, unit=True, new_classes=new_classes, random_state=seed).fit(rows, labels)
     made = as_module(learner)

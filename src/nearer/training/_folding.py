@@ -58,8 +58,9 @@ def fold_norms(network: nn.Module, items: Tensor) -> tuple[nn.Module, int]:
 
 
 def _pairs(network: nn.Module, items: Tensor) -> tuple[Tensor, list[tuple[nn.Conv2d, nn.BatchNorm2d]]]:
-    """What the network gives, and each convolution with the normalisation that takes exactly what came out of "
-    "it."""
+    """What the network gives, and each convolution with the normalisation that takes exactly what came out of
+    it.
+    """
     made: dict[int, tuple[nn.Conv2d, Tensor]] = {}
     calls: dict[nn.Module, int] = {}
     pairs: list[tuple[nn.Conv2d, nn.BatchNorm2d]] = []

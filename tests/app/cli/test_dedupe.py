@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from nearer.app.cli import _dedupe, app
 from nearer.app.cli._loading import load_data
 from nearer.datasets import Dataset, Split
-from nearer.datasets._anything import Columns
+from nearer.datasets._anything import ColumnRoles
 from nearer.datasets._dataset import own_source
 from nearer.datasets._items import photos_of
 from nearer.geometry import Mahalanobis
@@ -130,7 +130,7 @@ def test_a_model_adds_what_it_finds_as_near(monkeypatch: pytest.MonkeyPatch) -> 
     machine = SimpleNamespace(embed=lambda given: rows)
     monkeypatch.setattr(_dedupe, "load", lambda path: machine)
     monkeypatch.setattr(
-        _dedupe, "load_for", lambda model, data, **_: load_data(data, None, Columns(), Reading("none"))
+        _dedupe, "load_for", lambda model, data, **_: load_data(data, None, ColumnRoles(), Reading("none"))
     )
     done = run("photos", "--model", "model", "--json")
     assert done.exit_code == 0, done.output

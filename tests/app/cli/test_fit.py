@@ -17,7 +17,7 @@ from nearer.app.cli import app
 from nearer.app.cli._config import commented_config
 from nearer.datasets._catalog import load
 from nearer.models import _networks as networks
-from nearer.models._settings import FitSettings
+from nearer.models._settings import DATA_KEYS, FitSettings
 
 
 @pytest.fixture
@@ -37,7 +37,17 @@ def test_every_setting_is_an_option_with_its_help_its_default_and_its_choices() 
     for name, (_, about) in FitSettings.described().items():
         assert about.partition(",")[0].lower() in options[name].help.lower()
         assert f"\n{name}: " in config
-    for name, shown in {"held_out": "[0.2]", "seed": "[0]", "pictures": "[yes]", "hidden": "[512]"}.items():
+    for name, key in DATA_KEYS.items():
+        assert name in options
+        assert f"\n{name}: " in config
+        assert name in ("data", "label", "pairs", "out") or key.about.lower() in options[name].help.lower()
+    for name, shown in {
+        "held_out": "[0.2]",
+        "seed": "[0]",
+        "pictures": "[yes]",
+        "hidden": "[512]",
+        "unlabeled": "[-1]",
+    }.items():
         assert options[name].help.endswith(shown)
     assert "is not one of 'auto', 'stratified', 'classes'" in run("fit", "x.csv", "--split", "foo", code=2)
 

@@ -10,7 +10,7 @@ import pytest
 
 from nearer.app.client import Client, ServerError
 from nearer.app.server import Settings, create_app
-from nearer.models._model import load
+from nearer.models._saved import load
 from running_server import ROWS, make_index, running
 
 

@@ -16,12 +16,12 @@ from nearer._storage import write_file
 from nearer.app.cli._loading import load_data, load_for
 from nearer.app.cli._output import check_new, plain, print_json, say
 from nearer.datasets import Dataset
-from nearer.datasets._anything import Columns
+from nearer.datasets._anything import ColumnRoles
 from nearer.exceptions import LabelError, ParameterError
 from nearer.judging import suggest_items, suggest_pairs
-from nearer.models._model import load
 from nearer.models._raw import raw_rows
 from nearer.models._reading import Reading
+from nearer.models._saved import load
 from nearer.relations import Pairs
 
 LONGEST = 100
@@ -49,7 +49,7 @@ def run_ask(
         check_new(out=out, force=force)
     machine = None if model is None else load(model)
     if machine is None:
-        given = load_data(data, label, Columns(ids=id_), Reading(unreadable=unreadable))
+        given = load_data(data, label, ColumnRoles(ids=id_), Reading(unreadable=unreadable))
     else:
         given = load_for(machine, data, label=label, unreadable=unreadable)
     if given.kind not in ("classes", "partial"):

@@ -16,7 +16,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from nearer.app.cli._output import failures_reported
 from nearer.exceptions import NearerError
-from nearer.models._settings import FitSettings
+from nearer.models._settings import DATA_KEYS, DataKey, FitSettings
 
 # What the options are called where Python has another word for the same thing.
 NAMES = {"X": "data", "y": "label", "target": "out"}
@@ -95,7 +95,7 @@ def _typed(parameter: inspect.Parameter) -> str:
 
 
 def with_settings(face: Callable[..., None]) -> Callable[..., None]:
-    """A command with an option for every setting, in front of `--config`.
+    """A command with an option for every setting of the data and of the fit, in front of `--config`.
 
     What is not given is None: only then does the value of the config file, or the default, count.
     """
@@ -103,14 +103,13 @@ def with_settings(face: Callable[..., None]) -> Callable[..., None]:
     declared = list(signature.parameters.values())
     position = list(signature.parameters).index("config")
     kinds = get_type_hints(FitSettings)
+    known = {name: key for name, key in DATA_KEYS.items() if name not in signature.parameters}
+    known |= {name: DataKey(*said, kinds[name]) for name, said in FitSettings.described().items()}
     settings = [
         inspect.Parameter(
-            name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=None,
-            annotation=_option(name, kinds[name], default, about),
+            name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=_option(name, setting)
         )
-        for name, (default, about) in FitSettings.described().items()
+        for name, setting in known.items()
     ]
     face.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[*declared[:position], *settings, *declared[position:]]
@@ -118,9 +117,10 @@ def with_settings(face: Callable[..., None]) -> Callable[..., None]:
     return face
 
 
-def _option(name: str, kind: Any, default: Any, about: str) -> Any:
+def _option(name: str, setting: DataKey) -> Any:
     """The annotation of one option, from the type, the default and the meaning of a setting."""
     names = []
+    default, about, kind = setting
     if isinstance(default, dict):
         names, kind, about = ["--set"], list[str], f"{about.partition(',')[0]}, NAME=VALUE; repeat it"
     elif get_origin(kind) is tuple:

@@ -53,25 +53,6 @@ def fit(
     label: Label = None,
     pairs: PairsFile = None,
     out: Annotated[str | None, typer.Option("--out", "-o", help="The model folder to write. [model]")] = None,
-    rows: Annotated[
-        int | None, typer.Option(help="Take so many rows of the table, at random. [all that fit]")
-    ] = None,
-    features: Annotated[list[str] | None, typer.Option(help="A column to use; repeat it. [all others]")] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out; repeat it.")] = None,
-    id_: Annotated[str | None, typer.Option("--id", help="The column that names each row in results.")] = None,
-    keep: Annotated[
-        list[str] | None, typer.Option(help="A column that searches show and filter by; repeat it.")
-    ] = None,
-    unlabeled: Annotated[str | None, typer.Option(help="The value that means: no label. [-1]")] = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option(help="Photos and texts: efficientnet-lite0, minilm or none. [the installed one]"),
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="The column of texts that the encoder reads.")] = None,
-    image: Annotated[
-        str | None, typer.Option(help="The column that names photos, beside the table or by whole paths.")
-    ] = None,
-    unreadable: Annotated[Literal["raise", "skip"] | None, typer.Option(help="Damaged images. [raise]")] = None,
     report: Report = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML or JSON with these settings.")] = None,
     force: Force = False,

@@ -11,27 +11,7 @@ from typing import Any
 from nearer._limits import check_limit, parse_json
 from nearer.app.cli._output import answer, check_new
 from nearer.exceptions import MissingDataError, NearerError, ParameterError
-from nearer.models._settings import FitSettings, check_keys
-
-DATA_KEYS: dict[str, tuple[Any, str]] = {
-    "data": (None, "the file (CSV, Parquet, NPZ, NPY) or the folder of images"),
-    "label": (None, "the column of the classes; a list of 0/1 columns for label sets, of shares for distributions"),
-    "pairs": (None, "instead of labels: a table of two rows each (numbers or ids) and 1 (near) or 0"),
-    "rows": (None, "take so many rows of the table, drawn at random; none takes all that fit"),
-    "features": (None, "the columns to use; none means all others"),
-    "ignore": (None, "columns to leave out"),
-    "id": (None, "the column that names each row in results; not a feature"),
-    "keep": (None, "columns to keep beside the rows for people and searches; not features"),
-    "unlabeled": ("-1", "the value that means: no label (an empty cell always does)"),
-    "encoder": (
-        None,
-        "what turns photos or texts into features: efficientnet-lite0, minilm, none (a small network)",
-    ),
-    "text": (None, "the column of texts that the encoder reads; the others are then no features"),
-    "image": (None, "the column of a table that names photos, for the encoder to see"),
-    "unreadable": ("raise", "what to do about damaged images: raise or skip"),
-    "out": ("model", "the model folder to write"),
-}
+from nearer.models._settings import DATA_KEYS, FitSettings, check_keys
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -97,9 +77,10 @@ def commented_config() -> str:
     >>> commented_config().splitlines()[0]
     '# nearer fit --config nearer.yaml'
     """
-    lines = ["# nearer fit --config nearer.yaml", "", "data: data.csv          # " + DATA_KEYS["data"][1]]
-    lines.append("label: class            # " + DATA_KEYS["label"][1])
-    for name, (default, about) in {**DATA_KEYS, **FitSettings.described()}.items():
+    lines = ["# nearer fit --config nearer.yaml", "", "data: data.csv          # " + DATA_KEYS["data"].about]
+    lines.append("label: class            # " + DATA_KEYS["label"].about)
+    known = {name: key[:2] for name, key in DATA_KEYS.items()} | FitSettings.described()
+    for name, (default, about) in known.items():
         if name not in ("data", "label"):
             value = json.dumps(list(default) if isinstance(default, tuple) else default)
             lines.append(f"{f'{name}: {value}':<23} # {about}")

@@ -16,16 +16,16 @@ from nearer._storage import write_file
 from nearer.app.cli._loading import load_data, load_for
 from nearer.app.cli._output import as_utf8, check_new, print_json, say
 from nearer.datasets import Dataset, Split
-from nearer.datasets._anything import Columns
+from nearer.datasets._anything import ColumnRoles
 from nearer.datasets._cleaning import ASKED
 from nearer.datasets._items import item_name, item_picture, photos_of
 from nearer.exceptions import ParameterError
 from nearer.index import find_duplicates
 from nearer.index._duplicates import Duplicates
 from nearer.models._inputs import item_metadata
-from nearer.models._model import load
 from nearer.models._raw import raw_rows
 from nearer.models._reading import Reading
+from nearer.models._saved import load
 from nearer.reports._page import Gallery, Section, Table, Tile, html_report
 
 # Pairs on the page: the farthest, where the rule is in doubt, and the nearest.
@@ -65,7 +65,7 @@ def run_dedupe(
         embedded = machine.embed(given)
     else:
         # Photos are compared as pictures, which needs no encoder.
-        columns = Columns(keep=() if score is None else (score,), ignore=tuple(ignore or ()))
+        columns = ColumnRoles(keep=() if score is None else (score,), ignore=tuple(ignore or ()))
         how = Reading("none", unreadable=unreadable, progress=False if as_json else None)
         given = load_data(data, label, columns, how)
     scores = None if score is None else _scores(given, score)

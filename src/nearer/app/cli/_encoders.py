@@ -16,7 +16,7 @@ from nearer.app.cli._loading import load_data
 from nearer.app.cli._output import print_json, say
 from nearer.app.cli._screen import screen
 from nearer.datasets import Dataset
-from nearer.datasets._anything import Columns
+from nearer.datasets._anything import ColumnRoles
 from nearer.evaluation import Comparison
 from nearer.exceptions import LabelError, ParameterError
 from nearer.models._encoders import PACKAGED, FrozenEncoder, ItemKind, installed
@@ -82,7 +82,7 @@ def run_encoders(
     tried = []
     for name in names:
         how = Reading(name, text=text, unlabeled="-1", unreadable=unreadable, progress=False if as_json else None)
-        read = load_data(data, label, Columns(), how)
+        read = load_data(data, label, ColumnRoles(), how)
         if read.kind not in CLASSES:
             raise LabelError(f"`label` must give classes to compare encoders by, got {read.kind}.")
         tried.append(_try(name, read, FitSettings.from_dict({"split": split, "seed": seed})))

@@ -11,11 +11,11 @@ from nearer.app.cli._output import as_utf8, check_new, print_json, say
 from nearer.app.explorer._launch import check_installed, serve
 from nearer.app.explorer._model import items_of
 from nearer.app.explorer._session import Session
-from nearer.datasets._anything import Columns
+from nearer.datasets._anything import ColumnRoles
 from nearer.datasets._items import item_name
 from nearer.models._auditing import audit_dataset, audit_page
-from nearer.models._model import load
 from nearer.models._reading import Reading
+from nearer.models._saved import load
 
 
 def run_audit(
@@ -34,7 +34,7 @@ def run_audit(
     """Look at a data set and print, or write, what is wrong with it."""
     check_new(out=out, report=report, force=force)
     how = Reading(encoder, text=text, unreadable="skip", progress=False if as_json else None)
-    given = load_data(data, label, Columns(ids=id_), how)
+    given = load_data(data, label, ColumnRoles(ids=id_), how)
     audit = audit_dataset(given, seed=seed)
     if out is not None:
         write_file(out, as_utf8(audit.to_csv()))
@@ -72,7 +72,7 @@ def run_explore(
     machine = None if model is None else load(model)
     if machine is None:
         how = Reading(encoder, text=text, unreadable="skip")
-        given = load_data(data, label, Columns(ids=id_, keep=tuple(keep or ())), how)
+        given = load_data(data, label, ColumnRoles(ids=id_, keep=tuple(keep or ())), how)
     else:
         given = load_for(machine, data, label=label)
     items = items_of(given, machine, root=data if data.is_dir() else None)

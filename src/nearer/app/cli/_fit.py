@@ -15,18 +15,18 @@ from rich.console import Console
 
 from nearer._checks import check_int
 from nearer._plain import counted
-from nearer.app.cli._config import DATA_KEYS, parse_yaml, read_config
+from nearer.app.cli._config import parse_yaml, read_config
 from nearer.app.cli._loading import load_data, paired
 from nearer.app.cli._output import check_drawable, check_is_here, check_new, check_writable, print_json, say
 from nearer.app.cli._screen import IterationBar, comparison_table, screen
 from nearer.datasets import Dataset
-from nearer.datasets._anything import Columns
+from nearer.datasets._anything import ColumnRoles
 from nearer.exceptions import ParameterError
 from nearer.models._card import save_fitted
 from nearer.models._fitting import Fitted, fit_model
-from nearer.models._model import is_model
 from nearer.models._reading import NO_PHOTOS_EXTRA, Reading
-from nearer.models._settings import FitSettings
+from nearer.models._saved import is_model
+from nearer.models._settings import DATA_KEYS, FitSettings
 from nearer.training import ProgressBar, process_group
 from nearer.training._shared import agree, rank
 
@@ -53,7 +53,7 @@ def run_fit(
             values[name] = str(values[name])
     if values.get("loss") is not None:
         values.setdefault("method", "network")
-    about = {name: values.pop(name, default) for name, (default, _) in DATA_KEYS.items()}
+    about = {name: values.pop(name, key.default) for name, key in DATA_KEYS.items()}
     settings = FitSettings.from_dict(values)
     if about["data"] is None:
         raise ParameterError("`DATA` must be given: a table, or a folder of images. See nearer fit --help.")
@@ -75,7 +75,7 @@ def run_fit(
         with nullcontext() if column or Path(about["data"]).is_dir() else _busy(console, "reading the data"):
             most = None if about["rows"] is None else check_int(about["rows"], "rows", minimum=10)
             blank = None if about["unlabeled"] is None else str(about["unlabeled"])
-            columns = Columns((), about["id"], tuple(keep), tuple(ignore), tuple(features), most=most)
+            columns = ColumnRoles((), about["id"], tuple(keep), tuple(ignore), tuple(features), most=most)
             asked = {name: about[name] for name in ("encoder", "unreadable")} | {"text": column}
             photos, progress = about["image"] is not None, False if quiet else None
             how = Reading(**asked, photos=photos, unlabeled=blank, progress=progress)
@@ -150,7 +150,7 @@ def command_line(about: Mapping[str, Any], settings: FitSettings) -> str:
         for item in _listed(about[name]):
             words += [f"--{name}", item]
     for name in ("pairs", "rows", "id", "encoder", "text", "image", "unlabeled", "unreadable", "out"):
-        if about[name] != DATA_KEYS[name][0]:
+        if about[name] != DATA_KEYS[name].default:
             words += [f"--{name}", str(about[name])]
     for name, (default, _) in FitSettings.described().items():
         value = getattr(settings, name)

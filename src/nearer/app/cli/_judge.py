@@ -17,7 +17,7 @@ from nearer.app.cli._pages import evaluation_page
 from nearer.app.cli._screen import comparison_table, screen
 from nearer.exceptions import NearerWarning, ParameterError
 from nearer.models._door import evaluate_dataset
-from nearer.models._model import load
+from nearer.models._saved import load
 from nearer.reports._curves import error_curves
 from nearer.reports._page import Code, Picture, Section, html_report
 

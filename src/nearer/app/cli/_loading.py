@@ -13,7 +13,7 @@ from nearer._limits import parse_json
 from nearer._plain import counted
 from nearer.app.cli._output import say
 from nearer.datasets import Dataset
-from nearer.datasets._anything import Columns, check_ids, read_frame, with_pairs
+from nearer.datasets._anything import ColumnRoles, check_ids, read_frame, with_pairs
 from nearer.exceptions import NearerError, ParameterError
 from nearer.index._fields import kind_of
 from nearer.models import Model
@@ -34,7 +34,7 @@ def reading(option: str = "data") -> Iterator[None]:
         raise
 
 
-def load_data(path: Path, label: Sequence[str] | None, columns: Columns, how: Reading) -> Dataset:
+def load_data(path: Path, label: Sequence[str] | None, columns: ColumnRoles, how: Reading) -> Dataset:
     """A table, or photos or texts through an encoder; one label column gives classes, several sets or
     distributions.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from nearer.datasets._anything import read_frame
 from nearer.exceptions import ParameterError
 from nearer.index import open_index, switch_index
 from nearer.models._migrating import beside
-from nearer.models._model import load
+from nearer.models._problem import CLASSES
+from nearer.models._saved import load
 
 
 def run_migrate(
@@ -47,13 +49,15 @@ def run_migrate(
         check_is_here(out)
         check_new(out=out, force=force)
     machine = load(model)
-    migration = machine.align(index, load_for(machine, data, label=label, unreadable=unreadable))
-    if apply and migration.whitened and out is None:
+    given = load_for(machine, data, label=label, unreadable=unreadable)
+    labelled = given.kind in CLASSES and bool((given.all.y >= 0).any())
+    if apply and out is None and labelled and not machine.asymmetric:
         raise ParameterError(
-            f"`out` must say where the model is saved that asks the moved index: its classes are told apart better "
+            f"`out` must say where the model is saved that asks the moved index: with labels it may come to lie "
             f"in the whitened space of {model}.",
             argument="out",
         )
+    migration = machine.align(index, given)
     document = {
         "pairs": migration.pairs,
         "kept": migration.alignment.kept_,
@@ -66,10 +70,19 @@ def run_migrate(
     }
     lines = [migration.verdict]
     if apply:
-        if migration.whitened and out is not None:
-            document["out"] = str(migration.model.save(out))
+        # The index remembers the model that asks it, which must therefore lie in its folder before.
+        saved = migration.model.save(out) if migration.whitened and out is not None else None
+        try:
+            document["aside"] = migration.apply(aside=aside)
+        except BaseException:
+            if saved is not None and not force:
+                shutil.rmtree(saved)
+            raise
+        if saved is not None:
+            document["out"] = str(saved)
             lines.append(f"{out} is the model for this index: nearer search {index} QUERIES --model {out}")
-        document["aside"] = migration.apply(aside=aside)
+        elif out is not None:
+            lines.append(f"{out} was not written: {model} is the model for this index.")
         lines.append(
             f"{index} was moved; the old index is {document['aside']}. Back: nearer migrate {index} --back"
             if not index.startswith("milvus")

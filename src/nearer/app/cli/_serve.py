@@ -28,7 +28,7 @@ def run_serve(
     if index is None:
         from nearer.app.cli._use import open_existing
         from nearer.index._open import model_of
-        from nearer.models._model import is_model
+        from nearer.models._saved import is_model
 
         index = model
         if "://" not in index and is_model(index):

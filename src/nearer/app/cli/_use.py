@@ -28,7 +28,7 @@ from nearer.index._kinds import Wanted
 from nearer.index._open import check_fits, model_of
 from nearer.models import Model
 from nearer.models._inputs import item_metadata
-from nearer.models._model import load
+from nearer.models._saved import load
 from nearer.models._sinks import stopped_before, work_folder
 
 KINDS: dict[str, Any] = {"auto": None, "exact": Exact(), "hnsw": HNSW(), "ivf": IVF(), "ivfpq": IVFPQ()}
@@ -49,7 +49,6 @@ def run_embed(
 ) -> None:
     """Write the embeddings of all rows, part by part."""
     from nearer.models import embed_stream
-    from nearer.models._bulk import Embedded
     from nearer.models._sinks import FILES
 
     to_file = "://" not in out and Path(out).suffix.lower() in FILES
@@ -59,14 +58,6 @@ def run_embed(
         from nearer.models._bulk_ray import embed_with_ray
 
         done = embed_with_ray(model, data, out, address=ray, workers=workers, batch_size=batch_size)
-    elif data.suffix.lower() == ".npz":
-        machine = load(model)
-        rows = machine.embed(load_for(machine, data))
-        check_new(out=Path(out), force=force)
-        if Path(out).suffix.lower() not in (".npy", ".csv"):
-            raise ParameterError(f"`--out` must end in .npy or .csv for an .npz file, got {out!r}.")
-        write_file(Path(out), _as_npy(rows) if Path(out).suffix == ".npy" else _as_csv(rows))
-        done = Embedded(len(rows), 0, rows.shape[1], out)
     else:
         if to_file:
             check_new(out=Path(out), force=force)
@@ -139,27 +130,19 @@ def run_index(
     ):
         raise ParameterError(f"`--out` must be free or an empty folder, `{out}` is not.")
     machine = load(model)
-    if Path(data).suffix.lower() == ".npz":
-        given = load_for(machine, Path(data), label=label)
-        embeddings = machine.embed(given, side="database")
-        with open_index(
-            out, dimension=embeddings.shape[1], kind=KINDS[kind], fingerprint=machine.fingerprint, remember=model
-        ) as fresh:
-            fresh.add(embeddings, metadata=item_metadata(given))
-    else:
-        from nearer.models import embed_stream
+    from nearer.models import embed_stream
 
-        with reading():
-            embed_stream(
-                machine,
-                Path(data),
-                out,
-                batch_size=batch_size,
-                kind=KINDS[kind],
-                labels=as_asked(label),
-                unreadable=unreadable,
-                progress=_shown(quiet, as_json),
-            )
+    with reading():
+        embed_stream(
+            machine,
+            Path(data),
+            out,
+            batch_size=batch_size,
+            kind=KINDS[kind],
+            labels=as_asked(label),
+            unreadable=unreadable,
+            progress=_shown(quiet, as_json),
+        )
     index = open_index(out, fingerprint=machine.fingerprint, read_only="://" not in out)
     items, recall = index.count(), getattr(index, "recall", None)
     index.close()
@@ -351,14 +334,3 @@ def _print_hits(results: Sequence[Sequence[Any]], *, as_json: bool, queries: Seq
             called = f"row {asked}" if isinstance(asked, int) else asked
             table.add_row(called, str(position), str(hit.id), f"{-hit.similarity:.4f}", about)
     screen().print(table)
-
-
-def _as_npy(rows: Any) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, rows, allow_pickle=False)
-    return buffer.getvalue()
-
-
-def _as_csv(rows: Any) -> bytes:
-    head = ",".join(f"d{number}" for number in range(rows.shape[1]))
-    return "\n".join([head, *(",".join(f"{value:.9g}" for value in row) for row in rows), ""]).encode()

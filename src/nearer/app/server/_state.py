@@ -21,7 +21,7 @@ from nearer.datasets._image_files import crop_image, load_image
 from nearer.exceptions import CorruptFileError, MissingDataError, ParameterError, ShapeError
 from nearer.index import open_index
 from nearer.models import Model
-from nearer.models._model import load
+from nearer.models._saved import load
 
 Floats = NDArray[np.float32]
 

@@ -184,10 +184,11 @@ class WithinClass(MapLearner):
         self._moments = moments
         moments.add(x, y, weights)
         self.classes_ = moments.classes
-        mean = moments.counts @ moments.means / moments.n
-        basis = _Basis.of_moments(moments.within() / moments.n, mean, root=self.form_.root)
-        mean, matrix = (mean, _sized(basis.vectors * basis.scale(self.form_))) if self.form_.power else (
-            np.zeros(len(mean)), np.eye(len(mean)))  # fmt: skip
+        mean, matrix = np.zeros(X.shape[1]), np.eye(X.shape[1])
+        if self.form_.power:
+            mean = moments.counts @ moments.means / moments.n
+            values, vectors = np.linalg.eigh(moments.within() / moments.n)
+            matrix = _sized(vectors * _scale(np.maximum(values, 0), self.form_))
         self.mean_, self.components_ = mean.astype(X.dtype), np.ascontiguousarray(matrix.T).astype(X.dtype)
         return self
 
@@ -296,24 +297,8 @@ class _Basis:
         vectors = vectors.astype(kind)
         return cls(root, mean, np.maximum(values, 0).astype(kind), vectors, (x - mean) @ vectors, codes, pairs)
 
-    @classmethod
-    def of_moments(cls, within: Array, mean: Array, *, root: bool) -> _Basis:
-        """From the covariance inside classes, without the rows."""
-        values, vectors = np.linalg.eigh(within)
-        none = np.zeros((0, len(mean)))
-        empty = np.zeros(0, dtype=np.int64)
-        return cls(root, mean, np.maximum(values, 0), vectors, none, empty, _Pairs(none, *(2 * [none[:, :2]])))
-
     def turn(self, rows: Array) -> Array:
         return np.asarray(((_roots(rows) if self.root else rows) - self.mean) @ self.vectors)
-
-    def scale(self, form: Form) -> Array:
-        """What each direction is multiplied with; 1 for all where nothing varies inside classes."""
-        typical = self.values.mean()
-        if typical == 0:
-            return np.ones_like(self.values)
-        shrunk = (1 - form.shrink) * self.values + form.shrink * typical
-        return np.asarray(np.maximum(shrunk / typical, 1e-12) ** -form.power)
 
     def raised(self, scale: Array) -> tuple[Array, Array]:
         """The principal directions of class means and differences (p, k) and the share q (k,) that lies between."""
@@ -335,6 +320,15 @@ class _Basis:
         return directions[:, order], q[order]
 
 
+def _scale(values: Array, form: Form) -> Array:
+    """What each direction is multiplied with; 1 for all where nothing varies inside classes."""
+    typical = values.mean()
+    if typical == 0:
+        return np.ones_like(values)
+    shrunk = (1 - form.shrink) * values + form.shrink * typical
+    return np.asarray(np.maximum(shrunk / typical, 1e-12) ** -form.power)
+
+
 def _map_of(form: Form, rows: Array, codes: Array, pairs: _Pairs, kept: int) -> tuple[Array, Array]:
     """What is subtracted (p,) and the matrix (p, d) of one map of the family."""
     p = rows.shape[1]
@@ -342,7 +336,7 @@ def _map_of(form: Form, rows: Array, codes: Array, pairs: _Pairs, kept: int) -> 
     x = _roots(rows) if form.root else rows
     if not form.is_raw:
         basis = _Basis.of(rows, codes, pairs.astype(np.float64), root=form.root)
-        scale = basis.scale(form)
+        scale = _scale(basis.values, form)
         mean, matrix = basis.mean, basis.vectors * scale
         if form.floor is not None:
             directions, q = basis.raised(scale)
@@ -411,7 +405,7 @@ class _Block:
         for group in dict.fromkeys(replace(form, floor=None) for form in rest):
             alike = [form for form in rest if replace(form, floor=None) == group]
             basis, turned = self._basis(group.root)
-            scale = basis.scale(group)
+            scale = _scale(basis.values, group)
             directions, q = basis.raised(scale)
             mapped = turned * scale
             mapped = _unit(mapped) if group.unit else mapped
