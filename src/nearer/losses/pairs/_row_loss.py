@@ -43,6 +43,7 @@ class RowLoss(PairLoss, Rule):
         """The value with the hand-written weights as its slopes: Σ G·(s − s₀) has them and is zero."""
         with torch.no_grad():
             terms, weight = self.weigh(panel)
+        assert isinstance(weight, Tensor)  # of two columns only losses that have no use for this make weights
         moved = panel.similarity - panel.similarity.detach()
         return reduce(Terms(terms.value + (weight * moved).sum(1), terms.count), self.reduction, len(moved))
 
