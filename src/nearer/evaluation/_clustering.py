@@ -162,7 +162,7 @@ def ari(labels: Any, clusters: Any) -> float:
 
     >>> ari([0, 0, 1, 1], ["b", "b", "a", "a"])
     1.0
-    >>> ari([0, 0, 1, 1], [0, 1, 0, 1])
+    >>> round(ari([0, 0, 1, 1], [0, 1, 0, 1]), 6)
     -0.5
 
     Args:
@@ -245,10 +245,14 @@ def kmeans(embeddings: Any, k: int, *, seed: int = 0, effort: Effort = "thorough
     """
     matrix = as_matrix(embeddings, "embeddings").detach().cpu().numpy()
     k = check_int(k, "k", minimum=1, maximum=len(matrix))
-    random = np.random.RandomState(np.random.PCG64(check_int(seed, "seed", minimum=0)))
-    mean = matrix.mean(axis=0, dtype=np.float64)
-    learn = _quickly if check_choice(effort, "effort", get_args(Effort)) == "quick" else _thoroughly
-    return _result(matrix, mean, learn(_centered(matrix, mean), k, random), k)
+    check_choice(effort, "effort", get_args(Effort))
+    return _result(matrix, clusters(matrix, k, check_int(seed, "seed", minimum=0), effort), k)
+
+
+def clusters(matrix: Array, k: int, seed: int, effort: Effort) -> Array:
+    """The cluster of each row, (n,), and nothing else of `kmeans`."""
+    random = np.random.RandomState(np.random.PCG64(seed))
+    return (_quickly if effort == "quick" else _thoroughly)(_centered(matrix), k, random)
 
 
 def _thoroughly(rows: Array, k: int, random: np.random.RandomState) -> Array:
@@ -328,8 +332,9 @@ def _means(rows: Array, owner: Array, centers: Array, touched: Array, far: Array
     return following
 
 
-def _centered(matrix: Array, mean: Array) -> Array:
+def _centered(matrix: Array) -> Array:
     """The data around their mean as float32, the largest entry near 1 so that no square leaves its range."""
+    mean = matrix.mean(axis=0, dtype=np.float64)
     starts = range(0, len(matrix), BLOCK)
     scale = max(float(np.abs(matrix[start : start + BLOCK] - mean).max()) for start in starts)
     rows = np.empty(matrix.shape, dtype=np.float32)
@@ -338,8 +343,9 @@ def _centered(matrix: Array, mean: Array) -> Array:
     return rows
 
 
-def _result(matrix: Array, mean: Array, assignments: Array, k: int) -> Clustering:
+def _result(matrix: Array, assignments: Array, k: int) -> Clustering:
     """Centres and inertia in float64, from the data as they came."""
+    mean = matrix.mean(axis=0, dtype=np.float64)
     blocks = [slice(start, start + BLOCK) for start in range(0, len(matrix), BLOCK)]
     total = torch.zeros(k, matrix.shape[1], dtype=torch.float64)
     for block in blocks:

@@ -17,7 +17,7 @@ from nearer.evaluation import _clustering as clustering
 from nearer.evaluation import _distribution as distribution
 from nearer.evaluation import _multilabel as multilabel
 from nearer.evaluation import _retrieval as retrieval
-from nearer.evaluation._clustering import CLUSTERERS, Effort, kmeans
+from nearer.evaluation._clustering import CLUSTERERS, Effort
 from nearer.evaluation._engine._problem import Ties, Unlabeled, prepare
 from nearer.evaluation._paired import check_sample, score_sample
 from nearer.evaluation._result import Evaluation
@@ -111,7 +111,7 @@ def evaluate(
     groups = [name for name in asked if name in CLUSTERING]
     classes = np.unique(problem.query_codes)
     if groups:
-        clusters = kmeans(problem.queries, len(classes), seed=seed, effort=effort).assignments
+        clusters = clustering.clusters(problem.queries, len(classes), seed, effort)
         values |= {name: CLUSTERING[name](problem.query_codes, clusters) for name in groups}
     settings: dict[str, Any] = {
         "similarity": similarity,
