@@ -127,16 +127,23 @@ def test_the_list_of_what_cannot_be_compiled_is_complete() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NOT_COMPILED if name != "SpanningTree"])
-def test_what_cannot_be_compiled_says_why_and_runs_without_fullgraph(name: str) -> None:
+def test_what_cannot_be_compiled_says_why(name: str) -> None:
     make, call = OTHERS.get(name) or (CASES[f"{name}()"], plain)
     with pytest.raises(torch._dynamo.exc.Unsupported, match=NOT_COMPILED[name]):
         numbers(make, call, Y, compiled=True)
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    loss = make().double()
-    step = torch.compile(lambda x: call(loss, x, Y), backend="eager")
-    found = value_and_gradient(step, X)
-    for one, other in zip(found, numbers(make, call, Y, compiled=False), strict=True):
+
+
+def test_so_does_a_miner_and_a_generator() -> None:
+    for miner, reason in ((MINERS["SpanningTree"](), "edge by edge"), (MINERS["DistanceWeighted"](), "generator")):
+        torch._dynamo.reset()
+        with pytest.raises(torch._dynamo.exc.Unsupported, match=reason):
+            torch.compile(RAWLoss(miner=miner), fullgraph=True, backend="eager")(X, Y)
+
+
+def test_without_fullgraph_it_runs_as_always() -> None:
+    make = CASES["HierarchicalTripletLoss()"]
+    found = value_and_gradient(torch.compile(make().double(), backend="eager"), X, Y)
+    for one, other in zip(found, numbers(make, plain, Y, compiled=False), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
 
 
