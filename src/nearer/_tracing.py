@@ -9,6 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+# What an accelerator holds at once: 256 MB in single precision, several times.
+ENTRIES = 1 << 26
+
 
 def readable(tensor: Tensor) -> bool:
     """Whether a decision may depend on the values of a tensor.
@@ -20,6 +23,17 @@ def readable(tensor: Tensor) -> bool:
     True
     """
     return not torch.compiler.is_compiling() and tensor.device.type == "cpu"
+
+
+def at_once(tensor: Tensor, entries: int) -> bool:
+    """Whether to compute all of so many entries by operations that look at no value, instead of in tiles.
+
+    Always while torch.compile traces; on an accelerator where they fit; never on a CPU, where a look is free.
+
+    >>> at_once(torch.ones(2), 4)
+    False
+    """
+    return not readable(tensor) and (torch.compiler.is_compiling() or entries <= ENTRIES)
 
 
 def require(name: str, what: str, holds: Tensor) -> None:

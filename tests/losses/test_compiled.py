@@ -221,7 +221,7 @@ def test_a_step_waits_for_its_device_at_most_once(make: Callable[[], Any], call:
 
 
 def test_large_batches_keep_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearer.losses.pairs._pair_loss._WHOLE", 100)
+    monkeypatch.setattr("nearer._tracing.ENTRIES", 100)
     expected = value_and_gradient(TripletLoss().double(), X, Y)
     with pretend() as device:
         x, y = there(X).requires_grad_(), there(Y)

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from nearer._tracing import readable
+from nearer._tracing import at_once
 from nearer.pairwise._distributed import Shards
 from nearer.pairwise._function import attach, normalize_rows
 from nearer.pairwise._masked import masked_logsumexp
@@ -145,7 +145,7 @@ def class_softmax(
     0..C−1. `included` says whether the own class is in the sum. `sharded` takes the joint batch of all processes,
     each with its part of the classes.
     """
-    if not sharded and not readable(x):
+    if not sharded and at_once(x, len(x) * len(vectors)):
         return _traceable(x, vectors, labels, similarity, scale, target, included)
     wanted = torch.is_grad_enabled() and (x.requires_grad or vectors.requires_grad)
     with torch.no_grad():

@@ -41,6 +41,7 @@ class _PositivePairLoss(PairLoss):
     """
 
     reductions = ("tuples", "mean", "sum")
+    one_set = True
 
     def __init__(self, *, angle: float, reduction: str, miner: Miner | None) -> None:
         super().__init__(reduction=reduction, miner=miner)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nearer._checks import check_int, check_number
-from nearer._tracing import readable
+from nearer._tracing import at_once
 from nearer._validation import as_labels
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
@@ -59,7 +59,7 @@ class DynamicSoftMarginLoss(nn.Module):
         if gaps is None:
             if ref_emb is not None:
                 raise ParameterError("`ref_emb` must be left out when there are `labels`: it is a second view.")
-            if not readable(x) and indices_tuple is None:
+            if indices_tuple is None and at_once(x, 16 * len(x) ** 3):
                 return self._of_all(_unit(x, "embeddings"), labels)
             gaps = self._triplets(_unit(x, "embeddings"), labels, indices_tuple)
         if gaps.numel() == 0:

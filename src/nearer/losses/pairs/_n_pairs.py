@@ -39,6 +39,7 @@ class NPairsLoss(PairLoss):
     """
 
     mineable = False
+    one_set = True
     reductions = ("mean", "sum")
 
     def __init__(

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nearer._checks import check_choice
-from nearer._tracing import leave_to_eager, readable, require
+from nearer._tracing import at_once, leave_to_eager, readable, require
 from nearer._validation import as_tensor, check_finite
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.pairwise import Miner, Panel
@@ -37,8 +37,6 @@ from nearer.pairwise._shared import (
 from nearer.relations import Relation
 from nearer.relations._shared import relate
 
-# Entries of the matrix that an accelerator holds at once: 256 MB in single precision, several times.
-_WHOLE = 1 << 26
 _DIRECT = "donot_use_mm_for_euclid_dist"
 
 
@@ -67,6 +65,7 @@ class PairLoss(nn.Module, ABC):
     distance: bool = False  # panels must hold squared distances
     rowwise: bool = False  # each anchor's part needs only its own row, so the work can be sharded by anchors
     reductions: tuple[Reduction, ...] = ("mean", "sum")
+    one_set: bool = False  # there can be no `database`
     cubic: bool = False  # `traceable` compares three items at a time
     untraceable: str = ""  # why there is no `traceable`: then torch.compile leaves the loss to eager
 
@@ -136,7 +135,7 @@ class PairLoss(nn.Module, ABC):
         return self._stream(queries, database, relation)
 
     def _stream(self, queries: Tensor, database: Tensor | None, relation: Relation) -> Tensor:
-        if not readable(queries) and self._traced_here(queries, relation):
+        if self._traced_here(queries, relation):
             return self._traced(queries, database, relation)
 
         def compute(
@@ -169,18 +168,23 @@ class PairLoss(nn.Module, ABC):
 
     def _traced_here(self, queries: Tensor, relation: Relation) -> bool:
         """Whether the whole matrix is what to compute where values cannot be read."""
+        # Of a cube there are many more intermediate results than of a square.
+        entries = relation.n_queries * relation.n_database * (16 * relation.n_database if self.cubic else 1)
+        if not at_once(queries, entries):
+            return False
         reason = self.untraceable or getattr(self.miner, "untraceable", "")
-        if torch.compiler.is_compiling():
-            if reason:
-                leave_to_eager(f"{type(self).__name__} cannot be compiled: {reason}.")
-            return True
-        entries = relation.n_queries * relation.n_database * (relation.n_database if self.cubic else 1)
-        return not reason and entries <= _WHOLE
+        if reason:
+            leave_to_eager(f"{type(self).__name__} cannot be compiled: {reason}.")
+        return not reason
 
     def _traced(
         self, queries: Tensor, database: Tensor | None, relation: Relation, listed: Miner | None = None
     ) -> Tensor:
         """The loss on the whole matrix by tensors alone, differentiated by autograd or by the compiler."""
+        if database is not None and self.one_set:
+            raise ParameterError(
+                f"{type(self).__name__} takes no `database`: it needs the rows of both items of a pair."
+            )
         with without_autocast(queries.device.type):
             q, d = widen(queries), None if database is None else widen(database)
             if not self.normalize:
@@ -245,7 +249,7 @@ class PairLoss(nn.Module, ABC):
             exact = self.of_triplets(queries, database, torch.stack(columns, dim=1), dense)
             if exact is not None:
                 return exact
-        if not readable(queries) and relation is not None and self._traced_here(queries, relation):
+        if not dense and relation is not None and self._traced_here(queries, relation):
             return self._traced(queries, database, relation, ListedPairs(columns) if n and m != 0 else None)
         leave_to_eager("A tuple of indices without labels cannot be compiled: pass the labels too.")
         twin = copy(self)  # the same parameters and state, with the pairs as its miner

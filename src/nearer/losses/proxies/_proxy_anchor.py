@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from nearer._checks import check_number
-from nearer._tracing import readable
+from nearer._tracing import at_once
 from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.pairwise._shared import Shards, VectorSimilarity, attach, class_softmax, class_tiles, own_classes
 
@@ -50,7 +50,7 @@ class ProxyAnchorLoss(ProxyLoss):
 
     def compute(self, x: Tensor, labels: Tensor, *, sharded: bool) -> Tensor:
         vectors = self.vectors()
-        if not sharded and not readable(x):
+        if not sharded and at_once(x, len(x) * len(vectors)):
             return self._traceable(x, vectors, labels)
         with torch.no_grad():
             value, gradients = _proxy_anchor(x, vectors, labels, self.alpha, self.delta, sharded)
