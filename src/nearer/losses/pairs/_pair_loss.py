@@ -212,7 +212,7 @@ class PairLoss(nn.Module, ABC):
                 miner = listed or self.miner
                 select = None if miner is None else miner.prepare(pairing)
             panel = whole_panel(
-                pairing, self.distance, select, self.anchor_values(layer), whole_digits=formula is not None
+                pairing, self.distance, select, self.anchor_values(layer), compact=formula is not None
             )
             value = self.formula(panel) if formula is None else formula(panel)
             total = total + (value if share == 1 else share * value)
@@ -438,9 +438,9 @@ def whole_panel(
     select: Select | None,
     anchor_values: Tensor | None,
     *,
-    whole_digits: bool = False,
+    compact: bool = False,
 ) -> Panel:
-    """The whole batch as one panel, on the graph of its embeddings; differentiable twice without `whole_digits`."""
+    """The whole batch as one panel, on the graph of its embeddings; `compact`: differentiable once."""
     q, d = pairing.queries, pairing.database
     positive, negative = pairing.relation.masks()
     if pairing.offset is not None:
@@ -448,11 +448,9 @@ def whole_panel(
         negative.diagonal(pairing.offset).fill_(False)
     squared = None
     if distance:
-        # Both forms are exact for near items; the second needs no (q, n, d) array.
+        # Both forms are exact for near items; the compact one needs no (q, n, d) array.
         squared = (
-            torch.cdist(q, d, compute_mode=_DIRECT).square()
-            if whole_digits
-            else (q[:, None] - d[None]).square().sum(2)
+            torch.cdist(q, d, compute_mode=_DIRECT).square() if compact else (q[:, None] - d[None]).square().sum(2)
         )
     panel = Panel(q @ d.T, positive, negative, slice(0, len(q)), squared, anchor_values, relation=pairing.relation)
     if select is None:
