@@ -18,6 +18,7 @@ from nearer._checks import check_choice, check_int
 from nearer._plain import Array
 from nearer._validation import as_matrix
 from nearer.evaluation._engine._problem import class_codes
+from nearer.evaluation._engine._tiles import one_thread
 from nearer.exceptions import ShapeError
 
 
@@ -277,13 +278,11 @@ def _quickly(rows: Array, k: int, random: np.random.RandomState) -> Array:
     A point whose centre stayed where it was looks at the centres that moved alone: with few items in a cluster most
     centres stay after a few rounds.
     """
-    from threadpoolctl import threadpool_limits
-
     centers = rows[random.permutation(len(rows))[:k]]
     owner, best = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.float32)
     moved = touched = np.ones(k, dtype=bool)
     lengths = np.einsum("ij,ij->i", rows, rows)
-    with threadpool_limits(limits=1):  # products by more threads differ in their last digits
+    with one_thread():  # products by more threads differ in their last digits
         for _ in range(ROUNDS):
             before = owner.copy()
             for start in range(0, len(rows), ASSIGNED):
@@ -306,7 +305,8 @@ def _assign(rows: Array, which: Array, centers: Array, places: Array | None, own
     near = centers if places is None else centers[places]
     if not len(which) or not len(near):
         return
-    score = rows[which] @ near.T - 0.5 * np.einsum("ij,ij->i", near, near)  # the largest is the nearest
+    score = torch.mm(torch.from_numpy(rows[which]), torch.from_numpy(near).T).numpy()
+    score -= 0.5 * np.einsum("ij,ij->i", near, near)  # the largest is the nearest
     top = score.argmax(axis=1)
     value = score[np.arange(len(which)), top]
     if places is not None:

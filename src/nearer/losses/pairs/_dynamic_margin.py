@@ -120,7 +120,7 @@ class DynamicSoftMarginLoss(nn.Module):
         fresh = fresh.scatter_add(0, above.view(-1), (part * mass).view(-1))
         histogram = self.histogram.to(gaps)
         empty = ~histogram.any()
-        momentum = torch.where(empty, 1.0, self.momentum)
+        momentum = empty.to(histogram.dtype) * (1 - self.momentum) + self.momentum
         moved = (1 - momentum) * histogram + momentum * fresh
         moves = fresh.any() if self.training else fresh.any() & empty
         histogram = torch.where(moves, moved / moved.sum().clamp(min=torch.finfo(moved.dtype).tiny), histogram)
