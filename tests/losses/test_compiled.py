@@ -217,10 +217,10 @@ def test_a_step_waits_for_its_device_at_most_once(make: Callable[[], Any], call:
         device.waits.clear()
         value = call(loss, x, y)
         value.backward()
-    assert len(device.waits) <= WAITS.get(type(loss).__name__, 0) <= 1, device.waits
-    if all(getattr(one, "generator", None) is None for one in (loss, getattr(loss, "miner", None))):
-        torch.testing.assert_close(here(value), expected[0], rtol=1e-9, atol=1e-11)
-        torch.testing.assert_close(here(x.grad), expected[1], rtol=1e-7, atol=1e-10)  # type: ignore[arg-type]
+        assert len(device.waits) <= WAITS.get(type(loss).__name__, 0) <= 1, device.waits
+        if all(getattr(one, "generator", None) is None for one in (loss, getattr(loss, "miner", None))):
+            torch.testing.assert_close(here(value), expected[0], rtol=1e-9, atol=1e-11)
+            torch.testing.assert_close(here(x.grad), expected[1], rtol=1e-7, atol=1e-10)  # type: ignore[arg-type]
 
 
 def test_large_batches_keep_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +231,7 @@ def test_large_batches_keep_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
         value = TripletLoss()(x, y)
         value.backward()
         assert device.waits  # it sorts and counts on the host
-    torch.testing.assert_close(here(x.grad), expected[1])  # type: ignore[arg-type]
+        torch.testing.assert_close(here(x.grad), expected[1])  # type: ignore[arg-type]
 
 
 def test_no_loss_forgets_its_reason() -> None:
