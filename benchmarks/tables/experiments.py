@@ -326,7 +326,6 @@ def photographs_peer() -> str:
 UNSEEN = {
     "omniglot": "Omniglot",
     "cars196_features": "Cars-196 features",
-    "coil20": "COIL-20",
     "fashion": "Fashion-MNIST",
     "cifar10": "CIFAR-10",
 }
@@ -350,15 +349,18 @@ def _unseen_rows(data: str, tables: Sequence[str]) -> list[dict[str, Any]]:
 
 def _unseen(*tables: str, data: Sequence[str] = tuple(UNSEEN), measures: bool = False) -> str:
     """Mean ± standard error of every row, for each data set that was measured."""
-    scores = {"recall@1": "R@1", "recall@2": "R@2", "recall@4": "R@4", "recall@8": "R@8", "map@r": "MAP@R"}
-    scores |= {"lambda": "λ", "discrepancy": "d̂"} if measures else {}
+    known = {**{f"recall@{k}": f"R@{k}" for k in (1, 2, 4, 8, 16, 32)}, "map@r": "MAP@R"}
+    known |= {"lambda": "λ", "discrepancy": "d̂"} if measures else {}
     parts = []
     for name in data:
         lines = _unseen_rows(name, tables) if measured(f"unseen_{name}") else []
         if len(lines) < 2:
             continue
+        scores = {key: label for key, label in known.items() if any(key in line for line in lines)}
 
         def cell(line: dict[str, Any], key: str) -> str:
+            if key not in line:
+                return "–"
             digits = 2 if key == "discrepancy" else 1
             spread = f" ± {line[f'{key} error']:.{digits}f}" if line["seeds"] > 1 else ""
             return f"{line[key]:.{digits}f}{spread}"
@@ -391,6 +393,11 @@ def unseen_kernels() -> str:
     return _unseen("jrd/kernels", "jrd/alpha")
 
 
+@table("unseen-regularizers")
+def unseen_regularizers() -> str:
+    return _unseen("jrd/regularizers", "jrd/penalty", measures=True)
+
+
 @table("unseen-rates")
 def unseen_rates() -> str:
     """Recall@1 on validation classes for the factors on the learning rate that were tried."""
@@ -403,9 +410,13 @@ def unseen_rates() -> str:
         sources += source(record)
         for method in dict.fromkeys(row["row"] for row in record):
             mine = [row for row in record if row["row"] == method]
-            tried = ", ".join(f"{row['rate']:g}: {row['validation']:.1f}" for row in mine)
+            tried = "; ".join(
+                f"{row['rate']:g}{'' if row['constant'] is None else ', ' + format(row['constant'], 'g')}: "
+                f"{row['validation']:.1f}"
+                for row in mine
+            )
             rows.append((title, method, tried))
-    return markdown(("data", "row", "factor: R@1 on validation classes"), rows) + sources if rows else ""
+    return markdown(("data", "row", "factor, constant: R@1 on validation classes"), rows) + sources if rows else ""
 
 
 @table("demo")

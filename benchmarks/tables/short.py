@@ -150,7 +150,7 @@ def relations() -> str:
 @table("unseen-short")
 def unseen() -> str:
     """Recall@1 of the rows that both papers are about."""
-    sets = {"omniglot": "Omniglot", "cars196_features": "Cars-196 features", "coil20": "COIL-20"}
+    sets = {"omniglot": "Omniglot", "cars196_features": "Cars-196 features"}
     rows = []
     for name in ("untrained", "Binomial", "VTHM", "RAW", "RAW+VTHM", "AMSoftmax", "JRD"):
         cells = []

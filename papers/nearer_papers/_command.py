@@ -22,7 +22,8 @@ def reproduce(
         bool, typer.Option("--record", help="Write each row into papers/results as soon as it is measured.")
     ] = False,
     missing: Annotated[
-        bool, typer.Option("--missing", help="With --record: measure only the rows that are not there.")
+        bool,
+        typer.Option("--missing", help="Go on: leave out rows that are there (with --record: from known sources)."),
     ] = False,
     tune: Annotated[
         bool, typer.Option("--tune", help="Compare settings on validation data; nothing is scored on test data.")

@@ -7,7 +7,7 @@ a row belongs to; `measure(request)`, which yields rows as they come and leaves 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -30,8 +30,8 @@ class Request:
     seeds: int = 3
     only: Sequence[str] = ()
     """Names of tables, data sets or rows of the recipe; none means all."""
-    done: Collection[Key] = ()
-    """Keys of the rows that are not to be measured again."""
+    done: Mapping[Key, Mapping[str, Any]] = field(default_factory=dict)
+    """The rows that are there, by their keys: not to be measured again."""
     tune: bool = False
     """Choose settings on training and validation data instead of scoring; for recipes that have some to choose."""
     protocol: str = "ours"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +56,11 @@ def run_reproduce(
     recipe = recipe_named(name)
     check_int(seeds, "--seeds")
     place = out or Path(f"reproduce-{name}")
-    if not record and place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise ParameterError(f"`--out` must be free or an empty folder, `{place}` is not.")
+    if not record and place.exists() and (not place.is_dir() or (any(place.iterdir()) and not missing)):
+        raise ParameterError(
+            f"`--out` must be free or an empty folder, `{place}` is not. `--missing` goes on with a run of this "
+            f"folder."
+        )
     if record and not RESULTS.is_dir():
         raise ParameterError(
             "`--record` must be used with a checkout of nearer (pip install -e papers), whose papers/results "
@@ -77,6 +82,12 @@ def run_reproduce(
     columns = [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task(name, total=1.0)
+        said = _Lines(name, speaks=not quiet and not console.is_terminal)
+
+        def follow(text: str, done: float) -> None:
+            bar.update(task, description=text, completed=done)
+            said(text, done)
+
         request = Request(
             quick=quick,
             seeds=seeds,
@@ -85,9 +96,10 @@ def run_reproduce(
             protocol=protocol,
             backbone=network,
             allow_missing=allow_missing,
-            progress=lambda text, done: bar.update(task, description=text, completed=done),
+            progress=follow,
         )
-        outcome = run_recipe(recipe, request, folder=RESULTS if record else None, missing=missing)
+        rows = RESULTS if record else place / ("rows-quick" if quick else "rows")
+        outcome = run_recipe(recipe, request, folder=rows, missing=missing, committed=record)
     result = {"recipe": name, "nearer": __version__, **outcome.record}
     if not record:
         write_file(place / "result.json", (json.dumps(result, indent=1) + "\n").encode())
@@ -98,6 +110,22 @@ def run_reproduce(
     for section in outcome.sections:
         _show_section(section)
     say(f"Numbers: {'papers/results' if record else place / 'result.json'}. Page: {page}")
+
+
+class _Lines:
+    """Progress where no bar can be drawn (a log, a job in the background): a line for every new part and minute."""
+
+    def __init__(self, name: str, *, speaks: bool) -> None:
+        self.name, self.speaks = name, speaks
+        self.begun, self.last, self.text = time.monotonic(), -math.inf, ""
+
+    def __call__(self, text: str, done: float) -> None:
+        now = time.monotonic()
+        if not self.speaks or (text == self.text and now - self.last < 60):
+            return
+        self.last, self.text = now, text
+        minutes = (now - self.begun) * (1 - done) / done / 60 if done > 0 else 0.0
+        say(f"{self.name}: {done:4.0%} {text}{f', about {minutes:.0f} min left' if minutes >= 1 else ''}", err=True)
 
 
 def _inputs(

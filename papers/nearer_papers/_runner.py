@@ -16,11 +16,20 @@ from nearer_papers._results import Results, check_committed, stamp
 __all__ = ["run_recipe"]
 
 
-def run_recipe(recipe: Recipe, request: Request, *, folder: Path | None = None, missing: bool = False) -> Outcome:
+def run_recipe(
+    recipe: Recipe,
+    request: Request,
+    *,
+    folder: Path | None = None,
+    missing: bool = False,
+    committed: bool = True,
+) -> Outcome:
     """Run what is asked for and show it beside what the result files have.
 
     With `folder` every row is written to its result file there as soon as it is measured, so that a run that is
-    interrupted has lost one row; with `missing` the rows that are there already are not measured again.
+    interrupted has lost one row; with `missing` the rows that are there already are not measured again. `committed`
+    rows are those of the repository: their sources must be known to git, and one whose sources are not counts as
+    missing.
     """
     if request.backbone is not None and not recipe.takes_backbone:
         others = ", ".join(one.name for one in RECIPES if one.takes_backbone)
@@ -34,10 +43,10 @@ def run_recipe(recipe: Recipe, request: Request, *, folder: Path | None = None, 
         others = ", ".join(one.name for one in RECIPES if one.crop is not None)
         raise ParameterError(f"`--protocol paper` must come with one of {others}, got {recipe.name}.")
     if missing and folder is None:
-        raise ParameterError("`--missing` must come with `--record`, which says where the rows are kept.")
-    if request.quick and folder is not None:
+        raise ParameterError("`--missing` must come with a folder in which the rows are kept.")
+    if request.quick and folder is not None and committed:
         raise ParameterError("`--record` keeps rows of the whole protocol, got `--quick`. Leave one of them out.")
-    if folder is not None:
+    if folder is not None and committed:
         check_committed()
     experiment = recipe.load()
     known: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -48,7 +57,8 @@ def run_recipe(recipe: Recipe, request: Request, *, folder: Path | None = None, 
     fresh: dict[tuple[Any, ...], dict[str, Any]] = {}
     sections: list[Section] = []
     begin = time.perf_counter()
-    for measured in experiment.measure(replace(request, done=frozenset(known)) if missing else request):
+    done = {key: row for key, row in known.items() if row["made"].get("trees") or not committed}
+    for measured in experiment.measure(replace(request, done=done) if missing else request):
         made = stamp(data=measured.data, seconds=time.perf_counter() - begin)
         fresh[tuple(measured.row[name] for name in experiment.KEY)] = {**measured.row, "made": made}
         sections += measured.sections

@@ -129,10 +129,53 @@ def test_an_interrupted_recipe_goes_on_where_it_was(tmp_path: Path, monkeypatch:
     assert len(calls) == before
 
 
+def test_rows_of_unknown_sources_are_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(_asymmetric, "_measure_view", lambda problem, seed, method: calls.append(method) or 0.25)
+    monkeypatch.setattr(_results, "trees", lambda: {"src": "0"})
+    recipe, request = recipe_named("asymmetric"), Request(seeds=1, only=["halves"])
+    run_recipe(recipe, request, folder=tmp_path)
+    file = tmp_path / "asymmetric_views.json"
+    written = json.loads(file.read_text())
+    written["rows"][3]["made"] = {"source": "3ff25b7d69e7", "command": "python old.py"}
+    file.write_text(json.dumps(written))
+    calls.clear()
+    run_recipe(recipe, request, folder=tmp_path, missing=True)
+    assert calls == [written["rows"][3]["method"]]
+    assert all(row["made"]["trees"] == {"src": "0"} for row in json.loads(file.read_text())["rows"])
+
+
+def test_a_run_goes_on_in_its_own_folder_and_says_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anywhere, without a checkout, and in a log, where no bar can be drawn."""
+    calls: list[str] = []
+
+    def error(problem: str, seed: int, method: str) -> float:
+        calls.append(method)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return 0.25
+
+    monkeypatch.setattr(_asymmetric, "_measure_view", error)
+    monkeypatch.setattr(_results, "trees", dict)
+    words = ["reproduce", "asymmetric", "--only", "halves", "--seeds", "1", "--out", str(tmp_path / "here")]
+    assert CliRunner().invoke(app, words).exit_code != 0
+    refused = CliRunner().invoke(app, words)
+    assert refused.exit_code == 1
+    assert "`--missing` goes on with a run of this folder" in " ".join(refused.stderr.split())
+    done = CliRunner().invoke(app, [*words, "--missing"])
+    assert done.exit_code == 0, done.output
+    assert len(calls) == 3 + 6
+    assert "asymmetric:" in done.stderr
+    assert "%" in done.stderr
+    assert len(json.loads((tmp_path / "here" / "result.json").read_text())["rows"]) == 8
+
+
 def test_what_does_not_go_together(tmp_path: Path) -> None:
     recipe = recipe_named("asymmetric")
     for request, settings, told in (
-        (Request(), {"missing": True}, "`--missing` must come with `--record`"),
+        (Request(), {"missing": True}, "`--missing` must come with a folder"),
         (Request(quick=True), {"folder": tmp_path}, "got `--quick`"),
         (Request(tune=True), {}, "`--tune` must come with one of unified-view, jrd"),
         (Request(backbone=object()), {}, "`--backbone` must come with one of semi-supervised, unified-view, jrd"),

@@ -68,7 +68,7 @@ def test_a_quick_look_has_some_rows_of_every_table(module: ModuleType) -> None:
     assert {row["row"] for row in outcome.record["rows"]} == {START, *(names & QUICK_ROWS)}
     assert {row["protocol"]["steps"] for row in outcome.record["rows"]} == {2}
     pictures = sum(isinstance(part, Picture) for section in outcome.sections for part in section.parts)
-    assert pictures > len(module.TABLES)
+    assert pictures >= len(module.TABLES)
 
 
 def test_printed_numbers_are_those_of_the_protocol_of_the_table() -> None:
@@ -94,7 +94,7 @@ def test_a_row_that_cannot_be_run_is_in_the_table_with_its_printed_numbers() -> 
 
 def test_the_negatives_of_hdml_become_harder_gradually() -> None:
     data = load_unseen_classes("omniglot", 0)
-    learner = hdml(data, data.network(0), 0)
+    learner = hdml(data, data.network(0), 0, 0.5)
     for epoch in range(3):
         for rows in learner.sampler.epoch(epoch):
             learner.loss(learner.encoder(data.train.items(rows)), data.labels[rows])
@@ -103,12 +103,15 @@ def test_the_negatives_of_hdml_become_harder_gradually() -> None:
 
 
 def test_only_what_is_asked_for_with_every_seed() -> None:
-    request = Request(seeds=2, only=("coil20", "fashion", "RAW", "RAW+VTHM"))
+    request = Request(seeds=2, only=("fashion", "cifar10", "RAW", "RAW+VTHM"))
     found = run_recipe(recipe_named("unified-view"), request)
     assert [(row["data"], row["row"], row["seed"]) for row in found.record["rows"]] == [
-        (data, row, seed) for data in ("coil20", "fashion") for seed in (0, 1) for row in (START, "RAW", "RAW+VTHM")
+        (data, row, seed)
+        for data in ("fashion", "cifar10")
+        for seed in (0, 1)
+        for row in (START, "RAW", "RAW+VTHM")
     ]
-    line = next(one for one in found.record["summary"] if one["row"] == "RAW" and one["data"] == "coil20")
+    line = next(one for one in found.record["summary"] if one["row"] == "RAW" and one["data"] == "cifar10")
     assert line["seeds"] == 2
     with pytest.raises(NearerError, match="`only` must be one of"):
         run_recipe(recipe_named("unified-view"), Request(only=("RAW+VTHN",)))
@@ -174,7 +177,7 @@ def test_the_figures_of_the_paper_come_from_the_command_without_a_run() -> None:
     assert 0 < numbers[0] <= numbers[1] == 4
     assert 0 < numbers[2] < numbers[3] == 35
     # A data set beside a figure: both.
-    both = run_recipe(recipe_named("unified-view"), Request(quick=True, only=("weights", "coil20", "RAW")))
+    both = run_recipe(recipe_named("unified-view"), Request(quick=True, only=("weights", "cifar10", "RAW")))
     assert {row["row"] for row in both.record["rows"]} == {START, "RAW"}
     assert both.sections[0].heading == "The weight of a pair"
 

@@ -18,10 +18,18 @@ from nearer.datasets import Dataset, Split
 from nearer.exceptions import NearerError
 from nearer.losses import AMSoftmaxLoss, ContrastiveLoss, SoftTripleLoss
 from nearer.models._efficientnet_lite import EfficientNetLite, load_packaged
+from nearer_papers import _results
+from nearer_papers._catalog import recipe_named
+from nearer_papers._recipe import Request
+from nearer_papers._runner import run_recipe
 from nearer_papers.data._cub200 import load_cub200
 from nearer_papers.data._inshop import load_inshop
 from nearer_papers.data._mnist import MNIST
+from nearer_papers.joint_representations import _jrd as jrd
+from nearer_papers.unified_view import _unified_view as unified_view
 from nearer_papers.unified_view import _unseen_class_data as unseen_class_data
+from nearer_papers.unified_view import _unseen_class_report as unseen_class_report
+from nearer_papers.unified_view import _unseen_class_settings as settings_file
 from nearer_papers.unified_view._unseen_class_data import (
     PROTOCOLS,
     UnseenClasses,
@@ -31,10 +39,19 @@ from nearer_papers.unified_view._unseen_class_data import (
     pair_weighting_protocol,
 )
 from nearer_papers.unified_view._unseen_class_networks import Backbone, FrozenWhitening, Network, load_weights
-from nearer_papers.unified_view._unseen_class_rates import RATES
-from nearer_papers.unified_view._unseen_class_report import recall_chart, summary_table
+from nearer_papers.unified_view._unseen_class_report import START, recall_chart, summary_table
+from nearer_papers.unified_view._unseen_class_settings import (
+    FACTORS,
+    FILE,
+    Constant,
+    Settings,
+    best_of_tried,
+    tuned,
+)
 from nearer_papers.unified_view._unseen_classes import (
+    LITERAL,
     Row,
+    _fit,
     _schedule,
     make_sampler,
     run_row,
@@ -112,10 +129,10 @@ def test_runs_repeat_and_rows_share_their_start() -> None:
         assert torch.equal(a, b)
     assert set(first.scores) == {f"recall@{k}" for k in (1, 2, 4, 8)} | {"map@r", "lambda", "discrepancy"}
     assert 1 <= first.best <= 2
-    assert validate_row(row, data, 0, rate=1.0) == first.validation
+    assert validate_row(row, data, 0, Settings(1.0)) == first.validation
     # Without a step the start is what is validated.
     features = loaded("cars196_features")
-    assert validate_row(row, features, 0, rate=0.0) == pytest.approx(untrained(features, 0).validation)
+    assert validate_row(row, features, 0, Settings(0.0)) == pytest.approx(untrained(features, 0).validation)
 
 
 def test_learning_beats_the_start_on_a_planted_problem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,17 +219,108 @@ def test_means_and_standard_errors() -> None:
     assert recall_chart([first, second], "a").axes[0].get_yticklabels()[1].get_text() == "y"
 
 
-def test_chosen_rates_are_those_of_the_validation_classes() -> None:
-    assert set(RATES) <= set(PROTOCOLS)
-    families = {"AMSoftmax": "class vectors", "RAW+VTHM": "pairs"}
-    for data, chosen in RATES.items():
-        tried: dict[str, dict[float, float]] = {}
-        for row in json.loads((RESULTS / f"unseen_tuning_{data}.json").read_text())["rows"]:
-            tried.setdefault(row["row"], {})[row["rate"]] = row["validation"]
-        best = {name: max(found, key=found.__getitem__) for name, found in tried.items()}
-        if set(chosen) & set(families.values()):
-            best = {families[name]: rate for name, rate in best.items()}
-        assert chosen == best
+def scored_rows() -> list[dict[str, Any]]:
+    """What is kept of classes never seen, by sources that git knows."""
+    files = [file for file in sorted(RESULTS.glob("unseen_*.json")) if "tuning" not in file.name]
+    rows = [row for file in files for row in json.loads(file.read_text())["rows"]]
+    return [row for row in rows if row["made"].get("trees") and row["row"] != START]
+
+
+def test_rows_have_the_settings_that_were_best_on_validation_classes() -> None:
+    tried = {file.stem.removeprefix("unseen_tuning_"): file for file in RESULTS.glob("unseen_tuning_*.json")}
+    kept = json.loads(FILE.read_text())
+    assert kept == {name: best_of_tried(json.loads(tried[name].read_text())["rows"]) for name in kept}
+    assert set(kept) == set(tried) & set(PROTOCOLS)
+    known = {row.name: row for recipe in (unified_view, jrd) for rows in recipe.TABLES.values() for row in rows}
+    for row in scored_rows():
+        name = row["data"].removesuffix("_paper")
+        wanted = known[row["row"].removesuffix(LITERAL)]
+        wanted = (wanted.literal(name) or wanted) if row["row"].endswith(LITERAL) else wanted
+        assert row["settings"] == dataclasses.asdict(wanted.settings(name)), row["row"]
+
+
+def test_every_row_is_tuned_with_as_many_trials() -> None:
+    for recipe in (unified_view, jrd):
+        for row in (row for rows in recipe.TABLES.values() for row in rows if row.runs):
+            plain = row.at is None and row.epochs is None
+            assert (row.constant is not None) == (row.at is None), row.name
+            if plain and row.constant is not None:
+                assert row.constant.printed not in row.constant.others
+                assert len(set(row.constant.others)) == 3
+
+
+@pytest.mark.parametrize("recipe", [unified_view, jrd])
+def test_the_constant_of_every_row_reaches_its_loss(recipe: Any) -> None:
+    data = loaded("fashion")
+    rows = {row.name: row for rows in recipe.TABLES.values() for row in rows if row.constant and not row.epochs}
+    for row in rows.values():
+        least, most = min(row.constant.others), max(row.constant.others)
+        losses = [
+            _fit(row, data, 0, Settings(1.0, value), validate=False, epochs=2)[1].series("loss")
+            for value in (least, most)
+        ]
+        assert losses[0] != losses[1], row.name
+
+
+def test_tuning_tries_every_factor_and_then_the_constant_at_the_best(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[Settings] = []
+
+    def validate(row: Row, data: Any, seed: int, settings: Settings) -> float:
+        asked.append(settings)
+        return 50 + 10 * (settings.factor == 2.0) + 5 * (settings.constant == 0.4)
+
+    monkeypatch.setattr(unseen_class_report, "validate_row", validate)
+    monkeypatch.setattr(_results, "trees", lambda: {"src": "0"})
+    recipe, request = recipe_named("unified-view"), Request(tune=True, only=("cars196_features", "RAW"))
+    run_recipe(recipe, request, folder=tmp_path)
+    assert asked == [Settings(one, 0.5) for one in FACTORS] + [Settings(2.0, one) for one in (0.3, 0.4, 0.6)]
+    rows = json.loads((tmp_path / "unseen_tuning_cars196_features.json").read_text())["rows"]
+    assert best_of_tried(rows) == {"RAW": {"factor_as_printed": 2.0, "factor": 2.0, "constant": 0.4}}
+    asked.clear()
+    run_recipe(recipe, request, folder=tmp_path, missing=True)
+    assert asked == []
+    # One that is lost is tried again, and what follows from it is known.
+    file = tmp_path / "unseen_tuning_cars196_features.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "rows": rows[:4] + rows[5:]}))
+    run_recipe(recipe, request, folder=tmp_path, missing=True)
+    assert asked == [Settings(2.0, 0.5)]
+
+
+def test_a_row_of_other_settings_is_measured_again_and_the_printed_constant_stays_beside(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(_results, "trees", lambda: {"src": "0"})
+    chosen = {"factor_as_printed": 0.5, "factor": 2.0, "constant": 0.4}
+    file = tmp_path / "tuned.json"
+    monkeypatch.setattr(settings_file, "FILE", file)
+    settings_file._file.cache_clear()
+    file.write_text("{}")
+    assert tuned("cars196_features", "RAW", Constant("gamma", 0.5, (0.3, 0.4, 0.6))) == Settings(1.0, 0.5)
+    plan = dataclasses.replace(SHORT, epochs=1, steps=1)
+    monkeypatch.setitem(PROTOCOLS, "cars196_features", plan)
+    recipe, request = recipe_named("unified-view"), Request(seeds=1, only=("cars196_features", "RAW"))
+
+    def names() -> list[tuple[str, dict[str, float]]]:
+        rows = json.loads((tmp_path / "unseen_cars196_features.json").read_text())["rows"]
+        return [(row["row"], row["settings"]) for row in rows]
+
+    try:
+        run_recipe(recipe, request, folder=tmp_path)
+        assert names()[1:] == [("RAW", {"factor": 1.0, "constant": 0.5})]
+        file.write_text(json.dumps({"cars196_features": {"RAW": chosen}}))
+        settings_file._file.cache_clear()
+        run_recipe(recipe, request, folder=tmp_path, missing=True)
+        assert names()[1:] == [
+            ("RAW", {"factor": 2.0, "constant": 0.4}),
+            ("RAW, as printed", {"factor": 0.5, "constant": 0.5}),
+        ]
+        before = (tmp_path / "unseen_cars196_features.json").read_text()
+        run_recipe(recipe, request, folder=tmp_path, missing=True)
+        assert (tmp_path / "unseen_cars196_features.json").read_text() == before
+    finally:
+        settings_file._file.cache_clear()
 
 
 def test_photos_in_folders_with_weights_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

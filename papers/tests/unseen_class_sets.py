@@ -43,7 +43,6 @@ def made() -> dict[str, Callable[[], Dataset]]:
 
     return {
         "omniglot": lambda: whole(drawings(30, 4)),
-        "coil20": lambda: whole(drawings(10, 6, shape=(32, 32))),
         "fashion": lambda: both((28, 28)),
         "cifar10": lambda: both((32, 32, 3)),
         "cars196_features": lambda: Dataset(

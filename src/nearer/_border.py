@@ -208,6 +208,8 @@ def _lists(value: Any, kind: type, inner: tuple[Any, ...]) -> bool:
         return False  # a sparse tensor has no entries to go through
     if hasattr(value, "ndim"):
         value = value.tolist() if value.ndim == 1 else list(value)
+    if kind is collections.abc.Iterable and isinstance(value, collections.abc.Collection):
+        value = list(value)  # what one goes through: of a dictionary its keys
     if not isinstance(value, collections.abc.Sequence):
         return kind is collections.abc.Iterable and isinstance(value, collections.abc.Iterable)
     if kind is tuple and inner and Ellipsis not in inner:

@@ -86,7 +86,7 @@ def check_pairs(value: Any, name: str, n: int) -> np.ndarray[Any, Any]:
     """
     import numpy as np
 
-    listed = np.asarray(value)
+    listed = check_rectangle(value, name)
     if listed.ndim != 2 or listed.shape[1] != 2 or (len(listed) and listed.dtype.kind not in "iu"):
         raise ShapeError(f"`{name}` must be row numbers of shape (m, 2), got {listed.dtype} {listed.shape}.")
     if len(listed) and not 0 <= listed.min() <= listed.max() < n:

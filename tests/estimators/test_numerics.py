@@ -179,3 +179,15 @@ def test_rows_of_a_huge_unit_give_the_metric_of_the_same_rows_in_a_small_one(kin
 def test_mlkr_refuses_text() -> None:
     with pytest.raises(LabelError, match="`y` must hold numbers, got text such as '3'"):
         E.MLKR().fit(np.eye(4), np.array(["3", "2", "0", "1"]))
+
+
+def test_one_number_far_from_all_others_is_learned_from_or_refused() -> None:
+    """Found by random cases: the least whole number of 64 bits among zeros."""
+    far = np.zeros((6, 2))
+    far[1, 1], far[4, 1] = -1, -(2.0**63)
+    with np.errstate(divide="raise"):
+        learned = E.ITML(random_state=0).fit(far, [3, 2, 2, 1, 1, 0])
+    assert np.isfinite(learned.components_).all()
+    apart = np.array([[0, -(2.0**63), 0], [1, 0, -1], [-2, 0, 0]])
+    with pytest.raises(ParameterError, match="must be of like size"):
+        E.ISDML(random_state=0).fit(apart, [3, 2, 2])

@@ -152,3 +152,21 @@ def test_what_cannot_be_learned_from_is_said() -> None:
         WithinClass(power=2.0).fit(x, y)
     with pytest.raises(ShapeError, match="as many rows"):
         WithinClass(power=0.5).fit(x, y).pair_distance(x[:2], x[:3])
+
+
+@pytest.mark.parametrize(
+    ("scale", "kind"), [(2.0**100, np.float32), (2.0**100, np.float64), (2.0**600, np.float64)]
+)
+@pytest.mark.parametrize("unit", [True, False])
+def test_the_unit_of_the_features_does_not_matter(scale: float, kind: type, unit: bool) -> None:
+    """Squares of 1e30 are beyond float32, those of 1e180 beyond float64."""
+    random = np.random.default_rng(0)
+    codes = np.repeat(np.arange(4), 12)
+    rows = (random.standard_normal((4, 3))[codes] + random.standard_normal((48, 3)) * [0.1, 1, 5]).astype(kind)
+    plain, large = (
+        WithinClass(unit=unit, random_state=0).fit(rows * factor, codes) for factor in (kind(1), kind(scale))
+    )
+    assert large.form_ == plain.form_
+    assert list(large.scores_.values()) == pytest.approx(list(plain.scores_.values()))
+    mapped = large.transform(rows * kind(scale))
+    np.testing.assert_allclose(mapped / (1 if unit else kind(scale)), plain.transform(rows), rtol=2e-3, atol=2e-4)

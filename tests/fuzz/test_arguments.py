@@ -112,6 +112,19 @@ def test_the_argument_of_a_wrong_kind_is_named(call: object, words: str) -> None
         (lambda: batches().labels(torch.tensor([0.5])), "`rows` must be whole numbers, got fractions"),
         (lambda: batches().items(torch.tensor([1, 4])), r"`rows` must lie in 0\.\.3, got 1 to 4"),
         (lambda: nearer_papers.systems.AttentionHeads(3, [2])(ValueError("no")), "`maps` must hold numbers"),
+        (lambda: nearer_papers.systems.DecoupledEncoder({"a": 1}, 3), "`trunk` must be a torch module, got a dict"),
+        (lambda: nearer_papers.systems.JMMDLoss()(0.5, [0]), "`layers` must be a list of tensors, .* got a float"),
+        (
+            lambda: nearer.losses.SentenceTransformersLoss(torch.nn.Linear(3, 2), ContrastiveLoss())({"a": 1}),
+            "`sentence_features` must be a list of which each is a dictionary",
+        ),
+        (
+            lambda: nearer.index.find_duplicates([[0.0], [1.0]], pairs=[[1.0, 2.0], [3.0]]),
+            "`pairs` must be a rectangular array",
+        ),
+        (lambda: nearer.index.find_duplicates([[0.0], [1.0]], seed=-1), "`seed` must be at least 0, got -1"),
+        (lambda: nearer.geometry.itq(torch.eye(3), 2, seed=10**30), "`seed` must be an integer of 64 bits"),
+        (lambda: nearer.relations.Tree(torch.eye(3).to_sparse()), "`labels` must be dense"),
         (lambda: weight_matrix(ContrastiveLoss(), torch.eye(3), []), "one entry for each of the 3 rows, got 0"),
     ],
 )

@@ -142,7 +142,18 @@ def test_losses(data: st.DataObject) -> None:
         again = built(getattr(nearer.losses, name), d).double()
         expected = again.dense(wide, torch.as_tensor(np.asarray(y)))
         exact = again(wide, torch.as_tensor(np.asarray(y)))
-        torch.testing.assert_close(exact, expected, rtol=1e-6, atol=1e-8, msg=lambda text: f"{name}: {text}")
+        same = bool(torch.isclose(exact, expected, rtol=1e-6, atol=1e-8).all())
+        assert same or jumps_to(again, wide, y, exact), f"{name}: {exact} where the formula gives {expected}"
+
+
+def jumps_to(loss: Any, x: torch.Tensor, y: Any, value: torch.Tensor) -> bool:
+    """Whether the formula takes this value too when the rows move by their last digits.
+
+    Where a distance equals a margin to the last digit, rounding decides which terms a mean counts.
+    """
+    random, codes = torch.Generator().manual_seed(0), torch.as_tensor(np.asarray(y))
+    moved = (x * (1 + 1e-9 * torch.randn(x.shape, generator=random, dtype=x.dtype)) for _ in range(100))
+    return any(bool(torch.isclose(loss.dense(rows, codes), value, rtol=1e-6, atol=1e-7).all()) for rows in moved)
 
 
 @family("miners")
@@ -182,16 +193,17 @@ def test_functions_that_choose_pairs(data: st.DataObject) -> None:
             assert not bool((picked.bool() & ~allowed).any()), name
 
 
-def naive_recall(x: np.ndarray, y: np.ndarray) -> float | None:
-    """The share of rows whose nearest other row, the first of equals, has the same label."""
-    z = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-300)
+def bounds_of_recall(x: np.ndarray, y: np.ndarray) -> tuple[float, float] | None:
+    """The share of rows whose nearest other row has the same label: least and most, as ties may fall."""
     hits = []
-    for i in range(len(z)):
-        if not (np.delete(y, i) == y[i]).any():
-            continue
-        order = [j for j in range(len(z)) if j != i]
-        hits.append(y[max(order, key=lambda j, i=i: (float(z[i] @ z[j]), -j))] == y[i])
-    return float(np.mean(hits)) if hits else None
+    for i in range(len(x)):
+        others = [j for j in range(len(x)) if j != i]
+        if any(y[j] == y[i] for j in others):
+            apart = {j: float(np.square(x[i] - x[j]).sum()) for j in others}
+            near = min(apart.values()) * (1 + 1e-5) + 1e-6 * float(np.square(x).max())
+            same = [bool(y[j] == y[i]) for j in others if apart[j] <= near]
+            hits.append((all(same), any(same)))
+    return tuple(np.mean(hits, axis=0).tolist()) if hits else None
 
 
 @family("scores")
@@ -225,10 +237,8 @@ def test_scores(data: st.DataObject) -> None:
         assert is_finite(value), name
     if name == "recall_at_k" and plain and value is not None:
         wide = np.asarray(x, dtype=np.float64)
-        if np.unique(wide.round(9), axis=0).shape[0] == len(wide) and (np.linalg.norm(wide, axis=1) > 0).all():
-            expected = naive_recall(wide, np.asarray(y))
-            assert expected is not None
-            np.testing.assert_allclose(value, expected, atol=1.01 / max(1, len(wide)))
+        least, most = bounds_of_recall(wide, np.asarray(y)) or (np.nan, np.nan)
+        assert least - 1e-9 <= value <= most + 1e-9
     if name in ("nmi", "ami") and plain and value is not None:
         from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 

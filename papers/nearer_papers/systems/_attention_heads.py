@@ -12,6 +12,7 @@ from nearer._checks import check_int
 from nearer._validation import as_tensor
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry._similarity import normalize
+from nearer_papers.systems._layer_input import check_module
 from nearer_papers.systems._linear_start import start_linear
 from nearer_papers.systems._object_crop import crop, object_boxes
 
@@ -106,7 +107,7 @@ class DecoupledEncoder(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.trunk = trunk
+        self.trunk = check_module(trunk, "trunk")
         self.scales, self.branches = check_int(scales, "scales"), check_int(branches, "branches")
         parts = self.scales * self.branches
         d = check_int(embedding_dim, "embedding_dim")

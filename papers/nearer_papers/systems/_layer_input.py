@@ -28,9 +28,7 @@ class LayerInput:
     """
 
     def __init__(self, layer: nn.Module) -> None:
-        if not isinstance(layer, nn.Module):
-            raise ParameterError(f"`layer` must be a module of the encoder, got {type(layer).__name__}.")
-        self.layer = layer
+        self.layer = check_module(layer, "layer")
         self._last: Tensor | None = None
         owner = weakref.ref(self)
 
@@ -56,3 +54,10 @@ class LayerInput:
             )
         # The loss runs in full precision also where the encoder did not.
         return last.float() if last.dtype in (torch.float16, torch.bfloat16) else last
+
+
+def check_module(value: Any, name: str) -> nn.Module:
+    """A network, or a part of one, that a system calls."""
+    if not isinstance(value, nn.Module):
+        raise ParameterError(f"`{name}` must be a torch module, got a {type(value).__name__}.")
+    return value

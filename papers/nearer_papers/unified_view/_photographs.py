@@ -250,7 +250,7 @@ def run(data: Photographs, name: str, seed: int, *, epochs: int) -> dict[str, An
 def _loss_cost(data: Photographs, name: str) -> dict[str, float]:
     recipe, classes = Recipe(), len(np.unique(data.labels))
     labels = torch.arange(min(recipe.classes, classes)).repeat_interleave(recipe.per_class)
-    return loss_cost(name, Setting(classes, DIMENSION, 0, 0), labels)
+    return loss_cost(name, Setting(classes, DIMENSION, 0, 0, ROWS[name].usual), labels)
 
 
 def chosen_rate(data: Photographs, name: str) -> tuple[float, dict[str, Any]]:
@@ -304,7 +304,7 @@ def trained(
     network = TunedNetwork(trunk, head)
     labels = torch.unique(torch.from_numpy(data.labels[rows]), return_inverse=True)[1]
     rest = data.frozen_train.shape[1]
-    setting = Setting(int(labels.max()) + 1, DIMENSION, rest, seed)
+    setting = Setting(int(labels.max()) + 1, DIMENSION, rest, seed, row.usual)
     ours, loss = pair_of(name, setting) if name in OURS else (row.loss(setting),) * 2
     if name in TABLES["peer"]:
         # Making one more loss has drawn numbers: both rows of a pair see the same parts of the photos.

@@ -4,7 +4,6 @@
 |---|---|---|
 | omniglot | the characters of the first 20 alphabets | those of the last 10 |
 | cars196_features | the first 98 models, frozen features | the last 98 |
-| coil20 | objects 1-10 | objects 11-20 |
 | fashion, cifar10 | the first 6 classes, 500 images each | the last 4, test images |
 | cub200, cars196, sop, inshop | as published, image files in your data folder | as published |
 
@@ -31,7 +30,6 @@ from nearer.training import TensorBatches
 from nearer.training._photo_batches import jiggled
 from nearer_papers.data._cars196 import load_cars196, load_cars196_features
 from nearer_papers.data._cifar10 import load_cifar10
-from nearer_papers.data._coil20 import load_coil20
 from nearer_papers.data._cub200 import load_cub200
 from nearer_papers.data._fashion import load_fashion_mnist
 from nearer_papers.data._inshop import load_inshop
@@ -76,7 +74,6 @@ class Protocol:
 PROTOCOLS: dict[str, Protocol] = {
     "omniglot": Protocol(7, 100, 2e-3, 2e-2, 20, 5, 128, held_out=0.2),
     "cars196_features": Protocol(12, 40, 2e-4, 1e-2, 20, 5, 512, dropout=0.5, refit=True, proxies_from_means=True),
-    "coil20": Protocol(6, 20, 1e-3, 1e-2, 7, 10, 64, held_out=0.3),
     "fashion": Protocol(6, 40, 1e-3, 1e-2, 4, 20, 64, held_out=0.34),
     "cifar10": Protocol(6, 60, 1e-3, 1e-2, 4, 20, 64, held_out=0.34),
 }
@@ -122,7 +119,6 @@ def joint_protocol(name: str) -> Protocol:
 LOADERS: dict[str, Callable[..., Dataset]] = {
     "omniglot": load_omniglot,
     "cars196_features": load_cars196_features,
-    "coil20": load_coil20,
     "fashion": load_fashion_mnist,
     "cifar10": load_cifar10,
     "cub200": load_cub200,
@@ -248,9 +244,6 @@ def _sides(name: str, data: Dataset) -> tuple[Split, Split, Rows | None]:
         alphabet = everything.extra["alphabet"]
         seen, unseen = class_disjoint_split(alphabet, train_classes=len(np.unique(alphabet)) * 2 // 3)
         return everything.take(seen), everything.take(unseen), alphabet[seen]
-    if name == "coil20":
-        seen, unseen = class_disjoint_split(data.all.y)
-        return data.all.take(seen), data.all.take(unseen), None
     if name in ("fashion", "cifar10"):
         learnt = data.train.take(_first_of_each(data.train.y, 500 * data.n_classes))
         # The published test images of the unseen classes; those of the seen ones are not used.
@@ -286,7 +279,7 @@ def _images(
     def moved(images: Tensor) -> Tensor:
         if name == "omniglot":
             return jiggled(images, shift=2.0, turn=0.15)
-        return jiggled(images, shift=2.0, turn=0.05, flip=name != "coil20")
+        return jiggled(images, shift=2.0, turn=0.05, flip=True)
 
     def part(images: Tensor, labels: Any) -> Part:
         return Part(TensorBatches(standard(images), labels), torch.as_tensor(labels))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,11 @@ from nearer_papers.unified_view._unseen_class_data import (
     DATASETS,
     FOLDERS,
     Protocol,
+    UnseenClasses,
     load_unseen_classes,
     our_protocol,
 )
+from nearer_papers.unified_view._unseen_class_settings import FACTORS, Settings, best_of_tried
 from nearer_papers.unified_view._unseen_classes import Row, Run, run_row, summarize, untrained, validate_row
 
 if TYPE_CHECKING:
@@ -37,7 +40,6 @@ __all__ = [
 ]
 
 START = "untrained"
-RATES = (0.25, 0.5, 1.0, 2.0, 4.0)
 # A quick look: some rows of every table, for as many steps as it takes to be better than no training.
 QUICK: dict[str, Any] = {"epochs": 3, "steps": 90}
 QUICK_TEST = 1500
@@ -47,7 +49,7 @@ QUICK_ROWS = frozenset(
 )
 
 
-KEY = ("data", "row", "seed", "rate")
+KEY = ("data", "row", "seed", "rate", "constant")
 Tables = Mapping[str, Sequence[Row]]
 
 
@@ -64,57 +66,98 @@ def _called(name: str, request: Request) -> str:
 def measure_tables(tables: Tables, request: Request, *, paper: Callable[[str], Protocol]) -> Iterator[Measured]:
     """Every row of the tables on every data set that `only` names, with every seed.
 
-    With `request.tune` nothing is scored on unseen classes: factors on the learning rate are compared on validation
-    classes, one seed. `paper` gives the published protocol of a set of photos.
+    A row that is there with other settings than it has now is measured again. With `request.tune` nothing is
+    scored on unseen classes: settings are compared on validation classes, one seed. `paper` gives the published
+    protocol of a set of photos.
     """
     sets, chosen = _asked(tables, request)
-    wanted: list[Row | None] = list(
-        {row.name: row for rows in chosen.values() for row in rows if row.runs}.values()
-    )
-    rates: Sequence[float | None] = RATES if request.tune else (None,)
-    wanted = wanted if request.tune else [None, *wanted]
+    wanted = list({row.name: row for rows in chosen.values() for row in rows if row.runs}.values())
     seeds = 1 if request.quick or request.tune else request.seeds
-    plan = [(name, seed, row, rate) for name in sets for seed in range(seeds) for row in wanted for rate in rates]
-    held: tuple[str, int] | None = None
-    for number, (name, seed, row, rate) in enumerate(plan):
+    for turn, (name, seed) in enumerate((name, seed) for name in sets for seed in range(seeds)):
+        called = _called(name, request)
+        load = functools.cache(lambda name=name, seed=seed: _load(name, seed, request, paper))
+        if request.tune:
+            measured = _tune(called, wanted, request, load)
+        else:
+            literal = [row.literal(name) for row in wanted]
+            every = [None, *wanted, *(row for row in literal if row is not None)]
+            measured = _score(called, every, seed, request, load, _protocol(name, request, paper))
+        for share, found in measured:
+            request.progress(f"{name}, seed {seed}: {found.row['row']}", (turn + share) / (len(sets) * seeds))
+            yield found
+
+
+def _load(name: str, seed: int, request: Request, paper: Callable[[str], Protocol]) -> UnseenClasses:
+    return load_unseen_classes(
+        name,
+        seed,
+        protocol=_protocol(name, request, paper),
+        backbone=request.backbone,
+        limit=QUICK_TEST if request.quick else None,
+        allow_missing=request.allow_missing,
+    )
+
+
+def _protocol(name: str, request: Request, paper: Callable[[str], Protocol]) -> Protocol:
+    protocol = paper(name) if request.protocol == "paper" else our_protocol(name)
+    return dataclasses.replace(protocol, **QUICK) if request.quick else protocol
+
+
+def _tune(
+    data: str, rows: Sequence[Row], request: Request, load: Callable[[], UnseenClasses]
+) -> Iterator[tuple[float, Measured]]:
+    """Every factor at the printed constant, then the other values of the constant at the best of them."""
+    for number, row in enumerate(rows):
+        if row.epochs is not None or row.at is not None:
+            continue  # lengths and sweeps have the settings of what they stretch or sweep
+        tried: list[dict[str, Any]] = []
+        for factor, constant in _trials(row, tried):
+            found = {"data": data, "row": row.name, "seed": 0, "rate": factor, "constant": constant}
+            done = request.done.get(tuple(found[name] for name in KEY))
+            if done is None:
+                value = row.constant.printed if row.constant and constant is None else constant
+                found["validation"] = validate_row(row, load(), 0, Settings(factor, value))
+                yield number / len(rows), Measured(found, load().fingerprint)
+            tried.append(dict(done or found))
+
+
+def _trials(row: Row, tried: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, float | None]]:
+    """As many for every row that has a constant; `tried` grows as they are made."""
+    for factor in FACTORS:
+        yield factor, None
+    best = best_of_tried(tried)[row.name]["factor"]
+    for other in row.constant.others if row.constant else ():
+        yield best, other
+
+
+def _score(
+    data: str,
+    rows: Sequence[Row | None],
+    seed: int,
+    request: Request,
+    load: Callable[[], UnseenClasses],
+    plan: Protocol,
+) -> Iterator[tuple[float, Measured]]:
+    """Rows on unseen classes; None is the network as it starts. One that is there as it is now is left out."""
+    for number, row in enumerate(rows):
         called = START if row is None else row.name
-        if (_called(name, request), called, seed, rate) in request.done:
-            continue
-        request.progress(f"{name}, seed {seed}: {called}", number / len(plan))
-        if held != (name, seed):
-            protocol = paper(name) if request.protocol == "paper" else our_protocol(name)
-            if request.quick:
-                protocol = dataclasses.replace(protocol, **QUICK)
-            limit = QUICK_TEST if request.quick else None
-            data = load_unseen_classes(
-                name,
-                seed,
-                protocol=protocol,
-                backbone=request.backbone,
-                limit=limit,
-                allow_missing=request.allow_missing,
-            )
-            held = (name, seed)
-        if rate is not None and row is not None:
-            found = {
-                "data": _called(name, request),
-                "row": called,
-                "seed": seed,
-                "validation": validate_row(row, data, seed, rate=rate),
-            }
-            yield Measured({**found, "rate": rate}, data.fingerprint)
-            continue
-        run = untrained(data, seed) if row is None else run_row(row, data, seed)
-        found = {
-            **describe(_called(name, request), called, seed, run),
-            "protocol": dataclasses.asdict(data.protocol),
+        settings = Settings() if row is None else row.settings(data.removesuffix("_paper"))
+        epochs = plan.epochs if row is None or row.epochs is None else row.epochs
+        how = {
+            "settings": dataclasses.asdict(settings),
+            "protocol": dataclasses.asdict(dataclasses.replace(plan, epochs=epochs)),
         }
-        history = {key: [one.get(key) for one in run.history] for key in ("loss", "recall@1")}
+        done = request.done.get((data, called, seed, None, None), {})
+        if all(done.get(name) == value for name, value in how.items()):
+            continue
+        held = load()
+        run = untrained(held, seed) if row is None else run_row(row, held, seed)
         shown: list[Section] = []
-        if run.history and seed == 0 and row is wanted[-1]:
+        history = {key: [epoch.get(key) for epoch in run.history] for key in ("loss", "recall@1")}
+        if run.history and seed == 0 and row is rows[-1]:
             curve = Picture(training_curve(history), "The loss and Recall@1 on validation classes, by epoch.")
-            shown = [Section(f"How it learnt: {called} on {name}", [curve])]
-        yield Measured(found, data.fingerprint, shown)
+            shown = [Section(f"How it learned: {called} on {data}", [curve])]
+        yield number / len(rows), Measured({**describe(data, called, seed, run), **how}, held.fingerprint, shown)
 
 
 def present_tables(
@@ -161,10 +204,14 @@ def _tuning(rows: Sequence[Mapping[str, Any]]) -> list[Section]:
         return []
     groups: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        groups.setdefault((row["data"], row["row"]), []).append(f"{row['rate']:g}: {row['validation']:.1f}")
-    lines = [[*names, ", ".join(values)] for names, values in groups.items()]
-    text = "Recall@1 on validation classes, taken from the seen ones, for factors on the learning rate."
-    return [Section("Rates that were tried", [text, Table(["data", "row", "factor: R@1"], lines)])]
+        at = f"{row['rate']:g}" + ("" if row["constant"] is None else f", {row['constant']:g}")
+        groups.setdefault((row["data"], row["row"]), []).append(f"{at}: {row['validation']:.1f}")
+    lines = [[*names, "; ".join(values)] for names, values in groups.items()]
+    text = (
+        "Recall@1 on validation classes, taken from the seen ones, for factors on the learning rate and other "
+        "values of the one constant of a row."
+    )
+    return [Section("Settings that were tried", [text, Table(["data", "row", "factor (, constant): R@1"], lines)])]
 
 
 def describe(data: str, row: str, seed: int, run: Run) -> dict[str, Any]:
@@ -174,6 +221,7 @@ def describe(data: str, row: str, seed: int, run: Run) -> dict[str, Any]:
         "row": row,
         "seed": seed,
         "rate": None,
+        "constant": None,
         "scores": run.scores,
         "validation": run.validation,
         "best": run.best,

@@ -43,9 +43,9 @@ from nearer_papers.unified_view._unseen_classes import Learner, make_sampler
 __all__ = ["abier", "bier", "damlrrm", "deml", "ecaml", "hdc", "hdml", "htl", "smart_mining"]
 
 
-def htl(data: UnseenClasses, network: Network, seed: int) -> Learner:
+def htl(data: UnseenClasses, network: Network, seed: int, constant: float) -> Learner:
     """Hierarchical triplet loss: the class tree is built anew every epoch and chooses margins and batches."""
-    loss = HierarchicalTripletLoss()
+    loss = HierarchicalTripletLoss(beta=constant)
     plan = data.protocol
     # A batch of the usual size from groups of near classes, four in each group.
     classes = min(plan.classes, data.classes)
@@ -63,7 +63,7 @@ def htl(data: UnseenClasses, network: Network, seed: int) -> Learner:
     return Learner(network, loss, sampler, network, callbacks=(again,))
 
 
-def smart_mining(data: UnseenClasses, network: Network, seed: int) -> Learner:
+def smart_mining(data: UnseenClasses, network: Network, seed: int, constant: float) -> Learner:
     """Triplets with negatives of a range of ranks in an index of all seen items, harder when the loss is small."""
     plan = data.protocol
 
@@ -82,10 +82,10 @@ def smart_mining(data: UnseenClasses, network: Network, seed: int) -> Learner:
             controller.observe(moment.values["loss"])
 
     again = rebuild(miner, embed=lambda: data.seen.embed(network), labels=data.labels)
-    return Learner(network, SmartMiningLoss(), sampler, network, callbacks=(observe, again))
+    return Learner(network, SmartMiningLoss(triplet_margin=constant), sampler, network, callbacks=(observe, again))
 
 
-def hdc(data: UnseenClasses, network: Network, seed: int) -> Learner:
+def hdc(data: UnseenClasses, network: Network, seed: int, constant: float) -> Learner:
     """Three heads at increasing depth of the trunk, the deeper ones on harder pairs; together one embedding."""
     layers = depths(network)
     heads = CascadeHeads(
@@ -94,18 +94,22 @@ def hdc(data: UnseenClasses, network: Network, seed: int) -> Learner:
     for name, head in zip(layers, heads.heads, strict=True):
         if name == "trunk":
             start_like(head, network)
-    return Learner(heads, HDCLoss(), make_sampler("classes", data, seed), heads)
+    return Learner(heads, HDCLoss(negative_weight=constant), make_sampler("classes", data, seed), heads)
 
 
-def bier(data: UnseenClasses, network: Network, seed: int) -> Learner:
+def bier(data: UnseenClasses, network: Network, seed: int, constant: float) -> Learner:
     """The embedding in three parts of growing width, each learning most from what those before got wrong."""
     heads = _parts(network, seed)
-    return Learner(network, BIERLoss(heads.widths), make_sampler("classes", data, seed), network)
+    return Learner(
+        network, BIERLoss(heads.widths, negative_cost=constant), make_sampler("classes", data, seed), network
+    )
 
 
-def abier(data: UnseenClasses, network: Network, seed: int) -> Learner:
+def abier(data: UnseenClasses, network: Network, seed: int, constant: float) -> Learner:
     """The same, and the parts are kept different by adversaries."""
-    return Learner(network, ABIERLoss(_parts(network, seed)), make_sampler("classes", data, seed), network)
+    heads = _parts(network, seed)
+    loss = ABIERLoss(heads, boosting=BIERLoss(heads.widths, negative_cost=constant))
+    return Learner(network, loss, make_sampler("classes", data, seed), network)
 
 
 def _parts(network: Network, seed: int) -> BoostedHeads:
@@ -122,15 +126,15 @@ def _parts(network: Network, seed: int) -> BoostedHeads:
     return heads
 
 
-def ecaml(data: UnseenClasses, network: Network, seed: int) -> Learner:
+def ecaml(data: UnseenClasses, network: Network, seed: int, constant: float) -> Learner:
     """Binomial deviance with a term that confuses random pairs, which moves the head alone."""
     network.head = nn.Sequential(network.head, UnitLength())
     generator = torch.Generator().manual_seed(seed)
-    loss = EnergyConfusionLoss(BinomialDevianceLoss(), network.head, generator=generator)
+    loss = EnergyConfusionLoss(BinomialDevianceLoss(), network.head, weight=constant, generator=generator)
     return Learner(network, loss, make_sampler("classes", data, seed), network)
 
 
-def hdml(data: UnseenClasses, network: Network, seed: int) -> Learner:
+def hdml(data: UnseenClasses, network: Network, seed: int, constant: float) -> Learner:
     """Triplets with synthetic negatives that come nearer as training goes on; a generator and a classifier help."""
     network.head = nn.Sequential(network.head, UnitLength())
     loss = HDMLLoss(
@@ -139,18 +143,16 @@ def hdml(data: UnseenClasses, network: Network, seed: int) -> Learner:
         network.dimension,
         data.classes,
         epoch_steps=data.protocol.steps,
-        # The published 90 is for a loss of some tens; on unit vectors, where it is below 5, the hard negatives of
-        # the second epoch would be as near as the positive at once.
-        alpha=0.5,
+        alpha=constant,
         generator=torch.Generator().manual_seed(seed),
     )
     return Learner(network, loss, make_sampler("classes", data, seed), network)
 
 
-def damlrrm(data: UnseenClasses, network: Network, seed: int) -> Learner:
+def damlrrm(data: UnseenClasses, network: Network, seed: int, constant: float) -> Learner:
     """Two streams of unequal length over the same classes, compared across; positives are edges of a tree."""
     sampler = _Streams(make_sampler("classes", data, seed), data.protocol.per_class)
-    loss = AcrossStreams(BinomialDevianceLoss(miner=SpanningTree()), first=sampler.first_size)
+    loss = AcrossStreams(BinomialDevianceLoss(gamma=constant, miner=SpanningTree()), first=sampler.first_size)
     return Learner(network, loss, sampler, network)
 
 
@@ -180,7 +182,7 @@ class _Streams:
         return batches
 
 
-def deml(data: UnseenClasses, network: Network, seed: int) -> Learner:
+def deml(data: UnseenClasses, network: Network, seed: int, constant: float) -> Learner:
     """Branches that attend to different channels, at two scales of an image; ready features have one scale."""
     generator = torch.Generator().manual_seed(seed)
     ready = isinstance(network.trunk, FrozenWhitening)
@@ -191,7 +193,7 @@ def deml(data: UnseenClasses, network: Network, seed: int) -> Learner:
     encoder = DecoupledEncoder(
         trunk, channels, embedding_dim=network.dimension, scales=1 if ready else 2, generator=generator
     )
-    loss = DeMLLoss(encoder.widths, branches=encoder.branches, generator=generator)
+    loss = DeMLLoss(encoder.widths, branches=encoder.branches, negative_cost=constant, generator=generator)
     return Learner(encoder, loss, make_sampler("classes", data, seed), encoder)
 
 

@@ -1,17 +1,19 @@
 """One protocol for every loss: learn from some classes, choose on others, be scored on classes never seen.
 
 A row of a table is a `Row`: a name, how to build its loss (and, where a method asks for it, its sampler, its head
-and its other parts), factors on the learning rates, and what its paper printed. `run_row` trains it with one seed:
-the network of the data set, Adam, a falling rate, the best epoch by Recall@1 on validation classes, scores on
+and its other parts), the one constant that it lives by, and what its paper printed. `run_row` trains it with one
+seed: the network of the data set, Adam, a falling rate, the best epoch by Recall@1 on validation classes, scores on
 unseen classes. Everything but the row is the same within a data set.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -28,7 +30,7 @@ from nearer.training._schedules import Schedule, constant
 from nearer_papers.systems import NPairSampler, nn_discrepancy, nn_lambda
 from nearer_papers.unified_view._unseen_class_data import Part, Protocol, UnseenClasses
 from nearer_papers.unified_view._unseen_class_networks import Network, WithFeatures
-from nearer_papers.unified_view._unseen_class_rates import rate_of
+from nearer_papers.unified_view._unseen_class_settings import Constant, Settings, tuned
 
 __all__ = [
     "DEPTHS",
@@ -52,7 +54,8 @@ DEPTHS = {
     "sop": (1, 10, 100, 1000),
     "inshop": (1, 10, 20, 30, 40, 50),
 }
-COMPARED = 1500
+# How the names of rows end that keep their printed constant, and that are learned for longer.
+LITERAL, LENGTH = ", as printed", ", epochs: "
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class Setting:
     dimension: int
     width: int
     seed: int
+    constant: float = math.nan
+    """The value of the row's `Constant`; NaN for a row without."""
 
     def generator(self) -> torch.Generator:
         """Random numbers of this run."""
@@ -91,7 +96,14 @@ class Row:
     """Whether the loss takes rows of embedding and features side by side."""
     proxy_rate: float = 1.0
     """Times the rate of class vectors of the data set."""
-    build: Callable[[UnseenClasses, Network, int], Learner] | None = None
+    build: Callable[[UnseenClasses, Network, int, float], Learner] | None = None
+    """Called as build(data, network, seed, constant)."""
+    constant: Constant | None = None
+    """What is tuned beside the rate."""
+    as_printed: bool = False
+    """Whether it keeps its printed constant where another one was better."""
+    epochs: int | None = None
+    """Its own length; None for that of the data set."""
     printed: Mapping[str, float] | None = None
     """Recall@1 of the paper by data set (and its λ and d̂), for people to compare with."""
     at: float | None = None
@@ -101,6 +113,22 @@ class Row:
     def runs(self) -> bool:
         """Whether there is anything to run; a system of which too little is known has its printed numbers only."""
         return self.loss is not None or self.build is not None
+
+    @property
+    def usual(self) -> float:
+        """The printed value of its constant, NaN where it has none."""
+        return math.nan if self.constant is None else self.constant.printed
+
+    def settings(self, data: str) -> Settings:
+        """Its rate and its constant on a data set, as tuned on validation classes."""
+        name = self.name.removesuffix(LITERAL) if self.as_printed else self.name.split(LENGTH)[0]
+        return tuned(data, name, self.constant, as_printed=self.as_printed)
+
+    def literal(self, data: str) -> Row | None:
+        """The same with its printed constant, where another one was better on this data set."""
+        if self.constant is None or self.settings(data).constant == self.constant.printed:
+            return None
+        return replace(self, name=self.name + LITERAL, as_printed=True)
 
 
 @dataclass(eq=False)
@@ -149,36 +177,31 @@ def make_sampler(kind: str, data: UnseenClasses, seed: int) -> Sampler:
     return ClassSampler(data.labels, n_classes=classes, per_class=plan.per_class, batches=plan.steps, seed=seed)
 
 
-def setting_of(data: UnseenClasses, network: Network, seed: int) -> Setting:
-    """What the losses of this data set are built with."""
-    return Setting(data.classes, network.dimension, network.width, seed)
-
-
-def plain_learner(row: Row, data: UnseenClasses, network: Network, seed: int) -> Learner:
+def plain_learner(row: Row, data: UnseenClasses, network: Network, seed: int, constant: float) -> Learner:
     """A network, a loss, a sampler."""
     if row.loss is None:
         raise TypeError(f"{row.name} has neither a loss nor a learner of its own.")
-    loss = row.loss(setting_of(data, network, seed))
+    loss = row.loss(Setting(data.classes, network.dimension, network.width, seed, constant))
     encoder: nn.Module = WithFeatures(network) if row.features else network
     return Learner(encoder, loss, make_sampler(row.sampler, data, seed), network)
 
 
-def validate_row(row: Row, data: UnseenClasses, seed: int, *, rate: float) -> float:
-    """Recall@1 on validation classes, in percent, with a factor on the learning rate: all that a choice may see."""
-    return 100 * _fit(row, data, seed, rate, validate=True)[1].best_score
+def validate_row(row: Row, data: UnseenClasses, seed: int, settings: Settings) -> float:
+    """Recall@1 on validation classes, in percent, with these settings: all that a choice may see."""
+    return 100 * _fit(row, data, seed, settings, validate=True)[1].best_score
 
 
 def run_row(row: Row, data: UnseenClasses, seed: int) -> Run:
     """Train one row with one seed and score it."""
     begin = time.perf_counter()
-    rate = rate_of(data.name, row.name)
-    learner, history = _fit(row, data, seed, rate, validate=True)
+    settings = row.settings(data.name)
+    learner, history = _fit(row, data, seed, settings, validate=True)
     best = history.best or 0
     validation = 100 * history.best_score
     kept = data
     if data.whole is not None:
         # The number of epochs is all that the second training takes from the first.
-        learner, _ = _fit(row, data.whole, seed, rate, validate=False, epochs=best)
+        learner, _ = _fit(row, data.whole, seed, settings, validate=False, epochs=best)
         kept = data.whole
     scores = score(learner.network, kept)
     return Run(learner.network, scores, validation, best, history.epochs, time.perf_counter() - begin)
@@ -194,15 +217,16 @@ def untrained(data: UnseenClasses, seed: int) -> Run:
 
 
 def _fit(
-    row: Row, data: UnseenClasses, seed: int, factor: float, *, validate: bool, epochs: int | None = None
+    row: Row, data: UnseenClasses, seed: int, settings: Settings, *, validate: bool, epochs: int | None = None
 ) -> tuple[Learner, History]:
-    plan = data.protocol
+    plan = data.protocol if row.epochs is None else replace(data.protocol, epochs=row.epochs)
+    constant = math.nan if settings.constant is None else settings.constant
     torch.manual_seed(seed)
     network = data.network(seed)
-    learner = row.build(data, network, seed) if row.build else plain_learner(row, data, network, seed)
+    learner = (row.build or functools.partial(plain_learner, row))(data, network, seed, constant)
     if plan.proxies_from_means and any(isinstance(module, ProxyLoss) for module in learner.loss.modules()):
         start_class_vectors(learner.loss, data.seen.embed(network), data.labels)
-    rates = {"encoder": factor * plan.rate, "loss": row.proxy_rate * plan.proxy_rate}
+    rates = {"encoder": settings.factor * plan.rate, "loss": row.proxy_rate * plan.proxy_rate}
     groups = parameter_groups({"encoder": learner.encoder, "loss": learner.loss}, rates)
     step = EncoderStep(
         learner.encoder,
@@ -246,21 +270,10 @@ def score(network: nn.Module, data: UnseenClasses) -> dict[str, float]:
             unseen, data.test.labels, there.embed(network), there.labels, scores=names, similarity="cosine"
         )
     scores = {name: 100 * found[name] for name in names}
-    seen_rows, unseen_rows = _some(data.labels), _some(data.test.labels)
-    seen = data.seen.embed(network, seen_rows)
-    labels = data.labels[seen_rows], data.test.labels[unseen_rows]
-    scores["lambda"] = 100 * nn_lambda(seen, labels[0], unseen[unseen_rows], labels[1])
-    scores["discrepancy"] = nn_discrepancy(seen, unseen[unseen_rows])
+    seen = data.seen.embed(network)
+    scores["lambda"] = 100 * nn_lambda(seen, data.labels, unseen, data.test.labels)
+    scores["discrepancy"] = nn_discrepancy(seen, unseen)
     return scores
-
-
-def _some(labels: Tensor) -> Tensor:
-    """Whole classes, taken evenly, with about as many rows as the comparison of seen and unseen needs."""
-    codes = torch.unique(labels, return_inverse=True)[1]
-    # Two classes at least, even if they are large.
-    every = min(-(-len(labels) // COMPARED), max(1, int(codes.max())))
-    chosen: Tensor = (codes % every == 0).nonzero()[:, 0]
-    return chosen
 
 
 def summarize(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

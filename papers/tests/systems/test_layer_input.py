@@ -47,7 +47,7 @@ def test_the_hook_goes_with_its_owner():
     del seen
     gc.collect()
     assert not layer._forward_pre_hooks
-    with pytest.raises(ParameterError, match="must be a module of the encoder, got str"):
+    with pytest.raises(ParameterError, match="must be a torch module, got a str"):
         LayerInput("layer")
 
 

@@ -44,7 +44,7 @@ def itq(features: Any, bits: int, *, iterations: int = 50, seed: int = 0) -> Cha
     _, vectors = torch.linalg.eigh(centered.T @ centered)
     directions = vectors[:, -b:].flip(1)
     v = centered @ directions
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(check_int(seed, "seed", minimum=0))
     rotation, _ = torch.linalg.qr(torch.randn(b, b, generator=generator, dtype=torch.float64).to(x.device))
     for _ in range(check_int(iterations, "iterations", minimum=0)):
         signs = (v @ rotation >= 0).double().mul_(2).sub_(1)

@@ -90,7 +90,7 @@ def find_duplicates(
     check_choice(keep, "keep", ["first", "best"])
     rows = np.ascontiguousarray(as_matrix(embeddings, "embeddings").detach().cpu().numpy(), dtype=np.float32)
     n = len(rows)
-    near = check_int(k, "k")
+    near, seed = check_int(k, "k"), check_int(seed, "seed", minimum=0)
     best = None if scores is None else as_tensor(scores, "scores").detach().cpu().double().numpy()
     if best is not None and best.shape != (n,):
         raise ShapeError(f"`scores` must have one number for each of the {n} rows, got shape {best.shape}.")

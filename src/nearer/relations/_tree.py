@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nearer._checks import check_number
-from nearer._validation import as_array
+from nearer._validation import as_array, as_tensor
 from nearer.exceptions import LabelError, ShapeError
 from nearer.relations._difference import Difference
 from nearer.relations._relation import GradedRelation, set_difference, set_table
@@ -99,12 +99,12 @@ class Tree(GradedRelation):
     def __init__(self, labels: Any, database_labels: Any = None, *, positive_from: float = 1.0) -> None:
         self.positive_from = check_number(positive_from, "positive_from", above=0.0, maximum=1.0)
         sides = [labels] if database_labels is None else [labels, database_labels]
+        names = ("labels", "database_labels")
         if all(isinstance(side, Tensor) and side.ndim == 2 for side in sides):
             if not sides[0].shape[1]:
                 raise LabelError(NO_LEVEL.format("labels"))
-            tables = _of_numbers(sides)
+            tables = _of_numbers([as_tensor(side, name) for side, name in zip(sides, names, strict=False)])
         else:
-            names = ("labels", "database_labels")
             tables = _of_names([tree_levels(side, name=name) for side, name in zip(sides, names, strict=False)])
         set_table(self, tables[0], tables[1] if len(tables) > 1 else None)
         set_difference(self, Difference(_levels_apart, float(max(1, self.queries.shape[1])), 2.0))

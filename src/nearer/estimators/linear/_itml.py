@@ -80,14 +80,14 @@ def _descend(
         mapped = delta @ C.T
         squares = np.maximum(np.square(mapped).sum(axis=1), tiny)
         open_ = broken(squares)
-        ratio = squares[open_] / bounds[open_]
+        ratio, logs = squares[open_] / bounds[open_], np.log(squares[open_]) - np.log(bounds[open_])
         factor, pivots, _ = lapack.dgetrf(C)
         diagonal = np.diag(factor)
         if not diagonal.all():
             # A step of the line search may land on a singular C (in one dimension the first one does).
             np.fill_diagonal(factor, np.where(diagonal == 0, 1e-8, diagonal))
         log_det = float(np.log(np.abs(np.diag(factor))).sum())
-        value = float(np.square(C).sum()) - 2 * log_det - p + gamma * float((ratio - np.log(ratio) - 1).sum())
+        value = float(np.square(C).sum()) - 2 * log_det - p + gamma * float((ratio - logs - 1).sum())
         slope = gamma * (1 / bounds[open_] - 1 / squares[open_])
         inverse = linalg.lu_solve((factor, pivots), np.eye(p), check_finite=False).T
         gradient = 2 * (C - inverse + (mapped[open_] * slope[:, None]).T @ delta[open_])

@@ -28,6 +28,7 @@ from nearer._checks import check_int, check_number, check_pairs
 from nearer.estimators._learner import FLOATS, MapLearner, fitted_rows
 from nearer.estimators._matrices import Array
 from nearer.estimators._moments import Moments, check_one_kind, weighed
+from nearer.estimators._starts import working_unit
 from nearer.exceptions import LabelError, ParameterError
 from nearer.geometry import normalize
 
@@ -137,8 +138,9 @@ class WithinClass(MapLearner):
         X, y = validate_data(self, X, y, dtype=FLOATS, ensure_min_samples=2)
         check_classification_targets(y)
         self._forget()
+        unit = working_unit(X)
         pairs = _Pairs(
-            X,
+            X / X.dtype.type(unit),
             *(
                 check_pairs(np.zeros((0, 2), dtype=np.int64) if each is None else each, name, len(X))
                 for name, each in (("together", together), ("apart", apart))
@@ -148,7 +150,7 @@ class WithinClass(MapLearner):
         self.classes_, codes = np.unique(np.asarray(y)[known], return_inverse=True)
         if len(self.classes_) < 2 and not pairs:
             raise LabelError(f"The labels must name at least two classes, got {len(self.classes_)}.")
-        rows = X[known].astype(np.float64, copy=False)
+        rows = pairs.rows[known].astype(np.float64, copy=False)
         self.scores_: dict[Form, float] = {}
         if self.power is not None:
             self.form_ = self._asked_for()
@@ -160,6 +162,7 @@ class WithinClass(MapLearner):
         if kept > X.shape[1]:
             raise ParameterError(f"`n_components` must be at most the {X.shape[1]} features, got {kept}.")
         mean, matrix = _map_of(self.form_, rows, codes, pairs, kept)
+        mean = mean * (np.sqrt(unit) if self.form_.root else unit)
         self.mean_, self.components_ = mean.astype(X.dtype), np.ascontiguousarray(matrix.T).astype(X.dtype)
         return self
 

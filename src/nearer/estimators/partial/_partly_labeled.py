@@ -16,7 +16,7 @@ from nearer.estimators._blending import check_blend, choose_spread_blend
 from nearer.estimators._matrices import Array, symmetric
 from nearer.estimators._scatter import PairScatters, label_scatters
 from nearer.estimators._supervision import MatrixLearner
-from nearer.exceptions import NearerWarning
+from nearer.exceptions import NearerWarning, ParameterError
 from nearer.graph import nearest_neighbors
 
 
@@ -89,7 +89,13 @@ def safe_weight(base: Array, dissimilar: Array, *, share: float = 0.9) -> float:
     if not np.any(dissimilar):
         return 0.0
     # The largest eigenvalue of base⁻¹·dissimilar is one over the smallest of the pencil.
-    largest = float(linalg.eigh(dissimilar, base, eigvals_only=True)[-1])
+    try:
+        largest = float(linalg.eigh(dissimilar, base, eigvals_only=True)[-1])
+    except linalg.LinAlgError as error:
+        raise ParameterError(
+            "The features must be of like size: they spread so unequally that their covariance has no inverse in "
+            "double precision. Standardize them first."
+        ) from error
     return share / largest if largest > 0 else 0.0
 
 

@@ -139,6 +139,8 @@ def pair_mean(
 
 def checked_layers(layers: Sequence[Tensor], labels: Any) -> tuple[list[Tensor], Tensor]:
     """Layers of one length and labels for them."""
+    if not isinstance(layers, Sequence):
+        raise ParameterError(f"`layers` must be a list of tensors, one each, got a {type(layers).__name__}.")
     rows = [check_embeddings(layer, f"layers[{number}]") for number, layer in enumerate(layers)]
     if not rows:
         raise ParameterError("`layers` must be one layer or more, got none.")
