@@ -119,5 +119,5 @@ class BinaryLoss(nn.Module):
         beta: float | Tensor = self.beta if readable(z) else self._beta().to(z.dtype)
         value: Tensor = self.loss(torch.tanh(beta * z / size), labels, *more, **named)
         if self.training:
-            self.calls += 1
+            self.calls = self.calls + 1  # not in place: a compiled backward pass reads what this one began with
         return value

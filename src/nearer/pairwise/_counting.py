@@ -55,7 +55,7 @@ def count_row_triplets(panel: Panel, margin: float, semi_hard: bool) -> tuple[Te
     if most * s.numel() <= _AT_ONCE and not semi_hard:
         hot = torch.gt(far[:, None], edges[:, :, None], out=s.new_empty((len(s), most, s.shape[1])))
         counts, per_positive = hot.sum(1), hot.sum(2)
-    elif most <= _FEW:
+    elif most <= _FEW and readable(s):  # torch.compile cannot write to a column
         per_positive = torch.empty_like(low)
         hot, other = torch.empty_like(s), torch.empty_like(s)
         for k in range(most):
