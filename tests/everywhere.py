@@ -204,7 +204,7 @@ def everything() -> Iterator[list[str]]:
 
 def equipped() -> str:
     """Whether what no package brings is there: the data sets, a browser, and what makes system calls fail."""
-    missing = [program for program in ("chromium", "strace", "node") if shutil.which(program) is None]
+    missing = [program for program in ("chromium", "strace", "node", "g++") if shutil.which(program) is None]
     if missing:
         return f"{' and '.join(missing)} must be installed (packages of Debian)"
     return root() or ("" if "NEARER_DATA" in os.environ else "NEARER_DATA must be the folder of the data sets")
@@ -212,6 +212,7 @@ def equipped() -> str:
 
 # The shortest that takes every path of the long forms; `make fuzz`, `make soak` and `make faults` have the numbers.
 LONG_FORMS = {"NEARER_FAULTS": "long", "NEARER_BROWSER": "long", "NEARER_FUZZ": "600", "SCIPY_ARRAY_API": "1"}
+LONG_FORMS["NEARER_COMPILE"] = "inductor"  # torch.compile down to code, which wants a C++ compiler
 
 CONDITIONS = {
     "haswell": Condition({"OPENBLAS_CORETYPE": "Haswell"}),

@@ -8,7 +8,8 @@ Inside `pretend()` every operation is looked at, forward and backward, and what 
 - a generator of the host for random numbers on the device;
 - `numpy()`, which torch refuses by itself.
 
-Copies between the two are legal on CUDA, and slow: each is noted in `moves` with the line of nearer that asks.
+Copies between the two are legal on CUDA, and slow: each is noted in `moves` with the line of nearer that asks, and
+in `waits` whatever the host must wait for: numbers, lengths of results, copies to it.
 What this cannot show: that a kernel exists on CUDA for a type, that it is fast, that sums are the same to the last
 bit; code that asks for "cuda" by name is only seen to ask for another device than this one.
 """
@@ -36,6 +37,18 @@ DEVICE = torch.device("meta")
 # The packages themselves: the project may have been cloned into a folder called nearer, or below one called torch.
 _NEARER, _PAPERS, _TORCH = (Path(str(package.__file__)).parent for package in (nearer, nearer_papers, torch))
 _COPIES = {"aten::_to_copy", "aten::copy_", "aten::_copy_from_and_resize"}
+# What the host must have from the device before it can go on: a number, or the length of a result.
+_WAITS = {
+    "aten::_local_scalar_dense",
+    "aten::_unique2",
+    "aten::bincount",
+    "aten::equal",
+    "aten::masked_select",
+    "aten::nonzero",
+    "aten::repeat_interleave",
+    "aten::unique_consecutive",
+    "aten::unique_dim",
+}
 # With indices on the host torch copies them without a word.
 _INDEXING = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
 
@@ -85,6 +98,7 @@ class _Device(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.moves = Moves()
+        self.waits: list[str] = []
         self.operations: set[str] = set()
 
     def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -103,6 +117,8 @@ class _Device(TorchDispatchMode):
             onto = isinstance(args[0], Remote) if name == "aten::copy_" else target
             if isinstance(source, Remote) != onto and source.numel():
                 self.moves.append(f"to {'device' if onto else 'host'}: {_line()}")
+                if not onto:
+                    self.waits.append(f"{name}: {_line()}")
             target = onto
         elif remote and local:
             scalars = all(one.ndim == 0 for one in local) and torch.Tag.pointwise in operation.tags
@@ -113,6 +129,9 @@ class _Device(TorchDispatchMode):
                     f"{operation} got tensors of the host {[tuple(one.shape) for one in local]} and of the device "
                     f"{[tuple(one.shape) for one in remote]} at {_line()}"
                 )
+        masked = name in _INDEXING and any(one is not None and one.dtype == torch.bool for one in args[1])
+        if remote and (name in _WAITS or masked):
+            self.waits.append(f"{name}: {_line()}")
         generator = kwargs.get("generator")
         if target and generator is not None and generator.device.type != DEVICE.type:
             raise RuntimeError(f"{operation} got a generator of the host at {_line()}")

@@ -19,6 +19,7 @@ LEVELS: list[set[str]] = [
     {"_limits"},
     {"_plain", "_notebook"},
     {"_checks"},
+    {"_tracing"},
     {"_validation"},
     {"_storage"},
     {"relations"},

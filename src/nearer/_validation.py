@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from nearer._checks import check_rectangle
+from nearer._tracing import require
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 
 
@@ -54,6 +55,9 @@ def as_tensor(value: Any, name: str) -> Tensor:
 
 def check_finite(tensor: Tensor, name: str) -> None:
     """Raise when a value is NaN or infinite, and say where the first one is."""
+    if torch.compiler.is_compiling():
+        require(name, "be finite", torch.isfinite(tensor.detach()))
+        return
     # A sum in the type of the tensor is one pass without a copy; only a suspicious one is looked at entry by entry.
     if math.isfinite(tensor.detach().sum().item()):
         return
@@ -110,7 +114,9 @@ def as_labels(value: Any, name: str, *, n: int | None = None) -> Tensor:
         raise ShapeError(f"`{name}` must have one entry for each of the {n} rows, got {tensor.shape[0]}.")
     if tensor.dtype.is_floating_point:
         whole = tensor.to(torch.int64)
-        if not torch.equal(whole.to(tensor.dtype), tensor):
+        if torch.compiler.is_compiling():
+            require(name, "be whole numbers", whole.to(tensor.dtype) == tensor)
+        elif not torch.equal(whole.to(tensor.dtype), tensor):
             raise LabelError(f"`{name}` must be whole numbers, got fractions. For targets of regression use MLKR.")
         return whole
     return tensor.to(torch.int64)

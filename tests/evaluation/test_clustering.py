@@ -10,12 +10,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
+from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score, normalized_mutual_info_score
 
-from nearer.evaluation import ami, nmi, pairwise_f1, purity
+from nearer.evaluation import ami, ari, nmi, pairwise_f1, purity
 from nearer.exceptions import LabelError, ShapeError
 
-SCORES = [nmi, ami, purity, pairwise_f1]
+SCORES = [nmi, ami, ari, purity, pairwise_f1]
 GROUPS = st.integers(1, 30).flatmap(
     lambda n: st.tuples(*[st.lists(st.integers(0, 5), min_size=n, max_size=n) for _ in range(2)])
 )
@@ -26,6 +26,7 @@ GROUPS = st.integers(1, 30).flatmap(
 def test_scikit_learn_agrees(groups: tuple[list[int], list[int]]) -> None:
     labels, clusters = groups
     assert nmi(labels, clusters) == pytest.approx(normalized_mutual_info_score(labels, clusters), abs=1e-9)
+    assert ari(labels, clusters) == pytest.approx(adjusted_rand_score(labels, clusters), abs=1e-9)
     theirs = adjusted_mutual_info_score(labels, clusters)
     # Both divide rounding by rounding when all groups are singletons or all are one.
     if abs(theirs) < 1e6:
@@ -68,6 +69,7 @@ def test_chance_scores_zero_when_adjusted() -> None:
     labels, clusters = rng.integers(30, size=600), rng.integers(30, size=600)
     assert nmi(labels, clusters) > 0.2
     assert abs(ami(labels, clusters)) < 0.03
+    assert abs(ari(labels, clusters)) < 0.03
 
 
 def test_trivial_groupings() -> None:

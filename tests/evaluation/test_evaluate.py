@@ -11,6 +11,7 @@ import pytest
 from nearer.evaluation import (
     Evaluation,
     ami,
+    ari,
     compare,
     evaluate,
     evaluate_distribution,
@@ -52,13 +53,20 @@ def test_the_default_scores_of_the_digits(digits: tuple[np.ndarray, np.ndarray])
 
 def test_clustering_scores_are_those_of_k_means(digits: tuple[np.ndarray, np.ndarray]) -> None:
     points, labels = digits
-    names = ["nmi", "ami", "purity", "f1"]
+    names = ["nmi", "ami", "ari", "purity", "f1"]
+    made = {"quick": "k-means from random points", "thorough": "scikit-learn k-means"}
     for similarity, rows in (("cosine", unit_rows(points)), ("euclidean", points)):
-        result = evaluate(points, labels, scores=names, similarity=similarity, seed=5)  # type: ignore[arg-type]
-        clusters = kmeans(rows, 10, seed=5).assignments
-        expected = [score(labels, clusters) for score in (nmi, ami, purity, pairwise_f1)]
-        assert list(result.values()) == pytest.approx(expected, abs=0.02)
-        assert result.to_dict()["settings"]["clusterer"] == "scikit-learn k-means"
+        for effort, clusterer in made.items():
+            asked: dict[str, Any] = {"similarity": similarity, "effort": effort}
+            result = evaluate(points, labels, scores=names, seed=5, **asked)
+            clusters = kmeans(rows, 10, seed=5, effort=effort).assignments  # type: ignore[arg-type]
+            expected = [score(labels, clusters) for score in (nmi, ami, ari, purity, pairwise_f1)]
+            assert list(result.values()) == pytest.approx(expected, abs=0.02)
+            assert result.to_dict()["settings"]["clusterer"] == clusterer
+            if effort == "quick":
+                assert result == evaluate(points, labels, scores=names, seed=5, similarity=similarity)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="`effort` must be one of 'quick', 'thorough'"):
+        evaluate(points, labels, scores=names, effort="best")  # type: ignore[arg-type]
     assert "clusterer" not in evaluate(points, labels, scores=["recall@1"]).settings
 
 

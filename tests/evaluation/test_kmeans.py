@@ -150,3 +150,45 @@ def test_very_many_clusters_start_at_random_points(monkeypatch: pytest.MonkeyPat
     first = kmeans(points, 20, seed=1)
     assert 0.8 < nmi(labels, first.assignments) < 1.0
     assert kmeans(points, 20, seed=1).assignments.tolist() == first.assignments.tolist()
+
+
+def plain_rounds(points: np.ndarray, k: int, seed: int) -> np.ndarray:
+    """Lloyd's rounds as they are printed, from the points that the quick form starts at."""
+    random = np.random.RandomState(np.random.PCG64(seed))
+    centers = points[random.permutation(len(points))[:k]]
+    for _ in range(20):
+        owner = ((points[:, None] - centers[None]) ** 2).sum(2).argmin(1)
+        assert len(np.unique(owner)) == k  # or the two would go different ways
+        centers = np.stack([points[owner == cluster].mean(0) for cluster in range(k)])
+    return owner
+
+
+@pytest.mark.parametrize(("n", "k", "seed"), [(300, 4, 0), (300, 4, 1), (500, 40, 2), (2500, 12, 3)])
+def test_the_quick_form_makes_the_rounds_that_it_says(n: int, k: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(k, 6))[np.arange(n) % k] * 2 + rng.normal(size=(n, 6))
+    found = kmeans(points, k, seed=seed, effort="quick").assignments
+    # Single precision and another order of sums may bring a few points on a border to the other side.
+    assert np.mean(found == plain_rounds(points, k, seed)) > 0.98
+
+
+def test_the_quick_form_fills_empty_clusters_and_takes_equal_points() -> None:
+    points = np.concatenate([np.zeros((50, 2)), [[9.0, 9.0], [-9.0, 9.0], [9.0, -9.0]]])
+    result = kmeans(points, 4, effort="quick")
+    assert result.inertia == pytest.approx(0, abs=1e-9)
+    assert sorted(np.bincount(result.assignments).tolist()) == [1, 1, 1, 50]
+    assert kmeans(np.full((9, 2), 3.0), 3, effort="quick").inertia == 0.0
+    assert sorted(kmeans(np.arange(30.0)[:, None], 30, effort="quick").assignments.tolist()) == list(range(30))
+
+
+def test_the_quick_form_is_the_same_for_the_same_seed_on_any_number_of_threads() -> None:
+    points = np.random.default_rng(0).normal(size=(3000, 16))
+    first = kmeans(points, 25, seed=3, effort="quick").assignments
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            assert np.array_equal(kmeans(points, 25, seed=3, effort="quick").assignments, first)
+    finally:
+        torch.set_num_threads(threads)
+    assert not np.array_equal(kmeans(points, 25, seed=4, effort="quick").assignments, first)

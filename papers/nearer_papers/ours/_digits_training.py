@@ -149,7 +149,7 @@ def learn_digits(
 
 def _scores(features: Any, held_out: Split) -> Evaluation:
     """The same distance for raw features and embeddings; on rows of unit length it orders as the cosine does."""
-    return evaluate(features, held_out.y, scores=SCORES, similarity="euclidean")
+    return evaluate(features, held_out.y, scores=SCORES, similarity="euclidean", effort="thorough")
 
 
 def _pseudo_labels(features: Any, given: Labels, *, share: float, k: int, gamma: float, normalized: bool) -> Labels:

@@ -54,6 +54,7 @@ class FacilityLocationLoss(PairLoss):
 
     distance = True
     mineable = False
+    untraceable = "medoids are searched one by one"
     reductions = ("sum", "mean")
 
     def __init__(self, *, gamma: float = 1.0, sweeps: int = 5, reduction: str = "sum") -> None:

@@ -60,6 +60,17 @@ class GlobalLoss(PairLoss):
             total = total + self.weight * (near.mean() - far.mean() + self.margin).relu()
         return total
 
+    def traceable(self, panel: Panel) -> Tensor:
+        squared = panel.measured()
+        sides = []
+        for mask in (panel.positive, panel.negative):
+            count = mask.sum().clamp(min=1)
+            mean = (squared * mask).sum() / count
+            sides.append((mean, ((squared - mean).square() * mask).sum() / count, mask.any()))
+        (near, near_spread, some), (far, far_spread, others) = sides
+        hinge = torch.where(some & others, near - far + self.margin, 0.0).relu()
+        return near_spread + far_spread + self.weight * hinge
+
     def dense_weights(self, panel: Panel) -> Tensor:
         return self._rule(_sums(panel)).weigh(panel)[1]
 

@@ -151,23 +151,24 @@ class _Level(Miner):
     def __init__(self, fraction: float, earlier: _Level | None) -> None:
         self.fraction, self.earlier = fraction, earlier
         self.rows = torch.empty(0)
-        self.highest, self.lowest = 0.0, 0.0
+        self.highest: float | Tensor = 0.0
+        self.lowest: float | Tensor = 0.0
 
     def prepare(self, pairing: Pairing) -> Select:
         """Find the two thresholds among the pairs that came through."""
         self.rows = pairing.queries.detach()
 
-        def hardness(positive: bool) -> Iterator[Tensor]:
+        def hardness(positive: bool) -> Iterator[tuple[Tensor, Tensor]]:
             for panel in iterate_panels(pairing):
                 p, n = self._passed(panel.anchors, panel.positive, panel.negative)
-                yield -panel.similarity[p] if positive else panel.similarity[n]
+                yield (-panel.similarity, p) if positive else (panel.similarity, n)
 
         if self.fraction == 1.0:
             self.highest, self.lowest = math.inf, -math.inf
         else:
-            bound, dtype = 1 + 1e-4, self.rows.dtype
-            self.highest = -threshold(lambda: hardness(True), bound, self.fraction, dtype)
-            self.lowest = threshold(lambda: hardness(False), bound, self.fraction, dtype)
+            bound = self.rows.new_tensor(1 + 1e-4)
+            self.highest = -threshold(lambda: hardness(True), bound, self.fraction)
+            self.lowest = threshold(lambda: hardness(False), bound, self.fraction)
 
         def select(panel: Panel) -> tuple[Tensor, Tensor]:
             p, n = self._passed(panel.anchors, panel.positive, panel.negative)

@@ -45,6 +45,7 @@ class HierarchicalTripletLoss(RowLoss):
     """
 
     reductions = ("tuples", "active", "mean", "sum")
+    untraceable = "its margins are looked up in a tree of classes"
 
     def __init__(
         self,

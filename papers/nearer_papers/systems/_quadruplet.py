@@ -55,6 +55,19 @@ class QuadrupletLoss(PairLoss):
         terms = int((hinge > 0).sum()) if self.reduction == "active" else hinge.numel()
         return hinge.sum() / divisor(self.reduction, len(panel.similarity), terms)
 
+    def traceable(self, panel: Panel) -> Tensor:
+        s, positive, negative = panel.similarity.detach(), panel.positive, panel.negative
+        # What does not count is sorted to the end, where no search reaches it.
+        rising = [s.masked_fill(~mask, torch.inf).view(-1).sort()[0] for mask in (positive, negative)]
+        below = torch.searchsorted(rising[0] - self.margin, s.contiguous())
+        above = negative.sum() - torch.searchsorted(rising[1], s - self.margin, right=True)
+        weight = (below * negative - above * positive).to(s.dtype)
+        violated = (below * negative).sum()
+        value = (weight * panel.similarity).sum() + self.margin * violated.to(s.dtype)
+        return value / divisor(
+            self.reduction, len(s), violated if self.reduction == "active" else positive.sum() * negative.sum()
+        )
+
     def _scale(self, violated: float, pairs: float) -> float:
         return 1 / divisor(self.reduction, 0, violated if self.reduction == "active" else pairs)
 
@@ -132,6 +145,7 @@ class TwoTermQuadrupletLoss(PairLoss):
 
     mineable = False
     reductions = ("tuples", "active")
+    untraceable = "it sorts the positive pairs of every class by themselves"
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from nearer.losses.pairs._triplet import hinges
 from nearer.pairwise import Miner, Panel, Rule, Terms
 from nearer.pairwise._draws import fresh_seed, uniform
 from nearer.pairwise._panels import by_panels
+from nearer.pairwise._reduce import reduce
 from nearer.pairwise._rule import Gradient, Pairing
 
 __all__ = ["RandomTripletLoss"]
@@ -61,6 +62,17 @@ class RandomTripletLoss(RowLoss):
                     terms.append((i, s[i, n] - s[i, p] + self.margin))
         return hinges(terms, s, self.reduction)
 
+    def traceable(self, panel: Panel) -> Tensor:
+        s, positive, n_n = panel.similarity, panel.positive, panel.negative.sum(1, keepdim=True)
+        draws = uniform(fresh_seed(self.generator), panel.numbers[:, None], positive.cumsum(1) - 1)
+        # The negatives of a row in order, the rest behind them.
+        columns = (~panel.negative).to(torch.uint8).sort(dim=1, stable=True)[1]
+        j = columns.gather(1, (draws * n_n).to(torch.int64))
+        counted = positive & (n_n > 0)
+        hinge = torch.where(counted, s.gather(1, j) - s + self.margin, 0.0).relu()
+        count = hinge > 0 if self.reduction == "active" else counted
+        return reduce(Terms(hinge.sum(1), count.sum(1)), self.reduction, len(s))
+
     def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
         return self._drawn().weigh(panel)
 
@@ -78,7 +90,7 @@ class _RandomTriplets(Rule):
 
     margin: float
     reduction: str
-    seed: int
+    seed: int | Tensor
 
     def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
         s, n = panel.similarity, panel.negative

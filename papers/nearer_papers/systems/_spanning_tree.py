@@ -55,6 +55,8 @@ class SpanningTree(Miner):
     (DAMLRRM).
     """
 
+    untraceable = "a spanning tree grows edge by edge"
+
     def prepare(self, pairing: Pairing) -> Select:
         """Build the trees of all classes."""
         relation = pairing.relation

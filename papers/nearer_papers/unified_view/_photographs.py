@@ -359,7 +359,7 @@ def _sampler(row: Row, labels: Tensor, recipe: Recipe, seed: int, share: float) 
 
 def scored(embeddings: NDArray[np.float32], labels: Any, names: Sequence[str] = SCORES) -> dict[str, float]:
     """Scores in percent by cosine."""
-    found = evaluate(embeddings, labels, scores=names, similarity="cosine")
+    found = evaluate(embeddings, labels, scores=names, similarity="cosine", effort="thorough")
     return {name: 100 * found[name] for name in names}
 
 

@@ -1,4 +1,5 @@
 from ._clustering import ami as ami
+from ._clustering import ari as ari
 from ._clustering import kmeans as kmeans
 from ._clustering import nmi as nmi
 from ._clustering import pairwise_f1 as pairwise_f1

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 
-from nearer._checks import check_int
+from nearer._checks import check_choice, check_int
 from nearer._plain import Array
 from nearer._validation import as_matrix
 from nearer.evaluation._engine._problem import class_codes
+from nearer.evaluation._engine._tiles import one_thread
 from nearer.exceptions import ShapeError
 
 
@@ -154,6 +155,30 @@ def purity(labels: Any, clusters: Any) -> float:
     return int(largest.sum()) / counts.n
 
 
+def ari(labels: Any, clusters: Any) -> float:
+    """The Rand index adjusted for chance: pairs together in both, less those of chance; 0 is chance, 1 the same.
+
+    (TP − E) / (½(A + B) − E) with A pairs in one class, B in one cluster, E = AB over all pairs. 1 for equal
+    groupings, trivial ones included.
+
+    >>> ari([0, 0, 1, 1], ["b", "b", "a", "a"])
+    1.0
+    >>> round(ari([0, 0, 1, 1], [0, 1, 0, 1]), 6)
+    -0.5
+
+    Args:
+        labels: classes of the items, (n,).
+        clusters: clusters of the items, (n,).
+    """
+    counts = _count(labels, clusters)
+    both, mine, theirs = (
+        int((sizes * (sizes - 1)).sum()) for sizes in (counts.joint, counts.classes, counts.clusters)
+    )
+    chance = mine * theirs / max(counts.n * (counts.n - 1), 1)
+    most = (mine + theirs) / 2
+    return 1.0 if both == mine == theirs else (both - chance) / (most - chance)
+
+
 def pairwise_f1(labels: Any, clusters: Any) -> float:
     """F1 of the pairs put together: 2·TP / (pairs in one class + pairs in one cluster).
 
@@ -171,14 +196,19 @@ def pairwise_f1(labels: Any, clusters: Any) -> float:
     return 2 * together[0] / (together[1] + together[2]) if together[1] + together[2] else 1.0
 
 
-CLUSTERER = "scikit-learn k-means"
+Effort = Literal["quick", "thorough"]
+CLUSTERERS: dict[Effort, str] = {"quick": "k-means from random points", "thorough": "scikit-learn k-means"}
 """What evaluations say their clusters were made by."""
+# Rounds of the quick form at most; with few items a cluster nothing moves after a handful.
+ROUNDS = 20
 # Ten starts for up to ten clusters, one from a hundred on: one start is enough where there are many clusters, and
 # the time stays about the same.
 STARTS, CLUSTERS_IN_ALL_STARTS = 10, 100
 # Points × clusters up to which k-means++ draws the starts. Its greedy form looks at all points for every cluster:
 # for 60,000 points and 10,000 clusters that takes many times as long as the steps that follow.
 SEEDED = 100_000_000
+# Rows that are compared with all centres at a time.
+ASSIGNED = 1024
 # Rows that are widened to float64 at a time.
 BLOCK = 8192
 
@@ -192,13 +222,15 @@ class Clustering:
     inertia: float  # Σ_i ‖x_i − c_{a_i}‖²
 
 
-def kmeans(embeddings: Any, k: int, *, seed: int = 0) -> Clustering:
+def kmeans(embeddings: Any, k: int, *, seed: int = 0, effort: Effort = "thorough") -> Clustering:
     """Group points around k centres: minimise Σ_i ‖x_i − c_{a_i}‖².
 
-    `embeddings` has shape (n, d), with n ≥ k. The clusters are those of `sklearn.cluster.KMeans` with greedy
+    `embeddings` has shape (n, d), with n ≥ k. "thorough" clusters are those of `sklearn.cluster.KMeans` with greedy
     k-means++, the best of min(10, 100/k) starts; beyond n·k = 10⁸ centres start at random points, which is faster
-    and finds worse ones. The result is the same for the same seed, whatever the number of threads. Fewer than k
-    different points leave clusters empty; the centre of an empty cluster is the mean of all.
+    and finds worse ones. "quick" is one start from random points and at most 20 rounds, in which a cluster that has
+    become empty goes on from the point that is farthest from its centre. The result is the same for the same seed,
+    whatever the number of threads. Fewer than k different points leave clusters empty; the centre of an empty
+    cluster is the mean of all.
 
     >>> result = kmeans([[0.0], [1.0], [10.0], [11.0]], 2)
     >>> result.assignments[0] == result.assignments[1] != result.assignments[2] == result.assignments[3]
@@ -210,28 +242,99 @@ def kmeans(embeddings: Any, k: int, *, seed: int = 0) -> Clustering:
         embeddings: points, (n, d).
         k: clusters.
         seed: draws the starts.
+        effort: "thorough" or "quick".
     """
+    matrix = as_matrix(embeddings, "embeddings").detach().cpu().numpy()
+    k = check_int(k, "k", minimum=1, maximum=len(matrix))
+    check_choice(effort, "effort", get_args(Effort))
+    return _result(matrix, clusters(matrix, k, check_int(seed, "seed", minimum=0), effort), k)
+
+
+def clusters(matrix: Array, k: int, seed: int, effort: Effort) -> Array:
+    """The cluster of each row, (n,), and nothing else of `kmeans`."""
+    random = np.random.RandomState(np.random.PCG64(seed))
+    return (_quickly if effort == "quick" else _thoroughly)(_centered(matrix), k, random)
+
+
+def _thoroughly(rows: Array, k: int, random: np.random.RandomState) -> Array:
+    """The clusters of scikit-learn."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    matrix = as_matrix(embeddings, "embeddings").detach().cpu().numpy()
-    k = check_int(k, "k", minimum=1, maximum=len(matrix))
-    random = np.random.RandomState(np.random.PCG64(check_int(seed, "seed", minimum=0)))
-    mean = matrix.mean(axis=0, dtype=np.float64)
     starts = max(1, min(STARTS, CLUSTERS_IN_ALL_STARTS // k))
     # Threads of scikit-learn add up partial sums in the order in which they finish, which changes the last digits.
     with warnings.catch_warnings(), threadpool_limits(limits=1):
         # Fewer different points than clusters; the docstring says what happens then.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        init = "k-means++" if len(matrix) * k <= SEEDED else "random"
+        init = "k-means++" if len(rows) * k <= SEEDED else "random"
         learner = KMeans(k, init=init, n_init=starts, random_state=random, copy_x=False)
-        assignments = learner.fit(_centered(matrix, mean)).labels_.astype(np.int64)
-    return _result(matrix, mean, assignments, k)
+        return learner.fit(rows).labels_.astype(np.int64)
 
 
-def _centered(matrix: Array, mean: Array) -> Array:
+def _quickly(rows: Array, k: int, random: np.random.RandomState) -> Array:
+    """Lloyd's rounds from k random points.
+
+    A point whose centre stayed where it was looks at the centres that moved alone: with few items in a cluster most
+    centres stay after a few rounds.
+    """
+    centers = rows[random.permutation(len(rows))[:k]]
+    owner, best = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.float32)
+    moved = touched = np.ones(k, dtype=bool)
+    lengths = np.einsum("ij,ij->i", rows, rows)
+    with one_thread():  # products by more threads differ in their last digits
+        for _ in range(ROUNDS):
+            before = owner.copy()
+            for start in range(0, len(rows), ASSIGNED):
+                block = np.arange(start, min(start + ASSIGNED, len(rows)))
+                again = moved[owner[block]]
+                _assign(rows, block[again], centers, None, owner, best)
+                _assign(rows, block[~again], centers, moved.nonzero()[0], owner, best)
+            changed = before != owner
+            touched[before[changed]] = touched[owner[changed]] = True
+            following = _means(rows, owner, centers, touched, lengths - 2 * best)
+            moved, touched = (following != centers).any(axis=1), np.zeros(k, dtype=bool)
+            centers = following
+            if not moved.any():
+                break
+    return owner
+
+
+def _assign(rows: Array, which: Array, centers: Array, places: Array | None, owner: Array, best: Array) -> None:
+    """Give some rows to the nearest of all centres, or to one of `places` that is nearer than the one they have."""
+    near = centers if places is None else centers[places]
+    if not len(which) or not len(near):
+        return
+    score = torch.mm(torch.from_numpy(rows[which]), torch.from_numpy(near).T).numpy()
+    score -= 0.5 * np.einsum("ij,ij->i", near, near)  # the largest is the nearest
+    top = score.argmax(axis=1)
+    value = score[np.arange(len(which)), top]
+    if places is not None:
+        better = value > best[which]
+        which, value, top = which[better], value[better], places[top[better]]
+    owner[which], best[which] = top, value
+
+
+def _means(rows: Array, owner: Array, centers: Array, touched: Array, far: Array) -> Array:
+    """The centres with those of `touched` clusters renewed; an empty one goes to one of the points that are far."""
+    counts = np.bincount(owner, minlength=len(centers))
+    following = centers.copy()
+    members = touched[owner].nonzero()[0]
+    members = members[owner[members].argsort(kind="stable")]
+    if len(members):
+        names, starts = np.unique(owner[members], return_index=True)
+        following[names] = np.add.reduceat(rows[members], starts, axis=0) / counts[names, None]
+    empty = (counts == 0).nonzero()[0]
+    if len(empty):
+        farthest = (-far).argsort(kind="stable")[: len(empty)]
+        farthest = farthest[far[farthest] > 1e-5]  # of entries up to 1: less is rounding, a point at its centre
+        following[empty[: len(farthest)]] = rows[farthest]
+    return following
+
+
+def _centered(matrix: Array) -> Array:
     """The data around their mean as float32, the largest entry near 1 so that no square leaves its range."""
+    mean = matrix.mean(axis=0, dtype=np.float64)
     starts = range(0, len(matrix), BLOCK)
     scale = max(float(np.abs(matrix[start : start + BLOCK] - mean).max()) for start in starts)
     rows = np.empty(matrix.shape, dtype=np.float32)
@@ -240,8 +343,9 @@ def _centered(matrix: Array, mean: Array) -> Array:
     return rows
 
 
-def _result(matrix: Array, mean: Array, assignments: Array, k: int) -> Clustering:
+def _result(matrix: Array, assignments: Array, k: int) -> Clustering:
     """Centres and inertia in float64, from the data as they came."""
+    mean = matrix.mean(axis=0, dtype=np.float64)
     blocks = [slice(start, start + BLOCK) for start in range(0, len(matrix), BLOCK)]
     total = torch.zeros(k, matrix.shape[1], dtype=torch.float64)
     for block in blocks:

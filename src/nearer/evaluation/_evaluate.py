@@ -17,7 +17,7 @@ from nearer.evaluation import _clustering as clustering
 from nearer.evaluation import _distribution as distribution
 from nearer.evaluation import _multilabel as multilabel
 from nearer.evaluation import _retrieval as retrieval
-from nearer.evaluation._clustering import CLUSTERER, kmeans
+from nearer.evaluation._clustering import CLUSTERERS, Effort
 from nearer.evaluation._engine._problem import Ties, Unlabeled, prepare
 from nearer.evaluation._paired import check_sample, score_sample
 from nearer.evaluation._result import Evaluation
@@ -29,6 +29,7 @@ DEFAULT_SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "map@r", "r-pr
 CLUSTERING: dict[str, Callable[[Any, Any], float]] = {
     "nmi": clustering.nmi,
     "ami": clustering.ami,
+    "ari": clustering.ari,
     "purity": clustering.purity,
     "f1": clustering.pairwise_f1,
 }
@@ -47,12 +48,15 @@ def evaluate(
     unlabeled: Unlabeled = "error",
     sample: int | float | None = None,
     seed: int = 0,
+    effort: Effort = "quick",
 ) -> Evaluation:
     """Score embeddings (q, d) with labels (q,), searched in themselves or in a `database` (n, d) with its labels.
 
     `scores` may name "recall@K" and "precision@K" for any K, "map@r", "r-precision", "mrr", and for a k-means
-    clustering with as many clusters as classes "nmi", "ami", "purity" and "f1" (pairs). Clusters are made of the
-    `embeddings` alone, on the unit sphere when the similarity is the cosine; `seed` is theirs.
+    clustering with as many clusters as classes "nmi", "ami", "ari", "purity" and "f1" (pairs). Clusters are made of
+    the `embeddings` alone, on the unit sphere when the similarity is the cosine; `seed` is theirs. `effort` "quick"
+    is one k-means from random points, "thorough" the better one of `kmeans`, which takes several times as long;
+    compare scores of one effort only, which the result names as its `clusterer`.
 
     Items are ordered by similarity, then by index; `ties="pessimistic"` puts every wrong item of equal similarity
     first, `"optimistic"` last. Queries without another item of their class are left out and counted. Labels may be
@@ -83,6 +87,7 @@ def evaluate(
         unlabeled: what −1 means: "error", "ignore" or "class".
         sample: how many queries to ask, or how exact the scores must be (below 1); None asks all.
         seed: of the clustering and of the sample.
+        effort: of the k-means: "quick" or "thorough".
     """
     names = [scores] if isinstance(scores, str) else list(scores)
     wanted = check_sample(sample)
@@ -93,6 +98,7 @@ def evaluate(
     asked = list(dict.fromkeys(_known(name) for name in names))
     seed = check_int(seed, "seed", minimum=0)
     check_choice(ties, "ties", get_args(Ties))
+    check_choice(effort, "effort", get_args(Effort))
     problem = prepare(embeddings, labels, database, database_labels, similarity=similarity, unlabeled=unlabeled)
     values: dict[str, float] = {}
     intervals: dict[str, tuple[float, float]] = {}
@@ -105,7 +111,7 @@ def evaluate(
     groups = [name for name in asked if name in CLUSTERING]
     classes = np.unique(problem.query_codes)
     if groups:
-        clusters = kmeans(problem.queries, len(classes), seed=seed).assignments
+        clusters = clustering.clusters(problem.queries, len(classes), seed, effort)
         values |= {name: CLUSTERING[name](problem.query_codes, clusters) for name in groups}
     settings: dict[str, Any] = {
         "similarity": similarity,
@@ -114,7 +120,7 @@ def evaluate(
         "search": "itself" if database is None else "database",
     }
     if groups:
-        settings["clusterer"] = CLUSTERER
+        settings["clusterer"] = CLUSTERERS[effort]
     if wanted is not None:
         settings["sample"] = wanted
     if groups or wanted is not None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nearer._checks import check_int, check_number
+from nearer._tracing import readable
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._shared import inner_settings
@@ -106,13 +107,17 @@ class BinaryLoss(nn.Module):
     @property
     def beta(self) -> float:
         """How steep it is now."""
-        return self.start + (self.end - self.start) * min(1.0, float(self.calls) / self.steps)
+        return float(self._beta())
+
+    def _beta(self) -> Tensor:
+        return self.start + (self.end - self.start) * (self.calls.double() / self.steps).clamp(max=1)
 
     def forward(self, embeddings: Any, labels: Any, *more: Any, **named: Any) -> Tensor:
         """The loss of the soft signs; what comes after the labels goes to the loss as it is."""
         z = check_embeddings(embeddings, "embeddings")
         size = z.detach().abs().mean().clamp_min(torch.finfo(z.dtype).tiny)
-        value: Tensor = self.loss(torch.tanh(self.beta * z / size), labels, *more, **named)
+        beta: float | Tensor = self.beta if readable(z) else self._beta().to(z.dtype)
+        value: Tensor = self.loss(torch.tanh(beta * z / size), labels, *more, **named)
         if self.training:
-            self.calls += 1
+            self.calls = self.calls + 1  # not in place: a compiled backward pass reads what this one began with
         return value

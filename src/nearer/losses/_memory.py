@@ -8,11 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from nearer._checks import check_int
+from nearer._tracing import readable
 from nearer._validation import as_labels
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._neighborhood import NeighborhoodLoss
 from nearer.losses.pairs._pair_loss import PairLoss, check_embeddings
 from nearer.pairwise._shared import full_precision, inner_settings
+from nearer.relations import PartialLabels
+
+_NOBODY = -(1 << 62)  # the label of a place of the memory that holds no item
 
 
 class _Ring(nn.Module):
@@ -45,11 +49,11 @@ class _Ring(nn.Module):
         """Overwrite the oldest entries; where they were put."""
         kept = slice(max(len(batch) - self.size, 0), None)
         batch, labels = batch[kept], labels[kept]
-        places = (torch.arange(len(batch), device=self.labels.device) + int(self.position)) % self.size
+        places = (torch.arange(len(batch), device=self.labels.device) + self.position) % self.size
         self.embeddings[places] = batch.to(self.embeddings.dtype)
         self.labels[places] = labels.to(self.labels.device)
-        self.position.fill_((int(self.position) + len(batch)) % self.size)
-        self.filled.fill_(min(int(self.filled) + len(batch), self.size))
+        self.position.add_(len(batch)).remainder_(self.size)
+        self.filled.add_(len(batch)).clamp_(max=self.size)
         self.seen += 1
         return places
 
@@ -97,6 +101,10 @@ class CrossBatchMemory(_Ring):
         batch = self._check(embeddings, "embeddings")
         classes = as_labels(labels, "labels", n=len(batch))
         loss: Tensor = self.loss(batch, classes, indices_tuple)
+        if not readable(batch):
+            loss = loss + self._against_all(batch, classes)
+            self._remember(batch.detach(), classes)
+            return loss
         filled = int(self.filled)
         if filled and int(self.seen) >= self.warm_up:
             database = self.embeddings[:filled].to(batch.dtype)
@@ -104,6 +112,15 @@ class CrossBatchMemory(_Ring):
             loss = loss + self.weight * against
         self._remember(batch.detach(), classes)
         return loss
+
+    def _against_all(self, batch: Tensor, classes: Tensor) -> Tensor:
+        """The loss against the memory where its fill cannot be read: places without an item have no known label."""
+        known = torch.arange(self.size, device=self.labels.device) < self.filled
+        labels = torch.where(known, self.labels, _NOBODY).to(batch.device)
+        relation = PartialLabels(classes.to(batch.device), labels, unknown=_NOBODY)
+        value: Tensor = self.loss(batch, relation, database=self.embeddings.to(batch.dtype))
+        used = (self.filled > 0) & (self.seen >= self.warm_up)
+        return torch.where(used, self.weight * value, 0.0)
 
 
 class DatabaseMemory(_Ring):

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from nearer._checks import check_int, check_number
+from nearer._tracing import readable
 from nearer.pairwise import Miner, Panel
 from nearer.pairwise._shared import Pairing, Select, fresh_seed, uniform
 
@@ -75,25 +76,27 @@ class DistanceWeighted(Miner):
             uniformly = ~near.any(1, keepdim=True)
             log_weight = torch.where(uniformly, 0.0, log_weight).masked_fill(~allowed, -math.inf)
             draws = panel.positive.sum(1) * self.per_positive
-            return panel.positive, draw_rows(log_weight, draws, seed, panel.numbers)
+            most = panel.similarity.shape[1] * self.per_positive
+            return panel.positive, draw_rows(log_weight, draws, seed, panel.numbers, most)
 
         return select
 
 
-def draw_rows(log_weight: Tensor, draws: Tensor, seed: int, numbers: Tensor) -> Tensor:
-    """Draw `draws` (r,) columns of each row with replacement, with probability ∝ e^{log_weight}; mask (r, n)."""
-    chosen = torch.zeros_like(log_weight, dtype=torch.bool)
+def draw_rows(log_weight: Tensor, draws: Tensor, seed: int | Tensor, numbers: Tensor, largest: int) -> Tensor:
+    """Draw `draws` (r,) columns of each row with replacement, with probability ∝ e^{log_weight}; mask (r, n).
+
+    `largest` bounds `draws` where values cannot be read.
+    """
     some = torch.isfinite(log_weight).any(1)
-    most = int(draws.max()) if draws.numel() else 0
-    if most == 0 or not bool(some.any()):
-        return chosen
+    most = largest if not readable(draws) else int(draws.max()) if draws.numel() else 0
+    if most == 0:
+        return torch.zeros_like(log_weight, dtype=torch.bool)
     # Relative to the row's own maximum: a row of large distances must not vanish against the others.
     top = torch.where(some[:, None], log_weight.amax(1, keepdim=True), 0.0)
     steps = (log_weight - top).double().exp().cumsum(1)
     u = uniform(seed, numbers[:, None], torch.arange(most, device=numbers.device)[None])
     columns = torch.searchsorted(steps, u * steps[:, -1:], right=True).clamp(max=log_weight.shape[1] - 1)
     wanted = (torch.arange(most, device=draws.device)[None] < draws[:, None]) & some[:, None]
-    rows = torch.arange(len(log_weight), device=draws.device)[:, None].expand_as(columns)
-    chosen[rows[wanted], columns[wanted]] = True
+    hits = torch.zeros_like(log_weight).scatter_add_(1, columns, wanted.to(log_weight.dtype))
     # The last step may be repeated by columns of zero weight: those were never allowed.
-    return chosen & torch.isfinite(log_weight)
+    return (hits > 0) & torch.isfinite(log_weight)

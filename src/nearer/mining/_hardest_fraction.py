@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nearer._checks import check_number
+from nearer._tracing import readable
 from nearer.pairwise import Miner, Panel
 from nearer.pairwise._shared import Pairing, Select, iterate_panels
 
@@ -53,19 +54,36 @@ class HardestFraction(Miner):
         return select
 
 
-def _threshold(pairing: Pairing, fraction: float, *, positive: bool) -> float:
+def _threshold(pairing: Pairing, fraction: float, *, positive: bool) -> float | Tensor:
     """The hardness of the ⌈fraction·count⌉-th hardest pair on one side."""
 
-    def hardness() -> Iterator[Tensor]:
+    def hardness() -> Iterator[tuple[Tensor, Tensor]]:
         for panel in iterate_panels(pairing):
-            yield -panel.similarity[panel.positive] if positive else panel.similarity[panel.negative]
+            yield (-panel.similarity, panel.positive) if positive else (panel.similarity, panel.negative)
 
-    bound = float(pairing.queries.norm(dim=1).max() * pairing.database.norm(dim=1).max()) * (1 + 1e-5) + 1e-12
-    return threshold(hardness, bound, fraction, pairing.queries.dtype)
+    bound = pairing.queries.norm(dim=1).max() * pairing.database.norm(dim=1).max() * (1 + 1e-5) + 1e-12
+    return threshold(hardness, bound, fraction)
 
 
-def threshold(values: Callable[[], Iterator[Tensor]], bound: float, fraction: float, dtype: torch.dtype) -> float:
-    """The ⌈fraction·count⌉-th largest of values in ±bound that come in parts, twice the same; ∞ for none."""
+def threshold(
+    parts: Callable[[], Iterator[tuple[Tensor, Tensor]]], limit: Tensor, fraction: float
+) -> float | Tensor:
+    """The ⌈fraction·count⌉-th largest of the chosen values in ±limit; they come in parts, twice the same. None: ∞.
+
+    Where values cannot be read they are sorted, all at once.
+    """
+    # The same pair may differ in its last digits when the batch is cut in another way.
+    slack = 16 * torch.finfo(limit.dtype).eps * limit
+    if not readable(limit):
+        taken = [(part.reshape(-1), chosen.reshape(-1)) for part, chosen in parts()]
+        value, chosen = (torch.cat(side) for side in zip(*taken, strict=True))
+        place = (chosen.sum().double() * fraction - 1e-9).ceil().clamp(min=1).long() - 1
+        return value.masked_fill(~chosen, -math.inf).sort(descending=True)[0].gather(0, place[None])[0] - slack
+    bound = float(limit)
+
+    def values() -> Iterator[Tensor]:
+        for part, chosen in parts():
+            yield part[chosen]
 
     def bucket(part: Tensor) -> Tensor:
         return ((part + bound) * (_BUCKETS / (2 * bound))).to(torch.int64).clamp_(0, _BUCKETS - 1)
@@ -81,9 +99,7 @@ def threshold(values: Callable[[], Iterator[Tensor]], bound: float, fraction: fl
     last = int((at_least >= wanted).nonzero()[-1])
     before = int(at_least[last + 1]) if last + 1 < _BUCKETS else 0
     inside = [part[bucket(part) == last] for part in values()]
-    # The same pair may differ in its last digits when the batch is cut in another way.
-    slack = 16 * torch.finfo(dtype).eps * bound
-    return float(torch.cat(inside).sort(descending=True)[0][wanted - before - 1]) - slack
+    return float(torch.cat(inside).sort(descending=True)[0][wanted - before - 1]) - float(slack)
 
 
 class LargestErrors(Miner):
@@ -108,13 +124,12 @@ class LargestErrors(Miner):
         """Find the smallest error that is kept."""
         whole = pairing.joint()
 
-        def errors() -> Iterator[Tensor]:
+        def errors() -> Iterator[tuple[Tensor, Tensor]]:
             for panel in iterate_panels(whole):
-                yield error(panel, whole)[panel.positive | panel.negative]
+                yield error(panel, whole), panel.positive | panel.negative
 
-        bound = 2 + 2 * float(whole.queries.norm(dim=1).max() * whole.database.norm(dim=1).max())
-        bound += whole.relation.farthest
-        lowest = threshold(errors, bound, self.fraction, whole.queries.dtype)
+        bound = 2 + 2 * whole.queries.norm(dim=1).max() * whole.database.norm(dim=1).max()
+        lowest = threshold(errors, bound + whole.relation.farthest, self.fraction)
 
         def select(panel: Panel) -> tuple[Tensor, Tensor]:
             kept = error(panel, pairing) >= lowest

@@ -103,7 +103,7 @@ def _of_classes(problem: Problem, found: tuple[Any, ...], *, clustered: bool) ->
     # There is no clustering of two spaces, and one of very many rows takes longer than all else.
     skip = not clustered or sample is not None
     scores = [name for name in SCORES if not (skip and name == "nmi") and int(RECALL.get(name, 1)) <= most]
-    return evaluate(*found, scores=scores, sample=sample)
+    return evaluate(*found, scores=scores, sample=sample, effort="thorough")
 
 
 def _of_predictions(problem: Problem, predicted: Any, some: Any) -> Evaluation:

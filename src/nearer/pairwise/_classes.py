@@ -15,8 +15,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from nearer._tracing import at_once
 from nearer.pairwise._distributed import Shards
-from nearer.pairwise._function import attach
+from nearer.pairwise._function import attach, normalize_rows
+from nearer.pairwise._masked import masked_logsumexp
 
 # Entries of a tile: 1 MB of float32, which stays in cache while it is worked on.
 TILE = 1 << 18
@@ -34,6 +36,9 @@ class ClassSimilarity(Protocol):
     def tile(self, x: Tensor, vectors: Tensor) -> tuple[Tensor, Any]:
         """Similarities (q, t) to the classes whose vectors are given, and what the gradient needs again."""
 
+    def traceable(self, x: Tensor, vectors: Tensor) -> Tensor:
+        """The same similarities on the graph of both."""
+
     def gradient(self, x: Tensor, vectors: Tensor, weights: Tensor, saved: Any) -> tuple[Tensor, Tensor]:
         """From weights (q, t): the gradients by the items (q, d) and by the vectors."""
 
@@ -45,6 +50,9 @@ class VectorSimilarity:
 
     def tile(self, x: Tensor, vectors: Tensor) -> tuple[Tensor, Any]:
         return x @ vectors.t(), None
+
+    def traceable(self, x: Tensor, vectors: Tensor) -> Tensor:
+        return x @ vectors.t()
 
     def gradient(self, x: Tensor, vectors: Tensor, weights: Tensor, saved: Any) -> tuple[Tensor, Tensor]:
         return weights @ vectors, weights.t() @ x
@@ -79,6 +87,17 @@ class CenterSimilarity:
         for center in range(1, self.width):
             mean.addcmul_(power[:, center], u[:, center])
         return (mean.div_(mass) / self._factor).t(), (u, power, mass, mean)
+
+    def traceable(self, x: Tensor, vectors: Tensor) -> Tensor:
+        s = (x @ vectors.t()).view(len(x), -1, self.width)
+        return (torch.softmax(s * (self._factor / LOG2E), 2) * s).sum(2)
+
+    def traceable_distances(self, vectors: Tensor) -> Tensor:
+        """The weighted sum of the distances, on the graph of the vectors."""
+        centers = vectors.reshape(-1, self.width, vectors.shape[1])
+        squared = (2 + 1e-5 - 2 * centers @ centers.transpose(1, 2)).clamp_min(1e-12)
+        itself = torch.eye(self.width, dtype=torch.bool, device=vectors.device)
+        return squared.sqrt().masked_fill(itself, 0.0).sum() * (self.merging / 2)
 
     def gradient(self, x: Tensor, vectors: Tensor, weights: Tensor, saved: Any) -> tuple[Tensor, Tensor]:
         u, power, mass, mean = saved
@@ -126,12 +145,39 @@ def class_softmax(
     0..C−1. `included` says whether the own class is in the sum. `sharded` takes the joint batch of all processes,
     each with its part of the classes.
     """
+    if not sharded and at_once(x, len(x) * len(vectors)):
+        return _traceable(x, vectors, labels, similarity, scale, target, included)
     wanted = torch.is_grad_enabled() and (x.requires_grad or vectors.requires_grad)
     with torch.no_grad():
         value, gradients = _class_softmax(
             x, vectors, labels, similarity, scale, target, included=included, sharded=sharded, gradient=wanted
         )
     return attach(value, (x, vectors), gradients) if wanted else value
+
+
+def _traceable(
+    x: Tensor,
+    vectors: Tensor,
+    labels: Tensor,
+    similarity: ClassSimilarity,
+    scale: float,
+    target: Callable[[Tensor], tuple[Tensor, Tensor]],
+    included: bool,
+) -> Tensor:
+    """The same on the whole matrix, by tensors alone, differentiated by autograd or by the compiler."""
+    unit = normalize_rows(vectors.to(x.dtype), "proxies")[0]
+    s = similarity.traceable(x, unit)
+    own = s.gather(1, labels[:, None])[:, 0]
+    logit, slope = target(own.detach())
+    logit = logit + slope * (own - own.detach())  # with the slope that is written by hand
+    other = labels[:, None] != torch.arange(s.shape[1], device=s.device)
+    others = masked_logsumexp(scale * s, other)
+    whole = torch.logaddexp(others, logit) if included else others
+    usable = whole.isfinite()
+    value = torch.where(usable, torch.where(usable, whole, 0.0) - logit, 0.0).sum() / max(len(x), 1)
+    if isinstance(similarity, CenterSimilarity) and similarity.merging > 0:
+        value = value + similarity.traceable_distances(unit)
+    return value
 
 
 def _class_softmax(

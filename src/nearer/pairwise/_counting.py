@@ -13,6 +13,7 @@ import math
 import torch
 from torch import Tensor
 
+from nearer._tracing import readable
 from nearer.pairwise._reduce import divisor
 from nearer.pairwise._rule import OUT_OF_THE_WAY, Gradient, Pairing, Panel
 from nearer.pairwise._walk import Walk
@@ -43,7 +44,8 @@ def count_row_triplets(panel: Panel, margin: float, semi_hard: bool) -> tuple[Te
     tensor([[ 0., -1.,  1.,  0.]])
     """
     s, near, far = panel.similarity, panel.near, panel.far
-    most = int(panel.p.sum(1).max()) if panel.p.numel() else 0
+    # Where values cannot be read every column may be a positive; those that are none are sorted to the end.
+    most = s.shape[1] if not readable(s) else int(panel.p.sum(1).max()) if panel.p.numel() else 0
     counts = torch.zeros_like(s)
     if most == 0:
         return counts, counts.sum(1), counts.sum(1)
@@ -53,7 +55,7 @@ def count_row_triplets(panel: Panel, margin: float, semi_hard: bool) -> tuple[Te
     if most * s.numel() <= _AT_ONCE and not semi_hard:
         hot = torch.gt(far[:, None], edges[:, :, None], out=s.new_empty((len(s), most, s.shape[1])))
         counts, per_positive = hot.sum(1), hot.sum(2)
-    elif most <= _FEW:
+    elif most <= _FEW and readable(s):  # torch.compile cannot write to a column
         per_positive = torch.empty_like(low)
         hot, other = torch.empty_like(s), torch.empty_like(s)
         for k in range(most):

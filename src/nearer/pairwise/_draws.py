@@ -5,15 +5,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from nearer._tracing import leave_to_eager
+
 _ODD = (-0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)  # odd 64-bit constants with mixed bits
 
 
-def fresh_seed(generator: torch.Generator | None) -> int:
-    """One seed for one batch, from a generator (torch's own if there is none)."""
-    return int(torch.randint(2**62, (), generator=generator))
+def fresh_seed(generator: torch.Generator | None) -> int | Tensor:
+    """One seed for one batch, from a generator (torch's own if there is none); a tensor for the compiler."""
+    if not torch.compiler.is_compiling():
+        return int(torch.randint(2**62, (), generator=generator))
+    if generator is not None:
+        leave_to_eager("A generator cannot be compiled: leave it out, and torch's own is used.")
+    return torch.randint(2**62, ())
 
 
-def uniform(seed: int, first: Tensor, second: Tensor) -> Tensor:
+def uniform(seed: int | Tensor, first: Tensor, second: Tensor) -> Tensor:
     """Uniform numbers in [0, 1), float64, one for each broadcast pair of integers; a pure function of all three.
 
     >>> a = uniform(1, torch.arange(3)[:, None], torch.arange(1000)[None])

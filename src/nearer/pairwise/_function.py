@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nearer._tracing import readable, require
 from nearer._validation import check_finite
 from nearer.exceptions import NotFiniteError, ParameterError
 from nearer.pairwise._precision import without_autocast
@@ -40,12 +41,15 @@ def normalize_rows(x: Tensor, name: str = "embeddings") -> tuple[Tensor, Tensor]
     length = torch.linalg.vector_norm(x, dim=1, keepdim=True)
     if x.shape[0] == 0:
         return x, length
-    low, high = torch.aminmax(length.detach() if length.requires_grad else length)
-    # One look at the lengths finds what is not finite, zero, or too large or too small to be squared.
-    if low.item() > 1e-15 and high.item() < 1e15:
-        inverse = length.reciprocal()
-        return x * inverse, inverse
-    check_finite(x, name)
+    if readable(x):
+        low, high = torch.aminmax(length.detach() if length.requires_grad else length)
+        # One look at the lengths finds what is not finite, zero, or too large or too small to be squared.
+        if low.item() > 1e-15 and high.item() < 1e15:
+            inverse = length.reciprocal()
+            return x * inverse, inverse
+        check_finite(x, name)
+    else:
+        require(name, "be finite", torch.isfinite(x.detach()))
     # Direction does not depend on scale, so the scale is a constant for the gradient as well.
     scale = x.detach().abs().amax(1, keepdim=True)
     some = scale > 0
@@ -61,12 +65,14 @@ def _through_norm(d_z: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
     return torch.addcmul(d_z, z, along, value=-1).mul_(inverse)
 
 
-def _widen(x: Tensor) -> Tensor:
+def widen(x: Tensor) -> Tensor:
     return x if x.dtype in (torch.float32, torch.float64) else x.to(torch.float32)
 
 
 def check_untransformed(tensor: Tensor) -> None:
     """Refuse the tensors of torch.func and torch.vmap, which a gradient written by hand cannot serve."""
+    if torch.compiler.is_compiling():
+        return  # no gradient is written by hand there
     try:
         tensor.untyped_storage()  # these tensors have none
     except NotImplementedError as error:
@@ -130,11 +136,14 @@ def attach(value: Tensor, inputs: Sequence[Tensor | None], gradients: Sequence[T
     )
 
 
-def _check_squares(rows: Tensor | None) -> None:
+def check_squares(rows: Tensor | None) -> None:
     """Refuse rows whose squared distances do not fit their precision: NaN and zeros would come of them."""
     if rows is None or not rows.numel():
         return
     most = math.sqrt(torch.finfo(rows.dtype).max / (4 * rows.shape[1]))
+    if not readable(rows):
+        require("embeddings", f"have entries below {most:.2g}", rows.detach().abs() < most)
+        return
     largest = float(rows.abs().max())
     if not largest < most:
         raise NotFiniteError(
@@ -159,14 +168,14 @@ def differentiate(
     kind = queries.device.type
     # Exponents of 25 and more overflow in half precision, so autocast must not reach the products below.
     with torch.no_grad(), without_autocast(kind):
-        q = _widen(queries)
-        d = None if database is None else _widen(database)
+        q = widen(queries)
+        d = None if database is None else widen(database)
         if normalize:
             q, q_inverse = normalize_rows(q)
             d, d_inverse = (None, None) if d is None else normalize_rows(d, "database")
         else:
             for rows in (q, d):
-                _check_squares(rows)
+                check_squares(rows)
         loss = compute(q, d, anchor_values, any(needed))
         if not any(needed):
             return loss.value

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nearer._tracing import readable, require
 from nearer._validation import as_tensor
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.pairwise._rule import Miner, Pairing, Panel, Select
@@ -41,15 +42,17 @@ class ListedPairs(Miner):
 
 def _masks(columns: Sequence[Tensor], n: int, m: int) -> Callable[[slice], tuple[Tensor, Tensor]]:
     """From rows to the masks of positives and negatives."""
-    if n * m > _SMALL:
+    if n * m > _SMALL and (not len(columns[0]) or readable(columns[0])):
         return pairs_of(columns, n, m).masks
     sides = []
     for anchors, others in _sides(columns):
         mask = torch.zeros(n * m, dtype=torch.bool, device=anchors.device)
-        mask[anchors * m + others] = True
+        mask.index_fill_(0, anchors * m + others, True)
         sides.append(mask.view(n, m))
     positive, negative = sides
-    if bool((positive & negative).any()):
+    if not readable(positive):
+        require("indices_tuple", "not list a pair as positive and as negative", ~(positive & negative))
+    elif bool((positive & negative).any()):
         raise LabelError(_BOTH)
     return lambda rows: (positive[rows], negative[rows])
 
@@ -106,7 +109,9 @@ def as_columns(indices: Any, n: int, n_database: int | None, device: torch.devic
             )
         column = column.to(torch.int64)
         rows = n if name.startswith("a") or n_database is None else n_database
-        if len(column) and (int(column.min()) < 0 or int(column.max()) >= rows):
+        if not readable(column):
+            require("indices_tuple", f"lie in 0..{rows - 1}", (column >= 0) & (column < rows))
+        elif len(column) and (int(column.min()) < 0 or int(column.max()) >= rows):
             raise ParameterError(
                 f"`{name}` of `indices_tuple` must lie in 0..{rows - 1}, got {int(column.min())} to "
                 f"{int(column.max())}. Was it mined from another batch?"
@@ -116,7 +121,10 @@ def as_columns(indices: Any, n: int, n_database: int | None, device: torch.devic
     for side in sides:
         if len({len(column) for column in side}) > 1:
             raise ShapeError(f"{_SHAPE} of equal lengths, got {', '.join(str(len(rows)) for rows in side)}.")
-        if n_database is None and any(bool((side[0] == other).any()) for other in side[1:]):
+        if n_database is None and not readable(side[0]):
+            for other in side[1:]:
+                require("indices_tuple", "not pair an item with itself", side[0] != other)
+        elif n_database is None and any(bool((side[0] == other).any()) for other in side[1:]):
             raise ParameterError("`indices_tuple` must not pair an item with itself, and does.")
     return columns
 

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 import torch
 from torch import Tensor
 
+from nearer._tracing import readable
 from nearer.pairwise._reduce import Reduction, joined, shares
 from nearer.pairwise._rule import Gradient, Miner, Pairing, Panel, Rule, Select, Terms
 from nearer.relations import ClassLabels
@@ -42,7 +43,7 @@ def tile_size(rows: int | None) -> Iterator[None]:
 
 def forced_tile() -> int | None:
     """The tile size that `tile_size` has forced, if any."""
-    return _forced_tile.get()
+    return None if torch.compiler.is_compiling() else _forced_tile.get()  # it cannot be traced
 
 
 def panel_rows(q: int, n: int) -> int:
@@ -61,7 +62,12 @@ def class_mask(rows: Tensor, columns: Tensor, dtype: torch.dtype) -> Tensor:
     """(r, n): 1 where two labels are equal, 0 elsewhere."""
     same = torch.empty((rows.shape[0], columns.shape[0]), dtype=dtype, device=rows.device)
     # Single precision compares five times as fast, and holds whole numbers up to 2²⁴.
-    if same.numel() > 4096 and int(columns.amin()) > -(1 << 24) and int(columns.amax()) < 1 << 24:
+    if (
+        same.numel() > 4096
+        and readable(columns)
+        and int(columns.amin()) > -(1 << 24)
+        and int(columns.amax()) < 1 << 24
+    ):
         rows, columns = rows.float(), columns.float()
     return torch.eq(rows.unsqueeze(1), columns.unsqueeze(0), out=same)
 

@@ -10,7 +10,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -349,6 +349,8 @@ class Miner:
     >>> isinstance(VTHM(margin=0.1), Miner)
     True
     """
+
+    untraceable: ClassVar[str] = ""  # why it cannot choose without a look at values, if it cannot
 
     def prepare(self, pairing: Pairing) -> Select:
         """Learn what must be known of the whole batch (draws, thresholds), and return the choice for a panel.

@@ -12,9 +12,11 @@ from ._distributed import Shards as Shards
 from ._draws import fresh_seed as fresh_seed
 from ._draws import uniform as uniform
 from ._function import attach as attach
+from ._function import check_squares as check_squares
 from ._function import check_untransformed as check_untransformed
 from ._function import differentiate as differentiate
 from ._function import normalize_rows as normalize_rows
+from ._function import widen as widen
 from ._indices import ListedPairs as ListedPairs
 from ._indices import PeerMiner as PeerMiner
 from ._indices import as_columns as as_columns
@@ -33,6 +35,7 @@ from ._panels import forced_tile as forced_tile
 from ._panels import iterate_panels as iterate_panels
 from ._panels import nothing as nothing
 from ._precision import full_precision as full_precision
+from ._precision import without_autocast as without_autocast
 from ._reduce import Reduction as Reduction
 from ._reduce import divisor as divisor
 from ._reduce import reduce as reduce

@@ -45,7 +45,7 @@ def relate(
             else:
                 relation = relation.against(other)
     else:
-        relation = ClassLabels(labels, database_labels)
+        relation = ClassLabels(*(_on(device, side) for side in (labels, database_labels)))
     if relation.n_queries != n:
         raise ShapeError(f"`labels` must have one entry for each of the {n} rows, got {relation.n_queries}.")
     expected = n if n_database is None else n_database
@@ -53,7 +53,13 @@ def relate(
         raise ShapeError(
             f"`database_labels` must have one entry for each of the {expected} rows, got {relation.n_database}."
         )
-    return relation if device is None else relation.to(device)
+    if device is None or (isinstance(relation, TableRelation) and relation.is_on(device)):
+        return relation
+    return relation.to(device)
+
+
+def _on(device: torch.device | None, labels: Any) -> Any:
+    return labels if device is None or not isinstance(labels, Tensor) else labels.to(device)
 
 
 _OF_RELATIONS: dict[type[Relation], Kind] = {

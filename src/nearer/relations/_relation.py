@@ -86,6 +86,10 @@ class TableRelation(Relation):
         """Labels as they come, as a table with a row for each item; a table stays as it is."""
         return value
 
+    def is_on(self, device: torch.device) -> bool:
+        """Whether both tables are on a device."""
+        return self.queries.device == device and self.database.device == device
+
     def between(self, queries: Tensor, database: Tensor) -> Self:
         """The same relation between two other tables (a memory bank, the shards of a distributed batch)."""
         made = copy.copy(self)

@@ -109,7 +109,8 @@ def learn_digits(*, seed: int, epochs: int, callbacks: Sequence[Callable[..., An
         pixels = test.matrix()
         embeddings = torch.cat([embed(encoder, pixels), normalize(torch.from_numpy(pixels))], dim=1)
         raw, learned = (
-            evaluate(features, test.y, scores=SCORES, similarity="euclidean") for features in (pixels, embeddings)
+            evaluate(features, test.y, scores=SCORES, similarity="euclidean", effort="thorough")
+            for features in (pixels, embeddings)
         )
     story = (
         f"{len(items):,} digits to train on, {LABELS * 10} of them with a label, {len(test)} held out; "

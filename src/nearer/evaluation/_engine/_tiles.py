@@ -27,17 +27,17 @@ Result = TypeVar("Result")
 
 # The longest side of a tile. 960 rows of float32 fill the caches of one core and leave the product at full speed.
 SIDE = 960
-SHORTEST = 192
+SHORTEST = 480  # below, calls cost more than they compute
 GRAIN = 24
 
 
 def block_size(n: int) -> int:
-    """The side of equal blocks that cover n rows with little padding: a multiple of 24, about a tenth of n.
+    """The side of equal blocks that cover n rows with little padding: a multiple of 24, about a tenth of many n.
 
     With ten blocks and more, the tiles above the diagonal are little more than half of all.
 
     >>> block_size(60000), block_size(3000), block_size(3)
-    (960, 312, 24)
+    (960, 432, 24)
     """
     blocks = -(-n // min(max(n // 10, SHORTEST), SIDE))
     return -(-n // (blocks * GRAIN)) * GRAIN

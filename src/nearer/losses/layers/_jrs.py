@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nearer._checks import check_choice
+from nearer._tracing import leave_to_eager
 from nearer._validation import as_labels
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.layers._layer_kernels import Gaussian
@@ -48,6 +49,7 @@ class JRSLoss(nn.Module):
     @full_precision
     def forward(self, layers: Sequence[Tensor], labels: Any) -> Tensor:
         """The similarity of `layers`, each (n, d_l), for class labels (n,)."""
+        leave_to_eager("JRSLoss cannot be compiled: its gradient is written by hand, in tiles.")
         rows, y = checked_layers(layers, labels)
         if self.combine == "concatenate":
             rows = [torch.cat(rows, dim=1)]

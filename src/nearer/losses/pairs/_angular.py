@@ -41,6 +41,7 @@ class _PositivePairLoss(PairLoss):
     """
 
     reductions = ("tuples", "mean", "sum")
+    one_set = True
 
     def __init__(self, *, angle: float, reduction: str, miner: Miner | None) -> None:
         super().__init__(reduction=reduction, miner=miner)
@@ -59,9 +60,7 @@ class _PositivePairLoss(PairLoss):
 
     def _of_pairs(self, panel: Panel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The dense similarities, both ends of the positive pairs, and f of each pair."""
-        s = panel.similarity
-        if s.shape[0] != s.shape[1]:
-            raise ParameterError(_NO_DATABASE)
+        s = _square(panel.similarity)
         a, p = panel.positive.nonzero(as_tuple=True)
         return s, a, p, self.push * (s[a] + s[p]) - self.pull * s[a, p][:, None]
 
@@ -109,6 +108,12 @@ class _PositivePairLoss(PairLoss):
         return Gradient((total * scale).to(z.dtype), d_z.mul_(scale) if gradient else None)
 
 
+def _square(similarity: Tensor) -> Tensor:
+    if similarity.shape[0] != similarity.shape[1]:
+        raise ParameterError(_NO_DATABASE)
+    return similarity
+
+
 class AngularLoss(_PositivePairLoss):
     """N-pair angular loss: mean over positive pairs (a, p) of log(1 + Σ_N e^{f_apn}).
 
@@ -138,6 +143,14 @@ class AngularLoss(_PositivePairLoss):
     def terms(self, f: Tensor, negative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         value, slope = soft_rows_with_zero(f, negative)
         return value, slope, torch.ones_like(value)
+
+    def traceable(self, panel: Panel) -> Tensor:
+        # Σ_n e^{push(s_an + s_pn)} of all pairs is a product of two matrices; 70° keep it within single precision.
+        s, positive = _square(panel.similarity), panel.positive
+        e = torch.exp(self.push * s)
+        others = ((e * panel.negative) @ e.T).log()
+        value = torch.where(positive, softplus(others - self.pull * s), 0.0).sum()
+        return value / divisor(self.reduction, len(s), positive.sum())
 
     def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """For class labels of equal sizes e^{f} factors over tiles; otherwise by positive pairs."""
@@ -190,6 +203,19 @@ class AngularTripletLoss(_PositivePairLoss):
         else:
             value, slope = m.clamp(min=0), (m > 0).to(m.dtype)
         return (value * negative).sum(1), slope.mul_(negative), negative.sum(1)
+
+    cubic = True
+
+    def traceable(self, panel: Panel) -> Tensor:
+        triplets = self._triplets(panel.relation)
+        if triplets is not None:
+            return self.formula(panel)
+        s = _square(panel.similarity)
+        m = self.push * (s[:, None, :] + s[None, :, :]) - self.pull * s[:, :, None] + self.shift  # [a, p, n]
+        counted = panel.positive[:, :, None] & panel.negative[:, None, :]
+        cost = softplus(m) if self.cost == "softplus" else m.relu()
+        value = torch.where(counted, cost, 0.0).sum()
+        return value / divisor(self.reduction, len(s), counted.sum())
 
     def formula(self, panel: Panel) -> Tensor:
         triplets = self._triplets(panel.relation)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nearer._checks import check_int, check_number
+from nearer._tracing import at_once
 from nearer._validation import as_labels
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._pair_loss import check_embeddings
@@ -58,6 +59,8 @@ class DynamicSoftMarginLoss(nn.Module):
         if gaps is None:
             if ref_emb is not None:
                 raise ParameterError("`ref_emb` must be left out when there are `labels`: it is a second view.")
+            if indices_tuple is None and at_once(x, 16 * len(x) ** 3):
+                return self._of_all(_unit(x, "embeddings"), labels)
             gaps = self._triplets(_unit(x, "embeddings"), labels, indices_tuple)
         if gaps.numel() == 0:
             return x.sum() * 0
@@ -94,21 +97,34 @@ class DynamicSoftMarginLoss(nn.Module):
         a, p = (same & ~torch.eye(len(z), dtype=torch.bool, device=z.device)).nonzero(as_tuple=True)
         return (d[a, p][:, None] - d[a])[~same[a]]
 
-    def _weigh(self, gaps: Tensor) -> Tensor:
+    def _of_all(self, z: Tensor, labels: Any) -> Tensor:
+        """The loss of all triplets where it cannot be read which there are: n³ gaps, counted or not."""
+        y, d = as_labels(labels, "labels", n=len(z)).to(z.device), _distances(z, z)
+        same = y[:, None] == y[None]
+        positive = same & ~torch.eye(len(z), dtype=torch.bool, device=z.device)
+        gaps = d[:, :, None] - d[:, None, :]
+        counted = (positive[:, :, None] & ~same[:, None, :]).to(gaps.dtype)
+        with torch.no_grad():
+            weight = self._weigh(gaps.double(), counted.double()).to(gaps.dtype) * counted
+        return (weight * gaps).sum() / counted.sum().clamp(min=1)
+
+    def _weigh(self, gaps: Tensor, counted: Tensor | None = None) -> Tensor:
         """w of each gap, after the histogram has moved."""
         position = ((gaps - _LOWEST) * (self.bins / _WIDTH)).clamp(0, self.bins - 1e-9)
         low = position.long()
         part = position - low
-        fresh = torch.bincount(low, 1 - part, minlength=self.bins)
+        mass = torch.ones_like(gaps) if counted is None else counted
+        fresh = gaps.new_zeros(self.bins).scatter_add(0, low.view(-1), ((1 - part) * mass).view(-1))
         # The bin above the last one does not exist: its share stays in the last.
-        fresh += torch.bincount((low + 1).clamp(max=self.bins - 1), part, minlength=self.bins)
-        empty = not bool(self.histogram.any())
+        above = (low + 1).clamp(max=self.bins - 1)
+        fresh = fresh.scatter_add(0, above.view(-1), (part * mass).view(-1))
         histogram = self.histogram.to(gaps)
-        if self.training or empty:
-            momentum = 1.0 if empty else self.momentum
-            histogram = (1 - momentum) * histogram + momentum * fresh
-            histogram = histogram / histogram.sum()
-            self.histogram.copy_(histogram)
+        empty = ~histogram.any()
+        momentum = empty.to(histogram.dtype) * (1 - self.momentum) + self.momentum
+        moved = (1 - momentum) * histogram + momentum * fresh
+        moves = fresh.any() if self.training else fresh.any() & empty
+        histogram = torch.where(moves, moved / moved.sum().clamp(min=torch.finfo(moved.dtype).tiny), histogram)
+        self.histogram.copy_(histogram)
         return histogram.cumsum(0)[low]
 
 

@@ -50,6 +50,20 @@ class HistogramLoss(PairLoss):
 
         return (soft(panel.negative) * soft(panel.positive).cumsum(0)).sum()
 
+    def traceable(self, panel: Panel) -> Tensor:
+        s = panel.similarity
+        inside = s.clamp(-1, 1)
+        # The place of a pair is a constant, how far it is on the way to the next node is not.
+        left = self._place(s.detach())[0].view(-1)
+        part = ((inside + 1) * ((self.bins - 1) / 2)).reshape(-1) - left
+
+        def share(mask: Tensor) -> Tensor:
+            mass = mask.reshape(-1).to(s.dtype)
+            h = s.new_zeros(self.bins).scatter_add(0, left, (1 - part) * mass)
+            return h.scatter_add(0, left + 1, part * mass) / mass.sum().clamp(min=1)
+
+        return (share(panel.negative) * share(panel.positive).cumsum(0)).sum()
+
     def _place(self, s: Tensor) -> tuple[Tensor, Tensor]:
         """Left node of each similarity, and how far it is on the way to the next."""
         # Duplicates have s = 1 exactly or a rounding above it: without the clamp they would fall off the end.

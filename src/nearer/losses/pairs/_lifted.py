@@ -46,6 +46,7 @@ class LiftedStructureLoss(PairLoss):
 
     distance = True
     reductions = ("mean",)
+    one_set = True
 
     def __init__(self, *, margin: float = 1.0, normalize: bool = False, miner: Miner | None = None) -> None:
         super().__init__(reduction="mean", miner=miner, normalize=normalize)

@@ -39,6 +39,7 @@ class NPairsLoss(PairLoss):
     """
 
     mineable = False
+    one_set = True
     reductions = ("mean", "sum")
 
     def __init__(
@@ -71,6 +72,18 @@ class NPairsLoss(PairLoss):
         total = torch.nn.functional.cross_entropy(logits, torch.arange(len(a), device=a.device), reduction="sum")
         norms = panel.similarity.diagonal()[torch.cat([a, p])].sum()
         return (total + 0.5 * self.l2 * norms) / (len(a) if self.reduction == "mean" else 1)
+
+    def traceable(self, panel: Panel) -> Tensor:
+        # As `formula`, with every item in the place of an anchor: one that is none has the weight 0.
+        s, later = panel.similarity, torch.triu(panel.positive, 1)
+        anchor = ~torch.tril(panel.positive, -1).any(1) & later.any(1)
+        partner = later.to(torch.uint8).argmax(1)
+        logits = self.scale * s[:, partner]
+        total = torch.logsumexp(logits.masked_fill(~anchor[None], -1e30), 1) - logits.diagonal()
+        length = s.diagonal()
+        terms = torch.where(anchor, total + 0.5 * self.l2 * (length + length[partner]), 0.0)
+        count = anchor.sum()
+        return torch.where(count < 2, 0.0, terms.sum()) / (count.clamp(min=1) if self.reduction == "mean" else 1)
 
     def dense_weights(self, panel: Panel) -> Tensor:
         a, p = self._chosen(panel.positive)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from nearer._checks import check_choice, check_int, check_number
+from nearer._tracing import leave_to_eager
 from nearer._validation import as_labels, as_tensor, check_finite
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.losses.pairs._distances import sum_weighted_squares
@@ -118,6 +119,7 @@ class NeighborhoodLoss(nn.Module):
         database_ids: Any = None,
     ) -> Tensor:
         """The loss of `embeddings` (n, d) among themselves, or as queries against `database` (m, d)."""
+        leave_to_eager("NeighborhoodLoss cannot be compiled: its sets of neighbors are searched, class by class.")
         queries = _wide(check_embeddings(embeddings, "embeddings"))
         classes = as_labels(labels, "labels", n=len(queries)).to(queries.device)
         if (database is None) != (database_labels is None) or (ids is None) != (database_ids is None):

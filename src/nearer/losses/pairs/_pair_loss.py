@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nearer._checks import check_choice
+from nearer._tracing import at_once, leave_to_eager, readable, require
 from nearer._validation import as_tensor, check_finite
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.pairwise import Miner, Panel
@@ -23,15 +24,20 @@ from nearer.pairwise._shared import (
     Select,
     Shards,
     as_columns,
+    check_squares,
     check_untransformed,
     differentiate,
     normalize_rows,
     nothing,
     pairs_of,
     settings_of,
+    widen,
+    without_autocast,
 )
 from nearer.relations import Relation
 from nearer.relations._shared import relate
+
+_DIRECT = "donot_use_mm_for_euclid_dist"
 
 
 class PairLoss(nn.Module, ABC):
@@ -59,6 +65,9 @@ class PairLoss(nn.Module, ABC):
     distance: bool = False  # panels must hold squared distances
     rowwise: bool = False  # each anchor's part needs only its own row, so the work can be sharded by anchors
     reductions: tuple[Reduction, ...] = ("mean", "sum")
+    one_set: bool = False  # there can be no `database`
+    cubic: bool = False  # `traceable` compares three items at a time
+    untraceable: str = ""  # why there is no `traceable`: then torch.compile leaves the loss to eager
 
     def __init__(self, *, reduction: str, miner: Miner | None = None, normalize: bool = True) -> None:
         super().__init__()
@@ -75,6 +84,10 @@ class PairLoss(nn.Module, ABC):
     @abstractmethod
     def formula(self, panel: Panel) -> Tensor:
         """The loss as printed, on the whole dense matrix; differentiable by autograd. The reference."""
+
+    def traceable(self, panel: Panel) -> Tensor:
+        """The same without a look at any value, for torch.compile and accelerators: `formula` where it is that."""
+        return self.formula(panel)
 
     @abstractmethod
     def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
@@ -122,6 +135,9 @@ class PairLoss(nn.Module, ABC):
         return self._stream(queries, database, relation)
 
     def _stream(self, queries: Tensor, database: Tensor | None, relation: Relation) -> Tensor:
+        if self._traced_here(queries, relation):
+            return self._traced(queries, database, relation)
+
         def compute(
             q: Tensor, d: Tensor | None, values: Tensor | None, layer: Relation, gradient: bool
         ) -> Gradient:
@@ -150,7 +166,41 @@ class PairLoss(nn.Module, ABC):
             return self._of_indices(True, embeddings, labels, indices_tuple, database, database_labels)
         return self._dense(*check_call(embeddings, labels, database, database_labels))
 
-    def _dense(self, queries: Tensor, database: Tensor | None, relation: Relation) -> Tensor:
+    def _traced_here(self, queries: Tensor, relation: Relation) -> bool:
+        """Whether the whole matrix is what to compute where values cannot be read."""
+        # Of a cube there are many more intermediate results than of a square.
+        entries = relation.n_queries * relation.n_database * (16 * relation.n_database if self.cubic else 1)
+        if not at_once(queries, entries):
+            return False
+        reason = self.untraceable or getattr(self.miner, "untraceable", "")
+        if reason:
+            leave_to_eager(f"{type(self).__name__} cannot be compiled: {reason}.")
+        return not reason
+
+    def _traced(
+        self, queries: Tensor, database: Tensor | None, relation: Relation, listed: Miner | None = None
+    ) -> Tensor:
+        """The loss on the whole matrix by tensors alone, differentiated by autograd or by the compiler."""
+        if database is not None and self.one_set:
+            raise ParameterError(
+                f"{type(self).__name__} takes no `database`: it needs the rows of both items of a pair."
+            )
+        with without_autocast(queries.device.type):
+            q, d = widen(queries), None if database is None else widen(database)
+            if not self.normalize:
+                check_squares(q)
+                check_squares(d)
+            return self._dense(q, d, relation, formula=self.traceable, listed=listed)
+
+    def _dense(
+        self,
+        queries: Tensor,
+        database: Tensor | None,
+        relation: Relation,
+        *,
+        formula: Callable[[Panel], Tensor] | None = None,
+        listed: Miner | None = None,
+    ) -> Tensor:
         q = normalize_rows(queries)[0] if self.normalize else queries
         d = None if database is None else normalize_rows(database, "database")[0] if self.normalize else database
         total = q.sum() * 0 if d is None else q.sum() * 0 + d.sum() * 0
@@ -159,8 +209,12 @@ class PairLoss(nn.Module, ABC):
         for share, layer in relation.layers():
             pairing = make_pairing(q, d, layer, unit=self.normalize)
             with torch.no_grad():
-                select = None if self.miner is None else self.miner.prepare(pairing)
-            value = self.formula(whole_panel(pairing, self.distance, select, self.anchor_values(layer)))
+                miner = listed or self.miner
+                select = None if miner is None else miner.prepare(pairing)
+            panel = whole_panel(
+                pairing, self.distance, select, self.anchor_values(layer), compact=formula is not None
+            )
+            value = self.formula(panel) if formula is None else formula(panel)
             total = total + (value if share == 1 else share * value)
         extra = self.penalty()
         return total if extra is None else total + extra
@@ -185,6 +239,8 @@ class PairLoss(nn.Module, ABC):
             queries, database, relation = check_call(queries, labels, database, database_labels)
         elif database is not None:
             database = check_database(database, queries)
+        if peer is not None:
+            leave_to_eager("A miner that lists pairs cannot be compiled. Take one of nearer.mining.")
         if peer is not None and relation is not None:
             indices = peer.indices(queries, database, relation)
         n, m = len(queries), None if database is None else len(database)
@@ -193,6 +249,9 @@ class PairLoss(nn.Module, ABC):
             exact = self.of_triplets(queries, database, torch.stack(columns, dim=1), dense)
             if exact is not None:
                 return exact
+        if not dense and relation is not None and self._traced_here(queries, relation):
+            return self._traced(queries, database, relation, ListedPairs(columns) if n and m != 0 else None)
+        leave_to_eager("A tuple of indices without labels cannot be compiled: pass the labels too.")
         twin = copy(self)  # the same parameters and state, with the pairs as its miner
         twin.miner = None if n == 0 or m == 0 else ListedPairs(columns)
         if relation is None:
@@ -275,6 +334,7 @@ class ShardedLoss(nn.Module):
                 "`indices_tuple` must be left out: it knows one process's rows. Give the loss a miner of "
                 "nearer.mining, which chooses from the joint batch."
             )
+        leave_to_eager("ShardedLoss cannot be compiled: it talks to other processes.")
         queries, _, relation = check_call(embeddings, labels, None, None)
         loss = self.loss
 
@@ -358,8 +418,10 @@ def check_embeddings(value: Any, name: str, *, finite: bool = True) -> Tensor:
         raise ShapeError(f"`{name}` must have shape (n, d), got {tuple(tensor.shape)}.")
     if not tensor.is_floating_point():
         tensor = tensor.to(torch.float32)
-    if finite:
+    if finite and readable(tensor):
         check_finite(tensor, name)
+    elif finite:
+        require(name, "be finite", torch.isfinite(tensor.detach()))
     return tensor
 
 
@@ -370,14 +432,26 @@ def make_pairing(queries: Tensor, database: Tensor | None, relation: Relation, *
     return Pairing(queries, database, relation, None, unit)
 
 
-def whole_panel(pairing: Pairing, distance: bool, select: Select | None, anchor_values: Tensor | None) -> Panel:
-    """The whole batch as one panel, on the graph of its embeddings."""
+def whole_panel(
+    pairing: Pairing,
+    distance: bool,
+    select: Select | None,
+    anchor_values: Tensor | None,
+    *,
+    compact: bool = False,
+) -> Panel:
+    """The whole batch as one panel, on the graph of its embeddings; `compact`: differentiable once."""
     q, d = pairing.queries, pairing.database
     positive, negative = pairing.relation.masks()
     if pairing.offset is not None:
         positive.diagonal(pairing.offset).fill_(False)
         negative.diagonal(pairing.offset).fill_(False)
-    squared = (q[:, None] - d[None]).square().sum(2) if distance else None
+    squared = None
+    if distance:
+        # Both forms are exact for near items; the compact one needs no (q, n, d) array.
+        squared = (
+            torch.cdist(q, d, compute_mode=_DIRECT).square() if compact else (q[:, None] - d[None]).square().sum(2)
+        )
     panel = Panel(q @ d.T, positive, negative, slice(0, len(q)), squared, anchor_values, relation=pairing.relation)
     if select is None:
         return panel

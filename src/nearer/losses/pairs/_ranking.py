@@ -102,6 +102,7 @@ class SmoothAPLoss(RowLoss):
         miner: which pairs count; all of them if None.
     """
 
+    cubic = True
     reductions = ("active", "mean", "sum")
 
     def __init__(self, *, temperature: float = 0.01, reduction: str = "active", miner: Miner | None = None) -> None:

@@ -57,8 +57,11 @@ class RelationAlignmentLoss(RowLoss):
 
     def value(self, panel: Panel) -> Terms:
         squared, target, pairs = self._compared(panel)
-        line = best_line(moments(squared.detach(), target, pairs)) if self.scale == "affine" else Line()
-        errors = (line.slope * squared + line.offset - target).square() * pairs
+        slope: Tensor | float = 1.0
+        offset: Tensor | float = 0.0
+        if self.scale == "affine":
+            slope, offset = (part.to(squared.dtype) for part in _line(moments(squared.detach(), target, pairs)))
+        errors = (slope * squared + offset - target).square() * pairs
         return Terms(errors.sum(1), pairs.sum(1))
 
     def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
@@ -122,8 +125,9 @@ class Line:
 
 def moments(squared: Tensor, target: Tensor, pairs: Tensor) -> Tensor:
     """Σ1, ΣD², Σg, ΣD⁴, ΣD²g over the pairs, in float64."""
-    d, g = squared[pairs].double(), target[pairs].double()
-    return torch.stack([torch.ones_like(d).sum(), d.sum(), g.sum(), d.square().sum(), (d * g).sum()])
+    some = pairs.double()
+    d, g = squared.double() * some, target.double() * some
+    return torch.stack([some.sum(), d.sum(), g.sum(), d.square().sum(), (d * g).sum()])
 
 
 def best_line(sums: Tensor) -> Line:
@@ -132,12 +136,17 @@ def best_line(sums: Tensor) -> Line:
     >>> best_line(moments(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 3.0]), torch.tensor([True, True])))
     Line(slope=2.0, offset=1.0)
     """
-    count, d, g, dd, dg = (float(x) for x in sums)
-    if count == 0:
-        return Line()
-    variance = dd - d * d / count
-    slope = max((dg - d * g / count) / variance, 1.0) if variance > 1e-12 * max(dd, 1e-300) else 1.0
-    return Line(slope, (g - slope * d) / count)
+    return Line(*(float(part) for part in _line(sums)))
+
+
+def _line(sums: Tensor) -> tuple[Tensor, Tensor]:
+    """Its slope and offset; 1 and 0 where there is no pair."""
+    count, d, g, dd, dg = sums.unbind()
+    some = count.clamp(min=1)
+    variance = dd - d * d / some
+    steep = variance > 1e-12 * dd.clamp(min=1e-300)
+    slope = torch.where(steep, (dg - d * g / some) / torch.where(steep, variance, 1.0), 1.0).clamp(min=1)
+    return slope, (g - slope * d) / some
 
 
 @dataclass(frozen=True)

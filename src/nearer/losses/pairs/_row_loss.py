@@ -39,6 +39,14 @@ class RowLoss(PairLoss, Rule):
     def formula(self, panel: Panel) -> Tensor:
         return reduce(self.value(panel), self.reduction, len(panel.similarity))
 
+    def by_weight(self, panel: Panel) -> Tensor:
+        """The value with the hand-written weights as its slopes: Σ G·(s − s₀) has them and is zero."""
+        with torch.no_grad():
+            terms, weight = self.weigh(panel)
+        assert isinstance(weight, Tensor)  # of two columns only losses that have no use for this make weights
+        moved = panel.similarity - panel.similarity.detach()
+        return reduce(Terms(terms.value + (weight * moved).sum(1), terms.count), self.reduction, len(moved))
+
     def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Tiles where the loss has a statistic and the labels are classes, row panels otherwise."""
         asked: dict[str, Any] = {"reduction": self.reduction, "miner": self.miner}

@@ -18,6 +18,7 @@ from nearer.pairwise._shared import (
     equal_within,
     hardest,
     normalize_rows,
+    reduce,
     softplus,
     sortable,
     triplets_by_tiles,
@@ -43,6 +44,9 @@ class _CountedTripletLoss(RowLoss):
         counted = hinge > 0 if self.reduction == "active" else triplets
         return Terms(hinge.sum((1, 2)), counted.sum((1, 2)))
 
+    def traceable(self, panel: Panel) -> Tensor:
+        return self.by_weight(panel)  # the formula is cubic
+
     def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
         counts, value, violated = count_row_triplets(panel, self.margin, self.semi_hard)
         valid = panel.p.sum(1) * panel.n.sum(1)
@@ -60,7 +64,7 @@ class _CountedTripletLoss(RowLoss):
         if self.semi_hard:
             hinge = hinge * (far < near - equal_within(near.dtype))
         counted = hinge > 0 if self.reduction == "active" else torch.ones_like(hinge)
-        return hinge.sum() / divisor(self.reduction, len(q), int(counted.sum()))
+        return hinge.sum() / divisor(self.reduction, len(q), counted.sum())
 
     def program(self, pairing: Pairing, anchor_values: Tensor | None, gradient: bool) -> Gradient:
         """Counts by tiles for class labels, by panels otherwise."""
@@ -150,6 +154,17 @@ class PairSemiHardTripletLoss(RowLoss):
                 chosen = below.max(0)[0] if len(below) else others.min(0)[0]
                 terms.append((i, chosen - s[i, p] + self.margin))
         return hinges(terms, s, self.reduction)
+
+    def traceable(self, panel: Panel) -> Tensor:
+        s, n_n = panel.similarity, panel.negative.sum(1, keepdim=True)
+        # Falling similarities of the negatives, the rest behind them: the first below an edge is the most similar.
+        falling = (-s).masked_fill(~panel.negative, math.inf).sort(dim=1, stable=True)[0]
+        place = torch.searchsorted(falling.detach(), equal_within(s.dtype) - s.detach(), right=True)
+        chosen = -falling.gather(1, torch.minimum(place, n_n - 1).clamp(min=0))
+        counted = panel.positive & (n_n > 0)
+        hinge = torch.where(counted, chosen - s + self.margin, 0.0).relu()
+        count = hinge > 0 if self.reduction == "active" else counted
+        return reduce(Terms(hinge.sum(1), count.sum(1)), self.reduction, len(s))
 
     def weigh(self, panel: Panel) -> tuple[Terms, Tensor]:
         s, n = panel.similarity, panel.negative

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from nearer._checks import check_int, check_number
+from nearer._tracing import readable, require
 from nearer._validation import as_labels
 from nearer.exceptions import LabelError, ShapeError
-from nearer.geometry import normalize
 from nearer.losses.pairs._pair_loss import check_embeddings
+from nearer.losses.proxies._proxy_loss import unit_rows
 from nearer.pairwise._shared import full_precision, inner_settings
 
 _TEMPERATURE = 0.5  # of the edges, as published
@@ -76,18 +77,20 @@ class ManifoldLoss(nn.Module):
         if x.shape[1] != self.embedding_dim:
             raise ShapeError(f"`embeddings` must have {self.embedding_dim} columns, got {x.shape[1]}.")
         y = self._drawn(n) if labels is None else as_labels(labels, "labels", n=n)
-        if n and (int(y.min()) < 0 or int(y.max()) >= k):
+        if not readable(x):
+            require("labels", f"lie in 0..{k - 1}, a proxy each", (y >= 0) & (y < k))
+        elif n and (int(y.min()) < 0 or int(y.max()) >= k):
             raise LabelError(
                 f"`labels` must lie in 0..{k - 1}, a proxy each, got {int(y.min())} to {int(y.max())}."
             )
         if n == 0:
             return x.sum() * 0 + self.proxies.sum() * 0
         work = torch.float64 if x.dtype == torch.float64 else torch.float32
-        walk = random_walk(normalize(torch.cat([x.to(work), self.proxies.to(work)])), self.alpha)
+        walk = random_walk(unit_rows(torch.cat([x.to(work), self.proxies.to(work)])), self.alpha)
         own = y.to(x.device)
         total = _ranked(walk[:n, n:], own, self.margin)
         if self.context:
-            rows = normalize(walk)
+            rows = unit_rows(walk)
             total = total + self.context * _ranked(rows[:n] @ rows[n:].T, own, self.margin)
         return total
 

@@ -7,6 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from nearer._checks import check_number
+from nearer._tracing import at_once
 from nearer.losses.proxies._proxy_loss import ProxyLoss
 from nearer.pairwise._shared import Shards, VectorSimilarity, attach, class_softmax, class_tiles, own_classes
 
@@ -49,9 +50,20 @@ class ProxyAnchorLoss(ProxyLoss):
 
     def compute(self, x: Tensor, labels: Tensor, *, sharded: bool) -> Tensor:
         vectors = self.vectors()
+        if not sharded and at_once(x, len(x) * len(vectors)):
+            return self._traceable(x, vectors, labels)
         with torch.no_grad():
             value, gradients = _proxy_anchor(x, vectors, labels, self.alpha, self.delta, sharded)
         return attach(value, (x, vectors), gradients)
+
+    def _traceable(self, x: Tensor, vectors: Tensor, labels: Tensor) -> Tensor:
+        """The printed formula on the whole matrix, by tensors alone."""
+        s = x @ vectors.to(x.dtype).T
+        own = labels[:, None] == torch.arange(self.n_classes, device=x.device)
+        none = torch.zeros_like(s[:1])  # the 1 in each logarithm
+        pull = torch.cat([none, (-self.alpha * (s - self.delta)).masked_fill(~own, -torch.inf)]).logsumexp(0)
+        push = torch.cat([none, (self.alpha * (s + self.delta)).masked_fill(own, -torch.inf)]).logsumexp(0)
+        return pull.sum() / own.any(0).sum().clamp(min=1) + push.sum() / self.n_classes
 
 
 def _proxy_anchor(

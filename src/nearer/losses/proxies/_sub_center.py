@@ -72,6 +72,9 @@ class _NearestCenter:
         s, nearest = torch.stack([x @ centers[:, center].t() for center in range(self.width)]).max(0)
         return s, nearest
 
+    def traceable(self, x: Tensor, vectors: Tensor) -> Tensor:
+        return (x @ vectors.T).view(len(x), -1, self.width).max(2)[0]
+
     def gradient(self, x: Tensor, vectors: Tensor, weights: Tensor, saved: Any) -> tuple[Tensor, Tensor]:
         centers = vectors.reshape(-1, self.width, vectors.shape[1])
         by_x, by_centers = torch.zeros_like(x), torch.empty_like(centers)
