@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from nearer._checks import check_rectangle
-from nearer._tracing import require
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 
 
@@ -56,6 +55,8 @@ def as_tensor(value: Any, name: str) -> Tensor:
 def check_finite(tensor: Tensor, name: str) -> None:
     """Raise when a value is NaN or infinite, and say where the first one is."""
     if torch.compiler.is_compiling():
+        from nearer._tracing import require  # a search has no use for it
+
         require(name, "be finite", torch.isfinite(tensor.detach()))
         return
     # A sum in the type of the tensor is one pass without a copy; only a suspicious one is looked at entry by entry.
@@ -115,6 +116,8 @@ def as_labels(value: Any, name: str, *, n: int | None = None) -> Tensor:
     if tensor.dtype.is_floating_point:
         whole = tensor.to(torch.int64)
         if torch.compiler.is_compiling():
+            from nearer._tracing import require
+
             require(name, "be whole numbers", whole.to(tensor.dtype) == tensor)
         elif not torch.equal(whole.to(tensor.dtype), tensor):
             raise LabelError(f"`{name}` must be whole numbers, got fractions. For targets of regression use MLKR.")

@@ -56,7 +56,7 @@ def evaluate(
     clustering with as many clusters as classes "nmi", "ami", "ari", "purity" and "f1" (pairs). Clusters are made of
     the `embeddings` alone, on the unit sphere when the similarity is the cosine; `seed` is theirs. `effort` "quick"
     is one k-means from random points, "thorough" the better one of `kmeans`, which takes several times as long;
-    compare scores of one effort only, which the result names as its `clusterer`.
+    compare scores of one effort only, which the settings of the result name (clusterer).
 
     Items are ordered by similarity, then by index; `ties="pessimistic"` puts every wrong item of equal similarity
     first, `"optimistic"` last. Queries without another item of their class are left out and counted. Labels may be

@@ -29,9 +29,9 @@ import numpy as np
 
 from nearer._limits import limit, parse_json, size_on_disk
 from nearer._plain import Floats
+from nearer._storage import MANIFEST
 from nearer.exceptions import CorruptFileError, LockedError, MissingDataError, NearerError, WriteError
 from nearer.index._items import Id
-from nearer.index._older import is_older
 from nearer.index._rows import checksums
 
 FILE, STRUCTURE, LOCK = "index.sqlite", "structure.safetensors", "writer.lock"
@@ -306,6 +306,15 @@ class Database:
         """Forget everything since `begin`."""
         with suppress(sqlite3.Error):
             self.connection.rollback()
+
+
+def is_older(folder: Path) -> bool:
+    """Whether a folder holds an index from before databases; what reads those is loaded where one may be."""
+    if not os.path.lexists(folder / MANIFEST):
+        return False
+    from nearer.index._older import is_older as found
+
+    return found(folder)
 
 
 def has_database(folder: Path) -> bool:

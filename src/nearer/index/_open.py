@@ -9,10 +9,9 @@ from typing import Any
 from nearer._checks import check_choice
 from nearer._storage._folder import resolved
 from nearer.exceptions import MissingDataError, ParameterError, ShapeError
-from nearer.index._database import check_plain, has_database
+from nearer.index._database import check_plain, has_database, is_older
 from nearer.index._index import Index
 from nearer.index._kinds import SearchKind, Wanted
-from nearer.index._older import is_older
 from nearer.index._saving import check_free
 from nearer.index._sqlite import SQLiteIndex
 from nearer.index._vector_index import VectorIndex

@@ -28,11 +28,10 @@ from nearer.exceptions import (
     WriteError,
 )
 from nearer.index._approximate import SMALL, build
-from nearer.index._database import COMPANIONS, FILE, Database, check_plain, has_database
+from nearer.index._database import COMPANIONS, FILE, Database, check_plain, has_database, is_older
 from nearer.index._fields import kinds_from
 from nearer.index._items import Items, check_next_id
 from nearer.index._kinds import IVF, Exact, kind_from, kind_to
-from nearer.index._older import is_older, load_older, remove_older, seal_of_older
 from nearer.index._rows import LONGEST, WIDEST
 from nearer.index._structure_file import load_structure, save_structure
 from nearer.neighbors._shared import has_faiss
@@ -152,6 +151,8 @@ def load(index: Index, path: str | os.PathLike[str]) -> Index:
     if not folder.is_dir():
         raise MissingDataError(f"`{folder}` must be the folder of an index, there is no such folder. Look for it.")
     if not has_database(folder) and (folder / MANIFEST).exists():
+        from nearer.index._older import load_older
+
         load_older(index, folder)
         return index
     database = Database.read(folder)
@@ -182,7 +183,7 @@ def save(index: Index, path: str | os.PathLike[str]) -> Path:
             shutil.rmtree(folder, ignore_errors=True)
         lock.let_go()
         raise
-    remove_older(folder, replaced)
+    clear_older(folder, replaced)
     lock.let_go()
     return folder
 
@@ -191,7 +192,11 @@ def write_all(index: Index, folder: Path) -> str | None:
     """Replace everything in the database of a folder whose lock is held; returns what of an older format it
     replaces.
     """
-    replaced = seal_of_older(folder)
+    replaced = None
+    if is_older(folder):
+        from nearer.index._older import seal_of_older
+
+        replaced = seal_of_older(folder)
     about = {**settings_of(index), "replaces": replaced}
     database = Database.write(folder)
     try:
@@ -212,11 +217,20 @@ def write_all(index: Index, folder: Path) -> str | None:
 def convert(folder: Path) -> None:
     """Put the items of a folder of an older format into a database in the same folder."""
     from nearer.index._index import Index
+    from nearer.index._older import load_older
 
     index = Index(1)
     load_older(index, folder)
     index.rebuild()
     write_all(index, folder)
+
+
+def clear_older(folder: Path, seal: str | None) -> None:
+    """Delete what is left of the older index that the database has replaced."""
+    if seal is not None and is_older(folder):
+        from nearer.index._older import remove_older
+
+        remove_older(folder, seal)
 
 
 def check_free(folder: Path) -> None:

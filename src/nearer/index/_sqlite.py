@@ -20,12 +20,11 @@ from nearer._checks import check_int
 from nearer._storage._folder import resolved
 from nearer.exceptions import MissingDataError, ParameterError, WriteError
 from nearer.index import _saving as saving
-from nearer.index._database import FILE, Database, in_our_words
+from nearer.index._database import FILE, Database, in_our_words, is_older
 from nearer.index._fields import note_of
 from nearer.index._index import Index
 from nearer.index._items import Id
 from nearer.index._kinds import IVF, Exact, Wanted
-from nearer.index._older import is_older, remove_older
 from nearer.index._saving import convert, fill, fitting, make_folder, numbers_text, restore_structure, settings_of
 from nearer.index._structure_file import save_structure
 from nearer.neighbors._shared import has_faiss
@@ -125,7 +124,7 @@ class SQLiteIndex(Index):
             index._identity = identity(index._file)
             if not database.is_empty:
                 index._read()
-                remove_older(folder, database.about().get("replaces"))
+                saving.clear_older(folder, database.about().get("replaces"))
             elif wanted.dimension is None:
                 raise MissingDataError(
                     f"`{folder}` must be the folder of an index, it is still empty. Pass `dimension` to make one.",

@@ -66,6 +66,7 @@ def _through_norm(d_z: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
 
 
 def widen(x: Tensor) -> Tensor:
+    """At least single precision."""
     return x if x.dtype in (torch.float32, torch.float64) else x.to(torch.float32)
 
 

@@ -13,7 +13,6 @@ from nearer.datasets._anything import read_frame
 from nearer.exceptions import ParameterError
 from nearer.index import open_index, switch_index
 from nearer.models._migrating import beside
-from nearer.models._problem import CLASSES
 from nearer.models._saved import load
 
 
@@ -50,14 +49,17 @@ def run_migrate(
         check_new(out=out, force=force)
     machine = load(model)
     given = load_for(machine, data, label=label, unreadable=unreadable)
-    labelled = given.kind in CLASSES and bool((given.all.y >= 0).any())
-    if apply and out is None and labelled and not machine.asymmetric:
-        raise ParameterError(
-            f"`out` must say where the model is saved that asks the moved index: with labels it may come to lie "
-            f"in the whitened space of {model}.",
-            argument="out",
-        )
+    missing = ParameterError(
+        f"`out` must say where the model is saved that asks the moved index: with labels it may come to lie in the "
+        f"whitened space of {model}.",
+        argument="out",
+    )
+    # Before minutes of learning where the labels were asked for; the model may find some that nobody named.
+    if apply and out is None and label is not None and not machine.asymmetric:
+        raise missing
     migration = machine.align(index, given)
+    if apply and out is None and migration.whitened:
+        raise missing
     document = {
         "pairs": migration.pairs,
         "kept": migration.alignment.kept_,
