@@ -128,7 +128,9 @@ def on_both(
         for one, other in zip(ours, theirs, strict=True):
             if other.grad is not None:
                 assert one.grad is not None
-                torch.testing.assert_close(here(one.grad), other.grad, rtol=1e-5, atol=1e-8)
+                # Of the size of the largest: the device adds up another way, and small entries are what is left.
+                atol = 1e-8 + 1e-6 * float(other.grad.abs().max())
+                torch.testing.assert_close(here(one.grad), other.grad, rtol=1e-5, atol=atol)
 
 
 def test_the_device_refuses_what_cuda_refuses() -> None:
@@ -215,7 +217,7 @@ def test_other_losses_stay_on_their_device(name: str, monkeypatch: pytest.Monkey
 
 
 # Where labels that came on the host are brought to the embeddings.
-_LABELS = ["relations/_relation.py", '"labels"', "labels.to(", "y.to(x.device)", ".to(self.labels"]
+_LABELS = ["relations/_relation.py", '"labels"', "labels.to(", "y.to(x.device)", ".to(self.labels", "classes.to(batch.device)"]
 
 
 @pytest.mark.parametrize("name", sorted(set(nearer.mining.__all__) - REBUILT))
@@ -336,7 +338,7 @@ def test_a_step_brings_a_batch_at_a_time_and_moves_the_network() -> None:
             assert unexpected(device.moves, ["training/_step.py", "encoder.to(DEVICE)"]) == []
             device.moves.clear()
             from_host = trained(there, lambda one: one, chunk=chunk)
-            meant = ["training/_step.py", "relations/_relation.py", "encoder.to(DEVICE)"]
+            meant = ["training/_step.py", "relations/_relate.py", "encoder.to(DEVICE)"]
             assert unexpected(device.moves, meant) == []
             for one, other, same in zip(found, numbers, from_host, strict=True):
                 torch.testing.assert_close(here(one), other, rtol=1e-4, atol=1e-6)
@@ -465,6 +467,7 @@ ON_THE_HOST: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "kmeans": lambda x, y: kmeans(x, 8).assignments,
     "nmi": lambda x, y: nmi(y, y // 2),
     "ami": lambda x, y: nearer.evaluation.ami(y, y // 2),
+    "ari": lambda x, y: nearer.evaluation.ari(y, y // 2),
     "purity": lambda x, y: nearer.evaluation.purity(y, y // 2),
     "pairwise_f1": lambda x, y: nearer.evaluation.pairwise_f1(y, y // 2),
     "nn_discrepancy": lambda x, y: nearer_papers.systems.nn_discrepancy(x[:20], x[20:]),

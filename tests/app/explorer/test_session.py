@@ -466,10 +466,10 @@ def test_a_layout_is_kept_over_a_refit() -> None:
     one = Session(ShownItems(np.ascontiguousarray(x[:, :2]), labels=y))
     shares = []
     one.listener = lambda event, about: shares.append(about["share"]) if event == "map" else None
-    assert overview(one)["layout"] == {"placed": 0, "between": 0}
+    assert overview(one)["layout"] == {"placed": 0, "between": 0, "warm": False}
     one.spread()
     assert shares == [0.25, 0.5, 0.75, 1.0]
-    assert overview(one)["layout"] == {"placed": 300, "between": 0}
+    assert overview(one)["layout"] == {"placed": 300, "between": 0, "warm": True}
     laid = one.state.positions.copy()
     one.refit()
     np.testing.assert_array_equal(one.state.positions, laid, "it moves from here and does not begin again")
@@ -491,7 +491,7 @@ def test_what_is_interpolated_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_session, "LANDMARKS", 100)
     one = session(150)
     one.spread()
-    assert overview(one)["layout"] == {"placed": 100, "between": 50}
+    assert overview(one)["layout"] == {"placed": 100, "between": 50, "warm": True}
     assert np.isfinite(one.state.positions).all()
     one.close()
 

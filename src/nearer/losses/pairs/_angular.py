@@ -148,7 +148,9 @@ class AngularLoss(_PositivePairLoss):
         # Σ_n e^{push(s_an + s_pn)} of all pairs is a product of two matrices; 70° keep it within single precision.
         s, positive = _square(panel.similarity), panel.positive
         e = torch.exp(self.push * s)
-        others = ((e * panel.negative) @ e.T).log()
+        total = (e * panel.negative) @ e.T
+        some = total > 0  # a pair without a negative adds log(1 + 0), and the logarithm of 0 has no slope
+        others = torch.where(some, torch.where(some, total, 1.0).log(), -torch.inf)
         value = torch.where(positive, softplus(others - self.pull * s), 0.0).sum()
         return value / divisor(self.reduction, len(s), positive.sum())
 
