@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nearer import losses
+from nearer import losses, mining
 from nearer._checks import check_choice
 from nearer.evaluation import recall_at_k
 from nearer.exceptions import ParameterError
@@ -18,6 +18,7 @@ from nearer.geometry import MLP, Chain, embed
 from nearer.geometry._shared import ColorCNN, DigitsCNN, Standardize
 from nearer.losses import RAWLoss
 from nearer.mining import VTHM
+from nearer.pairwise import Miner
 from nearer.models._learning import Learned, Watch
 from nearer.models._problem import Problem
 from nearer.models._scoring import evaluate_problem, main_score
@@ -149,8 +150,13 @@ def named_loss(settings: FitSettings, n_classes: int, width: int) -> nn.Module:
     for setting, value in (("n_classes", n_classes), ("embedding_dim", width)):
         if setting in known and known[setting].default is inspect.Parameter.empty:
             wanted.setdefault(setting, value)
+    _with_miner(wanted, name)
     for setting in wanted:
         check_choice(setting, f"setting of {name}", list(known))
+    if "layers" in inspect.signature(kind.forward).parameters:
+        raise ParameterError(
+            f"`loss` must be one of embeddings and labels, {name} is one of layers. JRDLoss takes it beside AMSoftmax."
+        )
     if "softmax" in known:
         wanted.setdefault("softmax", losses.AMSoftmaxLoss(n_classes, width))
     needs = [
@@ -165,6 +171,23 @@ def named_loss(settings: FitSettings, n_classes: int, width: int) -> nn.Module:
             f"`loss` must be one that works on embeddings and labels alone, {name} needs {needs[0]}."
         )
     return kind(**wanted)
+
+
+def _with_miner(wanted: dict[str, Any], loss: str) -> None:
+    """Make the miner that settings name: `miner` "VTHM", and its own settings as `miner.margin`."""
+    own = {key.partition(".")[2]: wanted.pop(key) for key in [*wanted] if key.startswith("miner.")}
+    name = wanted.get("miner")
+    if not isinstance(name, str):
+        if own:
+            raise ParameterError(f"`miner.{next(iter(own))}` must come with `miner`, the name of a miner for {loss}.")
+        return
+    known = {entry: getattr(mining, entry) for entry in mining.__all__}
+    miners = [entry for entry, kind in known.items() if inspect.isclass(kind) and issubclass(kind, Miner)]
+    kind = known[check_choice(name, "miner", miners)]
+    settings = inspect.signature(kind).parameters
+    for setting in own:
+        check_choice(setting, f"setting of {name}", list(settings))
+    wanted["miner"] = kind(**own)
 
 
 def _sampler(labels: np.ndarray[Any, Any], settings: FitSettings) -> Sampler:

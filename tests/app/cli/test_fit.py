@@ -254,3 +254,25 @@ def test_a_model_does_not_say_where_its_maker_keeps_files(here):
     assert nearer.load(place).command == "nearer fit wine.csv --label class --out m --method rca --no-pictures"
     for file in place.iterdir():
         assert str(here) not in file.read_text(errors="replace"), file.name
+
+
+def test_a_miner_by_its_name_and_what_is_refused_is_not_in_the_way(here, monkeypatch):
+    seen = []
+    plain = networks.named_loss
+    monkeypatch.setattr(networks, "named_loss", lambda *given: seen.append(plain(*given)) or seen[-1])
+    words = ["fit", "wine.csv", "-l", "class", "--epochs", "1", "-o", "net", "-q", "--loss"]
+    for refused, told in (
+        (["RAWLoss", "--set", "miner=VTMH"], "Did you mean 'VTHM'?"),
+        (["RAWLoss", "--set", "miner=VTHM", "--set", "miner.margn=1"], "Did you mean 'margin'?"),
+        (["RAWLoss", "--set", "miner.margin=1"], "must come with `miner`"),
+        (["JRSLoss"], "JRSLoss is one of layers. JRDLoss takes it beside AMSoftmax"),
+        (["HDCLoss"], "must be one of"),
+    ):
+        assert told in " ".join(run(*words, *refused, code=1).split())
+    run(*words, "RAWLoss", "--set", "miner=VTHM", "--set", "miner.margin=0.2")
+    assert seen[-1].miner.margin == 0.2
+    # Checkpoints of a run that was stopped are another matter.
+    Path("other.training/checkpoints/step-00000003").mkdir(parents=True)
+    words[words.index("net")] = "other"
+    assert "holds a run that did not end" in run(*words, "RAWLoss", code=1)
+    assert Path("other.training/checkpoints/step-00000003").is_dir()

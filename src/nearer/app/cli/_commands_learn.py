@@ -77,6 +77,7 @@ def fit(
       nearer fit customers.csv -l churned --id customer --keep name --ignore notes
       nearer fit records.csv --id record --pairs pairs.csv
       nearer fit data.csv -l class --loss CircleLoss --set gamma=64
+      nearer fit data.csv -l class --loss RAWLoss --set miner=VTHM --set miner.margin=0.2
       nearer fit data.parquet -l class --method auto --time 120
       nearer fit --config nearer.yaml
       torchrun --nproc_per_node 2 -m nearer fit photos/ --resume

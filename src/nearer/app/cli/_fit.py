@@ -213,9 +213,21 @@ def _check_free(out: Path, scratch: Path, *, resume: bool, force: bool) -> None:
         more = " or add `force=True`" if not force and is_model(out) else " or delete it"
         raise ParameterError(f"`--out` must be {what}, `{out}` is not. Choose another,{more}.")
     if scratch.exists() and not resume:
+        if _nothing_learned(scratch):
+            shutil.rmtree(scratch)  # what was asked for was refused before the first step
+            return
         raise ParameterError(
             f"`{scratch}` holds a run that did not end. Add --resume to go on with it, or delete it to begin again."
         )
+
+
+def _nothing_learned(scratch: Path) -> bool:
+    """Whether a run has left logs and an empty folder for checkpoints, and nothing that could go on."""
+    if scratch.is_symlink() or not scratch.is_dir():
+        return False
+    ours = {"log.jsonl", "log.csv", "checkpoints"}
+    names = {file.name for file in scratch.iterdir()}
+    return names <= ours and not any((scratch / "checkpoints").glob("*"))
 
 
 def _without_folders(about: Mapping[str, Any]) -> dict[str, Any]:
