@@ -25,6 +25,7 @@ from unittest import mock
 
 import torch
 from torch import Tensor
+from torch._dynamo.trace_rules import get_torch_obj_rule_map
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -160,6 +161,7 @@ def _line() -> str:
 @contextlib.contextmanager
 def pretend() -> Iterator[_Device]:
     """Run with a device that is not there; yields what was seen (`moves`, `operations`)."""
+    get_torch_obj_rule_map()  # what torch.compile knows of torch is noted once, and must not be what stands here
     plain = {name: getattr(torch, name) for name in ("autocast", "is_autocast_enabled", "tensor", "as_tensor")}
 
     class autocast(plain["autocast"]):  # type: ignore[misc]  # it has a list of known devices
