@@ -217,7 +217,14 @@ def test_other_losses_stay_on_their_device(name: str, monkeypatch: pytest.Monkey
 
 
 # Where labels that came on the host are brought to the embeddings.
-_LABELS = ["relations/_relation.py", '"labels"', "labels.to(", "y.to(x.device)", ".to(self.labels", "classes.to(batch.device)"]
+_LABELS = [
+    "relations/_relation.py",
+    '"labels"',
+    "labels.to(",
+    "y.to(x.device)",
+    ".to(self.labels",
+    "classes.to(batch.device)",
+]
 
 
 @pytest.mark.parametrize("name", sorted(set(nearer.mining.__all__) - REBUILT))

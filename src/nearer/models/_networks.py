@@ -18,11 +18,11 @@ from nearer.geometry import MLP, Chain, embed
 from nearer.geometry._shared import ColorCNN, DigitsCNN, Standardize
 from nearer.losses import RAWLoss
 from nearer.mining import VTHM
-from nearer.pairwise import Miner
 from nearer.models._learning import Learned, Watch
 from nearer.models._problem import Problem
 from nearer.models._scoring import evaluate_problem, main_score
 from nearer.models._settings import FitSettings
+from nearer.pairwise import Miner
 from nearer.relations._shared import relation_of
 from nearer.training import (
     Checkpoints,
@@ -179,7 +179,9 @@ def _with_miner(wanted: dict[str, Any], loss: str) -> None:
     name = wanted.get("miner")
     if not isinstance(name, str):
         if own:
-            raise ParameterError(f"`miner.{next(iter(own))}` must come with `miner`, the name of a miner for {loss}.")
+            raise ParameterError(
+                f"`miner.{next(iter(own))}` must come with `miner`, the name of a miner for {loss}."
+            )
         return
     known = {entry: getattr(mining, entry) for entry in mining.__all__}
     miners = [entry for entry, kind in known.items() if inspect.isclass(kind) and issubclass(kind, Miner)]
