@@ -155,7 +155,8 @@ def named_loss(settings: FitSettings, n_classes: int, width: int) -> nn.Module:
         check_choice(setting, f"setting of {name}", list(known))
     if "layers" in inspect.signature(kind.forward).parameters:
         raise ParameterError(
-            f"`loss` must be one of embeddings and labels, {name} is one of layers. JRDLoss takes it beside AMSoftmax."
+            f"`loss` must be one of embeddings and labels, {name} is one of layers. JRDLoss takes it beside "
+            f"AMSoftmax."
         )
     if "softmax" in known:
         wanted.setdefault("softmax", losses.AMSoftmaxLoss(n_classes, width))
