@@ -184,7 +184,7 @@ def _with_miner(wanted: dict[str, Any], loss: str) -> None:
                 f"`miner.{next(iter(own))}` must come with `miner`, the name of a miner for {loss}."
             )
         return
-    known = {entry: getattr(mining, entry) for entry in mining.__all__}
+    known = {entry: getattr(mining, entry) for entry in dir(mining) if not entry.startswith("_")}
     miners = [entry for entry, kind in known.items() if inspect.isclass(kind) and issubclass(kind, Miner)]
     kind = known[check_choice(name, "miner", miners)]
     settings = inspect.signature(kind).parameters
