@@ -40,6 +40,7 @@ def test_a_reader_that_could_end_the_process(kind: str) -> None:
     assert told["refused"] > 0
 
 
+@pytest.mark.skipif(LONG, reason="the long form reads all kinds in processes of their own, and counts them there")
 @pytest.mark.parametrize("kind", sorted(set(mutated_files.KINDS) - {"parquet"}))
 def test_other_readers(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     mutated_files.main(kind, 0, FILES)

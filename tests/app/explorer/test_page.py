@@ -262,11 +262,14 @@ def test_one_file_without_a_server(browser: Any, tmp_path: Path) -> None:
     assert 0 < unseen < 178
     assert "This is the map that was scored" in tab.page.inner_text(".note")
     assert f"on {unseen} held-out" in tab.page.inner_text(".scored")
+    # And they are those that the fit has printed.
+    raw, learned = model.fitted.comparison.first["map@r"], model.fitted.comparison.second["map@r"]
+    assert f"MAP@R {raw:.3f} → {learned:.3f}" in tab.page.inner_text(".scored")
     tab.page.click("details[data-by='held out'] summary")
     assert str(unseen) in tab.page.inner_text("details[data-by='held out'] button:has-text('held out')")
     tab.page.keyboard.press("Escape")
     assert f"{unseen} items are held out" in tab.page.inner_text(".panel-body")
-    assert tab.page.locator(".panel-body .scores tbody tr").count() == 2
+    assert tab.page.locator(".panel-body .scores tbody tr").count() == len(model.fitted.comparison.intervals)
     tab.lasso(0.1, 0.1, 0.9, 0.9)
     tab.until("Number(document.body.dataset.grid) > 2")
     tab.shot("static")

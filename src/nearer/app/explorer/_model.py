@@ -19,6 +19,7 @@ from nearer.app.explorer._session import Session, gestures_from
 from nearer.app.explorer._static import static_html, static_page
 from nearer.datasets import Dataset
 from nearer.datasets._items import item_picture, photos_of
+from nearer.evaluation import Comparison
 from nearer.geometry import embed as embed_rows
 from nearer.models._learning import Watch
 from nearer.models._methods import METHODS
@@ -223,7 +224,7 @@ def write_map(model: Model, path: str | os.PathLike[str]) -> Path:
     """The map of the data of the fit as one HTML file."""
     session = _to_look_at(model)
     try:
-        return static_page(session, path, title=_title(model))
+        return static_page(session, path, title=_title(model), scores=_scores_of_fit(model))
     finally:
         session.close()
 
@@ -232,7 +233,7 @@ def inline_map(model: Model) -> str:
     """The map for a notebook: a frame that holds the whole page and may do nothing but draw."""
     session = _to_look_at(model)
     try:
-        page = static_html(session, title=_title(model), most=MOST_INLINE)
+        page = static_html(session, title=_title(model), scores=_scores_of_fit(model), most=MOST_INLINE)
     finally:
         session.close()
     style = "width:100%;height:640px;border:0;border-radius:12px"
@@ -242,6 +243,34 @@ def inline_map(model: Model) -> str:
 def _title(model: Model) -> str:
     name = model.data.get("name", "")
     return f"{'Your data' if name in ('', 'table', 'array') else name} by {model.method}"
+
+
+def _scores_of_fit(model: Model) -> dict[str, Any] | None:
+    """The table that the fit has printed: one model has one set of numbers, wherever it is shown."""
+    if not model.scores:
+        return None
+    found = Comparison.from_dict(model.scores)
+    first = found.names[0]
+    # The panel has room for one more; the verdict names the best of the others.
+    shown = {first: found.first, **{name: made for name, made in found.baselines.items() if name == "scaled"}}
+    rows = [
+        {
+            "score": score,
+            **{name: float(made[score]) for name, made in {**shown, "now": found.second}.items()},
+            f"vs. {first}": {"gain": found.gains[score], "low": low, "high": high},
+        }
+        for score, (low, high) in found.intervals.items()
+    ]
+    better = None
+    if found.intervals:
+        worse = any(high < 0 for _, high in found.intervals.values())
+        better = not worse and any(low > 0 for low, _ in found.intervals.values())
+    return {
+        "items": found.first.counts.get("queries", 0),
+        "rows": rows,
+        "sentence": found.verdict[:1].upper() + found.verdict[1:],
+        "better": better,
+    }
 
 
 def _to_look_at(model: Model) -> Session:

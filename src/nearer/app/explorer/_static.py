@@ -45,13 +45,17 @@ PAGE = """<!DOCTYPE html>
 """  # noqa: E501
 
 
-def static_page(session: Session, path: str | os.PathLike[str], *, title: str) -> Path:
+def static_page(
+    session: Session, path: str | os.PathLike[str], *, title: str, scores: dict[str, Any] | None = None
+) -> Path:
     """Write the file, whole or not at all; above 20,000 items, or 2,000 pictures, a random part is in it."""
-    return write_file(path, static_html(session, title=title).encode())
+    return write_file(path, static_html(session, title=title, scores=scores).encode())
 
 
-def static_html(session: Session, *, title: str, most: int = MOST_INSIDE) -> str:
-    """The page as text."""
+def static_html(
+    session: Session, *, title: str, scores: dict[str, Any] | None = None, most: int = MOST_INSIDE
+) -> str:
+    """The page as text, with these scores in the place of the session's own."""
     items = session.items
     most = most if items.images is None else min(most, MOST_PICTURES)
     rows = np.sort(np.random.default_rng(0).permutation(items.n)[:most])
@@ -63,7 +67,7 @@ def static_html(session: Session, *, title: str, most: int = MOST_INSIDE) -> str
                       "distances": _packed(neighbors.distances.numpy().astype("<f4"))}  # fmt: skip
     document = {
         "title": title,
-        "overview": _overview(session, rows, placed),
+        "overview": {**_overview(session, rows, placed), **({} if scores is None else {"scores": scores})},
         "raw": _packed(raw),
         "learned": _packed(learned),
         "colors": _colors(session, rows),
