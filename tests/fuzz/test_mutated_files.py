@@ -40,11 +40,12 @@ def test_a_reader_that_could_end_the_process(kind: str) -> None:
     assert told["refused"] > 0
 
 
-@pytest.mark.skipif(LONG, reason="the long form reads all kinds in processes of their own, and counts them there")
 @pytest.mark.parametrize("kind", sorted(set(mutated_files.KINDS) - {"parquet"}))
 def test_other_readers(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     mutated_files.main(kind, 0, FILES)
     assert json.loads(capsys.readouterr().out)["raw"] == []
+    for key in [key for key in OUTCOMES if key[0] == kind]:
+        del OUTCOMES[key]  # the long form counts the readers in processes of their own
 
 
 def test_a_case_that_ends_the_process_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
