@@ -55,8 +55,8 @@ def _evaluation_peer(record: list[dict[str, Any]]) -> str:
         for row in record
     ]
     intro = (
-        f"The same scores by AccuracyCalculator of pytorch-metric-learning {version}, 128 columns, ten items a class, "
-        f'`k="max_bin_count"`, one thread; NMI by one k-means of each (ours: `effort="quick"`):\n\n'
+        f"The same scores by AccuracyCalculator of pytorch-metric-learning {version}, 128 columns, ten items a "
+        f'class, `k="max_bin_count"`, one thread; NMI by one k-means of each (ours: `effort="quick"`):\n\n'
     )
     header = ("n", "scores", "largest difference", "as fast as theirs", "NMI, ours / theirs")
     return intro + markdown(header, rows)
