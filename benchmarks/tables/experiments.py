@@ -203,7 +203,7 @@ def _errors(result: str) -> str:
             return "–"
         mean = sum(errors) / len(errors)
         spread = (sum((one - mean) ** 2 for one in errors) / len(errors)) ** 0.5
-        few = f" ({len(errors)} seeds)" if len(errors) < 5 else ""
+        few = f" ({len(errors)} seed{'s' if len(errors) > 1 else ''})" if len(errors) < 5 else ""
         return f"{100 * mean:.2f} ± {100 * spread:.2f} %{few}"
 
     rows = [[method, *(cell(method, name) for name in names)] for method in methods]
