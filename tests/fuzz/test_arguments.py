@@ -7,9 +7,12 @@ of their own, so that a crash or a hang is seen and named.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -51,25 +54,33 @@ def test_arguments_of_any_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.skipif(not LONG, reason="minutes: NEARER_FUZZ=100000, `make fuzz`")
 def test_arguments_of_any_kind_in_processes_of_their_own() -> None:
-    raw, place = [], 0
-    while place < TOTAL:
-        last = min(TOTAL, place + CHUNK)
-        command = [sys.executable, any_arguments.__file__, str(place), str(last)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        lines = [line for chunk in pool.map(_calls, range(0, TOTAL, CHUNK)) for line in chunk]
+    for line in lines:
+        for kind, count in line.get("counts", {}).items():
+            OUTCOMES["arguments", kind] += count
+    raw = [line for line in lines if "raw" in line]
+    assert not raw, "\n".join(map(str, raw))
+
+
+def _calls(place: int) -> list[dict[str, Any]]:
+    """What one chunk of calls printed; goes on behind a call that ends its process."""
+    printed: list[dict[str, Any]] = []
+    end = min(TOTAL, place + CHUNK)
+    while place < end:
+        command = [sys.executable, any_arguments.__file__, str(place), str(end)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=CHUNK * any_arguments.SECONDS)
             output, code = done.stdout, done.returncode
         except subprocess.TimeoutExpired as error:
             output, code = bytes(error.stdout or b"").decode(), -9
         lines = [json.loads(line) for line in output.splitlines()]
-        raw += [line for line in lines if "raw" in line]
-        for line in lines:
-            for kind, count in line.get("counts", {}).items():
-                OUTCOMES["arguments", kind] += count
+        printed += lines
         begun = max((line["begun"] for line in lines if "begun" in line), default=place)
         if code:
-            raw.append({"number": begun, "raw": f"the process ended with {code}"})
-        place = begun + 1 if code else last
-    assert not raw, "\n".join(map(str, raw))
+            printed.append({"number": begun, "raw": f"the process ended with {code}"})
+        place = begun + 1 if code else end
+    return printed
 
 
 def test_a_raw_exception_is_seen() -> None:
