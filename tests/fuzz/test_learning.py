@@ -149,10 +149,12 @@ def test_losses(data: st.DataObject) -> None:
 def jumps_to(loss: Any, x: torch.Tensor, y: Any, value: torch.Tensor) -> bool:
     """Whether the formula takes this value too when the rows move by their last digits.
 
-    Where a distance equals a margin to the last digit, rounding decides which terms a mean counts.
+    Where a distance equals a margin to the last digit, rounding decides which terms a mean counts. Unit rows are
+    rounded too: those of one column are 1 and -1, and only rounding tells them apart.
     """
     random, codes = torch.Generator().manual_seed(0), torch.as_tensor(np.asarray(y))
-    moved = (x * (1 + 1e-9 * torch.randn(x.shape, generator=random, dtype=x.dtype)) for _ in range(100))
+    moved = [x * (1 + 1e-9 * torch.randn(x.shape, generator=random, dtype=x.dtype)) for _ in range(100)]
+    moved += [torch.nn.functional.normalize(x).round(decimals=9)]
     return any(bool(torch.isclose(loss.dense(rows, codes), value, rtol=1e-6, atol=1e-7).all()) for rows in moved)
 
 

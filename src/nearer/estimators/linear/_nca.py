@@ -116,8 +116,9 @@ def _nearness(left: Array, keys: Array, rows: slice, columns: slice, out: Array)
     """e^(−D_ij) of a tile, 0 for a row and itself."""
     near = out[: rows.stop - rows.start, : columns.stop - columns.start]
     np.matmul(left[rows], keys[columns].T, out=near)
-    # Below e⁻⁸⁰ lie the denormal numbers, which slow the products down and change nothing.
-    np.maximum(near, -80, out=near)
+    # Below e⁻⁸⁰ lie the denormal numbers, which slow the products down and change nothing. Of a row and itself,
+    # far from the others, rounding can leave a number above 0.
+    np.clip(near, -80, 0, out=near)
     np.exp(near, out=near)
     if rows == columns:
         np.fill_diagonal(near, 0)
