@@ -78,8 +78,8 @@ def check_rectangle(value: Any, name: str) -> np.ndarray[Any, Any]:
         raise ShapeError(f"`{name}` must be a rectangular array: {error}.") from error
 
 
-def check_pairs(value: Any, name: str, n: int) -> np.ndarray[Any, Any]:
-    """Pairs of row numbers (m, 2) that lie inside n rows.
+def check_pairs(value: Any, name: str, n: int, *, size: int = 2) -> np.ndarray[Any, Any]:
+    """Pairs of row numbers (m, 2), or triplets (m, 3), that lie inside n rows.
 
     >>> check_pairs([[0, 2]], "pairs", 3)
     array([[0, 2]])
@@ -87,8 +87,8 @@ def check_pairs(value: Any, name: str, n: int) -> np.ndarray[Any, Any]:
     import numpy as np
 
     listed = check_rectangle(value, name)
-    if listed.ndim != 2 or listed.shape[1] != 2 or (len(listed) and listed.dtype.kind not in "iu"):
-        raise ShapeError(f"`{name}` must be row numbers of shape (m, 2), got {listed.dtype} {listed.shape}.")
+    if listed.ndim != 2 or listed.shape[1] != size or (len(listed) and listed.dtype.kind not in "iu"):
+        raise ShapeError(f"`{name}` must be row numbers of shape (m, {size}), got {listed.dtype} {listed.shape}.")
     if len(listed) and not 0 <= listed.min() <= listed.max() < n:
         raise ShapeError(f"`{name}` must point into the {n} rows, got {listed.min()} to {listed.max()}.")
     return listed.astype(np.int64)

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -119,6 +120,13 @@ def test_the_argument_of_a_wrong_kind_is_named(call: object, words: str) -> None
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        (lambda: nearer.fit([[0.0], [1.0]], encoder=np.eye(2)), "Leave `encoder` out for features"),
+        (lambda: nearer.fit([[0.0], [1.0]], y=torch.nn.Linear(3, 2)), "`y` must have one entry .* got one Linear"),
+        (lambda: nearer.neighbors.search([[0.0], [1.0]], own=[[1.0, 2.0], [3.0]]), "`own` must be a rectangular"),
+        (
+            lambda: nearer_papers.systems.SyntheticLoss(2, 1)(torch.eye(2), [[0.0, 1.0, 1.0]]),
+            r"`triplets` must be row numbers of shape \(m, 3\)",
+        ),
         (lambda: nearer_papers.systems.ClassTree().update_from(iter([3])), "`parts` must be pairs .*, got a int"),
         (lambda: batches().labels(torch.tensor([0.5])), "`rows` must be whole numbers, got fractions"),
         (lambda: batches().items(torch.tensor([1, 4])), r"`rows` must lie in 0\.\.3, got 1 to 4"),

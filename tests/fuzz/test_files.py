@@ -241,6 +241,7 @@ def test_commands(workplace: Path, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         shutil.copytree(workplace, folder, dirs_exist_ok=True)
         patch.chdir(folder)
+        patch.setattr("uvicorn.Server.run", lambda *_: None)  # what would serve until it is stopped, stops
         # `/` is a folder of images to a reader, and a long way to walk.
         words = [word for word in words if word != "/" or "fit" not in words]
         outcome("commands", lambda: _run(words))

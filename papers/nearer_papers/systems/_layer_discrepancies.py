@@ -47,7 +47,7 @@ class JMMDLoss(JRSLoss):
         share = share / share.sum(0)
         logs: list[Tensor] = []
         values: list[Tensor] = []
-        for kernel, row in zip(self.of_layers(len(rows)), rows, strict=True):
+        for kernel, row in zip(self._of_layers(len(rows)), rows, strict=True):
             table, is_log = _differentiable_kernel(kernel, row)
             (logs if is_log else values).append(table)
         if self.combine == "sum":

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from nearer._checks import check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number, check_pairs
 from nearer.losses.pairs._angular import tangent_weight
+from nearer.losses.pairs._pair_loss import check_embeddings
 from nearer.pairwise._rule import inner_settings
 
 __all__ = ["SyntheticLoss"]
@@ -66,7 +67,9 @@ class SyntheticLoss(nn.Module):
 
     def costs(self, embeddings: Tensor, triplets: Tensor) -> Tensor:
         """The cost of every hypothesis about every triplet, (m, 5)."""
-        a, p, n = (embeddings[column] for column in triplets.T)
+        x = check_embeddings(embeddings, "embeddings")
+        listed = check_pairs(triplets, "triplets", len(x), size=3)
+        a, p, n = (x[column] for column in torch.from_numpy(listed).to(x.device).T)
 
         def made(x: Tensor, y: Tensor) -> Tensor:
             return torch.cat([x, y], dim=1) @ self.synthesis

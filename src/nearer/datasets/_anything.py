@@ -162,6 +162,8 @@ def label_codes(labels: Any, n: int, unlabeled: str | int | None = -1) -> tuple[
         array = _listed_labels(array)
     elif array.dtype.kind == "M":
         array = array.astype("datetime64[us]").astype(object)
+    if array.ndim == 0:
+        raise ShapeError(f"`y` must have one entry for each of the {n} rows, got one {type(labels).__name__}.")
     if len(array) != n:
         raise ShapeError(f"`y` must have one entry for each of the {n} rows, got {len(array)}.")
     if array.ndim == 2 and array.shape[1] == 1:

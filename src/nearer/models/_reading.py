@@ -71,7 +71,7 @@ class Reading:
 
     @property
     def off(self) -> bool:
-        return self.encoder is False or self.encoder == "none"
+        return self.encoder is False or (isinstance(self.encoder, str) and self.encoder == "none")
 
     @property
     def encodes(self) -> bool:

@@ -10,7 +10,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from nearer._checks import check_choice, check_int, check_number
+from nearer._checks import check_choice, check_int, check_number, check_rectangle
 from nearer._validation import as_matrix
 from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry import normalize
@@ -134,7 +134,7 @@ def _as_rows(value: Any, name: str) -> Any:
 
 
 def _as_own(own: Any, q: int, n: int) -> Any:
-    numbers = np.asarray(own)
+    numbers = check_rectangle(own, "own")
     if numbers.shape != (q,) or numbers.dtype.kind not in "iu":
         raise ShapeError(f"`own` must hold one row number for each of the {q} queries, got shape {numbers.shape}.")
     if q and not -1 <= int(numbers.min()) <= int(numbers.max()) < n:

@@ -54,9 +54,9 @@ class JRSLoss(nn.Module):
         if self.combine == "concatenate":
             rows = [torch.cat(rows, dim=1)]
         way: Literal["product", "sum"] = "sum" if self.combine == "sum" else "product"
-        return pair_mean(rows, self.of_layers(len(rows)), y, way, "different")
+        return pair_mean(rows, self._of_layers(len(rows)), y, way, "different")
 
-    def of_layers(self, count: int) -> list[Any]:
+    def _of_layers(self, count: int) -> list[Any]:
         """One kernel for each of `count` layers."""
         if self.kernels is None:
             return [Gaussian(components=1 if layer == 2 else 3) for layer in range(count)]
