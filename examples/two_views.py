@@ -27,9 +27,7 @@ def error(queries, database) -> float:
 # %% One map for both sides, and a map for each
 both = np.concatenate([left[train], right[train]])
 single = LMNN(random_state=0).fit(both, np.concatenate([digits.y[train]] * 2))
-two = AsymmetricKNN(16, n_neighbors=3, init="pca", random_state=0).fit_views(
-    left[train], right[train], digits.y[train]
-)
+two = AsymmetricKNN(16, n_neighbors=3, random_state=0).fit_views(left[train], right[train], digits.y[train])
 
 # %% How often the vote of the three nearest halves is wrong
 one_map = error(single.transform(left[test]), single.transform(right[train]))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import os
 import re
 import shlex
@@ -185,8 +186,8 @@ def home_read_only() -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def everything() -> Iterator[list[str]]:
-    """All extras, in an environment beside the usual one."""
-    place = ROOT / "build" / "everything"
+    """All extras, in an environment outside: inductor cannot link with a torch whose path has a space."""
+    place = Path(tempfile.gettempdir(), f"nearer-everything-{hashlib.sha256(bytes(ROOT)).hexdigest()[:8]}")
     python = place / "bin" / "python"
     if not (place / ".installed").exists():
         subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
@@ -197,6 +198,7 @@ def everything() -> Iterator[list[str]]:
         subprocess.run([*install, *ours], check=True)
         subprocess.run([*install, *BESIDE], check=True)
         (place / ".installed").touch()
+    subprocess.run(["make", "--silent", "-C", str(ROOT), "page/node_modules/.installed"], check=True)
     # And those that cannot live in one environment with us.
     subprocess.run([sys.executable, str(ROOT / "benchmarks" / "environments.py"), *RECORDED], check=True)
     yield ["env", f"NEARER_PYTHON={python}"]

@@ -107,13 +107,13 @@ def test_git_turns_every_stamp_back_into_a_commit() -> None:
 def test_an_interrupted_recipe_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, str]] = []
 
-    def error(problem: str, seed: int, method: str) -> float:
+    def error(problem: str, seed: int, method: str) -> dict[str, float]:
         calls.append((problem, method))
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return 0.25
+        return {"error": 0.25}
 
-    monkeypatch.setattr(_asymmetric, "_measure_view", error)
+    monkeypatch.setattr(_asymmetric, "measure_two_views", error)
     monkeypatch.setattr(_results, "trees", lambda: {"src": "0"})
     recipe, request = recipe_named("asymmetric"), Request(seeds=1, only=["halves"])
     with pytest.raises(KeyboardInterrupt):
@@ -121,8 +121,8 @@ def test_an_interrupted_recipe_goes_on_where_it_was(tmp_path: Path, monkeypatch:
     assert len(json.loads((tmp_path / "asymmetric_views.json").read_text())["rows"]) == 2
     outcome = run_recipe(recipe, request, folder=tmp_path, missing=True)
     rows = json.loads((tmp_path / "asymmetric_views.json").read_text())["rows"]
-    assert len(rows) == len(outcome.record["rows"]) == len({row["method"] for row in rows}) == 8
-    assert len(calls) == 3 + 6
+    assert len(rows) == len(outcome.record["rows"]) == len({row["method"] for row in rows}) == 16
+    assert len(calls) == 3 + 14
     assert {row["made"]["data"] for row in rows} == {_asymmetric.load("digits").fingerprint()[:12]}
     before = len(calls)
     run_recipe(recipe, request, folder=tmp_path, missing=True)
@@ -131,7 +131,9 @@ def test_an_interrupted_recipe_goes_on_where_it_was(tmp_path: Path, monkeypatch:
 
 def test_rows_of_unknown_sources_are_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(_asymmetric, "_measure_view", lambda problem, seed, method: calls.append(method) or 0.25)
+    monkeypatch.setattr(
+        _asymmetric, "measure_two_views", lambda problem, seed, method: calls.append(method) or {"error": 0.25}
+    )
     monkeypatch.setattr(_results, "trees", lambda: {"src": "0"})
     recipe, request = recipe_named("asymmetric"), Request(seeds=1, only=["halves"])
     run_recipe(recipe, request, folder=tmp_path)
@@ -151,13 +153,13 @@ def test_a_run_goes_on_in_its_own_folder_and_says_how_far_it_is(
     """Anywhere, without a checkout, and in a log, where no bar can be drawn."""
     calls: list[str] = []
 
-    def error(problem: str, seed: int, method: str) -> float:
+    def error(problem: str, seed: int, method: str) -> dict[str, float]:
         calls.append(method)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return 0.25
+        return {"error": 0.25}
 
-    monkeypatch.setattr(_asymmetric, "_measure_view", error)
+    monkeypatch.setattr(_asymmetric, "measure_two_views", error)
     monkeypatch.setattr(_results, "trees", dict)
     words = ["reproduce", "asymmetric", "--only", "halves", "--seeds", "1", "--out", str(tmp_path / "here")]
     assert CliRunner().invoke(app, words).exit_code != 0
@@ -166,10 +168,10 @@ def test_a_run_goes_on_in_its_own_folder_and_says_how_far_it_is(
     assert "`--missing` goes on with a run of this folder" in " ".join(refused.stderr.split())
     done = CliRunner().invoke(app, [*words, "--missing"])
     assert done.exit_code == 0, done.output
-    assert len(calls) == 3 + 6
+    assert len(calls) == 3 + 14
     assert "asymmetric:" in done.stderr
     assert "%" in done.stderr
-    assert len(json.loads((tmp_path / "here" / "result.json").read_text())["rows"]) == 8
+    assert len(json.loads((tmp_path / "here" / "result.json").read_text())["rows"]) == 16
 
 
 def test_what_does_not_go_together(tmp_path: Path) -> None:

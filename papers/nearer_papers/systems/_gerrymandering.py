@@ -145,13 +145,16 @@ class GerrymanderingMetric(MetricLearner):
         solver = check_choice(self.solver, "solver", ["factor", "matrix"])
         rng = check_random_state(self.random_state)
         rows = np.asarray(X - X.mean(axis=0), dtype=np.float64)
-        A = start_components(self.init, rows, codes, d, rng)
-        mapped = rows @ A.T
         margin = check_number(self.margin, "margin", above=0)
-        A = A * scale_to_margin(mapped, mapped, codes, settings.k, margin, rng)
+
+        def start(chosen: Any) -> tuple[Any, None]:
+            A = start_components(self.init, rows[chosen], codes[chosen], d, rng)
+            mapped = rows[chosen] @ A.T
+            return A.T * scale_to_margin(mapped, mapped, codes[chosen], settings.k, margin, rng), None
+
         fitted = fit_maps(
             learn_maps if solver == "factor" else learn_matrix,
-            (A.T, None),
+            [start],
             (rows, rows),
             codes,
             settings,

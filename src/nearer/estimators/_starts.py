@@ -57,6 +57,31 @@ def start_components(init: Any, X: Any, codes: Array | None, d: int, rng: np.ran
     return components
 
 
+def canonical_starts(left: Array, right: Array, d: int, shrink: float) -> tuple[Array, Array]:
+    """The canonical directions of two centered descriptions of the same rows: U (p, d) and V (p', d).
+
+    The pairs of directions of the largest correlation ρ, for rows of unit variance after `shrink` times the mean
+    variance was added, each times √ρ: U and V bring the two descriptions of a row together, and count a direction
+    by how well it is known from the other side. Columns beyond min(p, p') are zeros.
+
+    >>> x = np.array([[1.0, 0.5], [-1.0, 0.5], [0.0, -1.0]])
+    >>> U, V = canonical_starts(x, -3 * x[:, :1], 1, 0.0)
+    >>> bool(np.abs(x @ U - -3 * x[:, :1] @ V).max() < 1e-9)
+    True
+    """
+    whitened = []
+    for side in (left, right):
+        values, vectors = np.linalg.eigh(side.T @ side / len(side))
+        floor = max(shrink * float(values.mean()), float(values[-1]) * len(values) * np.finfo(np.float64).eps)
+        whitened.append((vectors / np.sqrt(np.maximum(values, 0) + floor + np.finfo(np.float64).tiny)) @ vectors.T)
+    first, correlations, second = np.linalg.svd(whitened[0] @ (left.T @ right / len(left)) @ whitened[1])
+    most = min(d, len(correlations))
+    U, V = np.zeros((left.shape[1], d)), np.zeros((right.shape[1], d))
+    roots = np.sqrt(correlations[:most])
+    U[:, :most], V[:, :most] = whitened[0] @ first[:, :most] * roots, whitened[1] @ second[:most].T * roots
+    return U, V
+
+
 def centered(X: Any) -> Any:
     """Rows about their mean, which keeps digits and changes no distance; sparse rows are left where they are.
 

@@ -33,7 +33,10 @@ def browser() -> Iterator[Any]:
 
 
 def repair(browser: Any, session: Session, truth: list[str], planted: np.ndarray) -> None:
-    """Whoever knows the classes looks at forty suggestions, and presses one key for each."""
+    """Whoever knows the classes looks at forty suggestions, and presses a key for each.
+
+    Where the class is not among those that are shown, it is typed.
+    """
     served = ServedSession(session).start()
     tab = Tab(browser, served.url)
     page = tab.page
@@ -44,9 +47,14 @@ def repair(browser: Any, session: Session, truth: list[str], planted: np.ndarray
         item = int(tab.data("suggested"))
         seen.append(item)
         offered = [one.get_attribute("data-label") for one in page.query_selector_all(".examples")]
-        key = ("x", "1", "2", "3")[offered.index(truth[item])] if truth[item] in offered else "d"
-        page.keyboard.press(key)
-        presses += 1
+        if truth[item] in offered:
+            page.keyboard.press("x123"[offered.index(truth[item])])
+            presses += 1
+        else:
+            page.keyboard.press("o")
+            page.keyboard.type(truth[item])
+            page.keyboard.press("Enter")
+            presses += 2 + len(truth[item])
         tab.until(f"document.body.dataset.answered === '{number + 1}'")
     tab.until(f"Number(document.body.dataset.changed) === {LOOKED_AT}")
     said = session.supervision

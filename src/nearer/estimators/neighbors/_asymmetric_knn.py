@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from nearer._checks import check_choice, check_number
 from nearer.estimators import Euclidean, KernelLearner
 from nearer.estimators._learner import check_components, fitted_rows
 from nearer.estimators._matrices import Array
-from nearer.estimators._starts import Init, start_components
+from nearer.estimators._starts import Init, canonical_starts, start_components
 from nearer.estimators.linear._kernels import Kernel
 from nearer.estimators.neighbors._near import nearest_rows
 from nearer.estimators.neighbors._neighborhood_fitting import check_settings, fit_maps, scale_to_margin
@@ -23,6 +24,20 @@ from nearer.estimators.neighbors._neighborhood_training import learn_maps
 from nearer.exceptions import ShapeError
 from nearer.losses._shared import Inference, RegularizerName
 from nearer.neighbors import vote
+
+
+def _other_side(database: Any, queries: Array) -> Array:
+    database = check_array(database, dtype=[np.float64, np.float32], input_name="database")
+    if len(database) != len(queries):
+        raise ShapeError(
+            f"`database` must have the {len(queries)} rows of `queries`, got {len(database)}. Row i of both is "
+            f"the same item."
+        )
+    return np.asarray(database)
+
+
+# How much of the mean variance is added before two views are whitened; held-out votes choose.
+SHRINKS = (0.1, 0.01, 1.0)
 
 
 @dataclass(eq=False, repr=False)
@@ -59,7 +74,8 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         regularizer: which penalty on the two maps.
         task_loss: what a wrong vote costs: 1, or a matrix of costs (c, c).
         inference: "exact" or "greedy" choice of neighbor sets.
-        init: where to start: "auto", "identity", "pca", "lda" or a matrix.
+        init: where to start: "auto", "identity", "pca", "lda" or a matrix. "auto" of two views are their canonical
+            directions, whitened as held-out votes ask for.
         max_iter: the most iterations; a warning says when they did not suffice.
         lr: learning rate of the maps.
         validation: share of the rows held out to choose the best epoch.
@@ -104,13 +120,7 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit_views(self, queries: Any, database: Any, y: Any) -> Self:
         """Learn from the same n items seen from two sides, (n, p) and (n, p'): row i of both is item i."""
         queries, y = validate_data(self, queries, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        database = check_array(database, dtype=[np.float64, np.float32], input_name="database")
-        if len(database) != len(queries):
-            raise ShapeError(
-                f"`database` must have the {len(queries)} rows of `queries`, got {len(database)}. Row i of both is "
-                f"the same item."
-            )
-        return self._fit(queries, database, y)
+        return self._fit(queries, _other_side(database, queries), y)
 
     def _fit(self, queries: Array, database: Array, y: Any) -> Self:
         check_classification_targets(y)
@@ -125,11 +135,18 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         left = queries - self.query_mean_
         right = left if queries is database else database - self.database_mean_
-        U, V = self._start(left, right, rng, one_view=queries is database)
-        scale = scale_to_margin(left @ U, right @ V, self.codes_, settings.k, margin, rng)
+
+        def start(rows: Array, shrink: float | None = None) -> tuple[Array, Array]:
+            sides = left[rows], (left if queries is database else right)[rows]
+            maps = self._start(*sides, self.codes_[rows], shrink, rng, one_view=queries is database)
+            mapped = [side @ one for side, one in zip(sides, maps, strict=True)]
+            scale = scale_to_margin(mapped[0], mapped[1], self.codes_[rows], settings.k, margin, rng)
+            return maps[0] * scale, maps[1] * scale
+
+        canonical = queries is not database and isinstance(self.init, str) and self.init == "auto"
         fitted = fit_maps(
             learn_maps,
-            (U * scale, V * scale),
+            [partial(start, shrink=shrink) for shrink in SHRINKS] if canonical else [start],
             (left, right),
             self.codes_,
             settings,
@@ -145,20 +162,32 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _start(
-        self, left: Array, right: Array, rng: np.random.RandomState, *, one_view: bool
+        self,
+        left: Array,
+        right: Array,
+        codes: Array,
+        shrink: float | None,
+        rng: np.random.RandomState,
+        *,
+        one_view: bool,
     ) -> tuple[Array, Array]:
-        """U = V for one view; for two, V by `init`, and U by ridge regression on the class means under V."""
+        """U = V for one view; for two, canonical directions, or V by `init` and U by ridge regression.
+
+        The regression is on the class means under V.
+        """
         d = check_components(self.n_components, right.shape[1], of=" of the database")
-        A = start_components(self.init, right, self.codes_, d, rng)
+        if shrink is not None:
+            return canonical_starts(left, right, d, shrink)
+        A = start_components(self.init, right, codes, d, rng)
         V = A.T
         if one_view:
             return V.copy(), V
         mapped = right @ V
-        counts = np.bincount(self.codes_)
-        means = np.stack([np.bincount(self.codes_, column) for column in mapped.T], axis=1) / counts[:, None]
+        counts = np.maximum(np.bincount(codes), 1)
+        means = np.stack([np.bincount(codes, column) for column in mapped.T], axis=1) / counts[:, None]
         gram = left.T @ left
         ridge = 1e-2 * float(np.trace(gram)) / len(gram) + 1e-12
-        U = np.linalg.solve(gram + ridge * np.eye(len(gram)), left.T @ means[self.codes_])
+        U = np.linalg.solve(gram + ridge * np.eye(len(gram)), left.T @ means[codes])
         return U, V
 
     @staticmethod
@@ -209,7 +238,8 @@ class KernelAsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random_state: seed or generator for everything that is drawn; None takes numpy's own.
 
     Attributes:
-        map_: the fitted `KernelLearner` whose coordinates the rows get.
+        map_: the fitted `KernelLearner` whose coordinates the queries get.
+        database_map_: that of the database: the same one after `fit`.
         learner_: the fitted `AsymmetricKNN` in those coordinates.
         n_iter_: epochs that were made.
         classes_: the classes of y, (c,), sorted.
@@ -232,20 +262,36 @@ class KernelAsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> Self:
         """Map the rows by the kernel, and fit the learner on the mapped rows."""
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        return self._fit(X, X, y)
+
+    def fit_views(self, queries: Any, database: Any, y: Any) -> Self:
+        """Learn from the same n items seen from two sides, row i of both is item i; each side has a kernel."""
+        queries, y = validate_data(self, queries, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        return self._fit(queries, _other_side(database, queries), y)
+
+    def _fit(self, queries: Array, database: Array, y: Any) -> Self:
         check_choice(self.kernel, "kernel", ["rbf", "poly", "linear", "precomputed"])
         check_classification_targets(y)
-        self.map_ = KernelLearner(
+        self.map_ = self._kernel_map().fit(queries, y)
+        self.database_map_ = self.map_ if database is queries else self._kernel_map().fit(database, y)
+        learner = AsymmetricKNN(random_state=self.random_state) if self.learner is None else clone(self.learner)
+        mapped = self.map_.transform(queries)
+        if database is queries:
+            self.learner_ = learner.fit(mapped, y)
+        else:
+            self.learner_ = learner.fit_views(mapped, self.database_map_.transform(database), y)
+        self.classes_, self.n_iter_ = self.learner_.classes_, self.learner_.n_iter_
+        return self
+
+    def _kernel_map(self) -> KernelLearner:
+        return KernelLearner(
             Euclidean(),
             kernel=self.kernel,
             gamma=self.gamma,
             degree=self.degree,
             n_landmarks=self.n_landmarks,
             random_state=self.random_state,
-        ).fit(X, y)
-        learner = AsymmetricKNN(random_state=self.random_state) if self.learner is None else clone(self.learner)
-        self.learner_ = learner.fit(self.map_.transform(X), y)
-        self.classes_, self.n_iter_ = self.learner_.classes_, self.learner_.n_iter_
-        return self
+        )
 
     def _embed(self, X: Any) -> Array:
         X = fitted_rows(self, X)
@@ -258,8 +304,8 @@ class KernelAsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform_database(self, X: Any) -> Array:
         """Rows to index, (m, p) -> (m, d)."""
-        rows = self._embed(X)
-        return self.learner_.transform_database(rows)
+        check_is_fitted(self)
+        return self.learner_.transform_database(np.asarray(self.database_map_.transform(X)))
 
     def predict(self, X: Any) -> Array:
         """The class with most votes, (m,)."""

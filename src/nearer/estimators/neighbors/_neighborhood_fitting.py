@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -22,6 +22,11 @@ from nearer.losses._shared import RegularizerName
 Descend = Callable[
     [Tensor, Tensor | None, BothSides, VotePlan, torch.Generator], Iterator[tuple[Tensor, Tensor, float]]
 ]
+
+# Both maps to start from (None: one for both sides), of the rows with these numbers.
+Start = Callable[[Array], tuple[Array, Array | None]]
+
+Maps = tuple[Tensor, Tensor | None]
 
 _PATIENCE = 10
 # Held-out rows whose votes say enough about an epoch.
@@ -107,7 +112,7 @@ def check_settings(estimator: Any, n: int, n_classes: int, regularizer: Regulari
 
 def fit_maps(
     descend: Descend,
-    start: tuple[Array, Array | None],
+    starts: Sequence[Start],
     views: tuple[Array, Array],
     codes: Array,
     schedule: VotePlan,
@@ -116,19 +121,19 @@ def fit_maps(
     rng: np.random.RandomState,
     verbose: int = 0,
 ) -> FittedMaps:
-    """Find the best number of epochs on held-out rows, then descend on all rows for as long.
+    """Find the best start and number of epochs on held-out rows, then descend on all rows for as long.
 
-    The best epoch has the fewest wrong held-out votes, then the least held-out loss. Too few rows to hold out ten,
-    or `validation=0`: all epochs.
+    The best epoch has the fewest wrong held-out votes, then the least held-out loss. A start sees no held-out row
+    either. Too few rows to hold out ten, or `validation=0`: the first start and all epochs.
     """
     order = np.argsort(codes, kind="stable")
     queries = _tensor(views[0][order])
     database = queries if views[1] is views[0] else _tensor(views[1][order])
     rows = BothSides(queries, database, torch.from_numpy(codes[order].astype(np.int64)))
-    U = _tensor(start[0])
-    V = None if start[1] is None else _tensor(start[1])
     seed = int(rng.randint(2**31 - 1))
-    epochs, error = _best_epoch(descend, (U, V), rows, schedule, validation, seed, rng, verbose)
+    ways = [lambda numbers, start=start: _maps(start(order[numbers])) for start in starts]
+    way, epochs, error = _best_epoch(descend, ways, rows, schedule, validation, seed, rng, verbose)
+    U, V = way(np.arange(len(codes)))
     kept = (U, U if V is None else V, float("nan"))
     if epochs:
         descent = descend(U, V, rows, schedule, torch.Generator().manual_seed(seed))
@@ -142,26 +147,43 @@ def fit_maps(
 
 def _best_epoch(
     descend: Descend,
-    start: tuple[Tensor, Tensor | None],
+    ways: Sequence[Callable[[Array], Maps]],
     rows: BothSides,
     schedule: VotePlan,
     validation: float,
     seed: int,
     rng: np.random.RandomState,
     verbose: int,
-) -> tuple[int, float]:
-    """The epoch after which held-out votes are best, and their error; few rows are drawn anew up to five times."""
+) -> tuple[Callable[[Array], Maps], int, float]:
+    """The start and the epoch after which held-out votes are best, and their error.
+
+    Few rows are drawn anew up to five times.
+    """
     codes = rows.codes.numpy()
     held = int(hold_out(codes, validation, np.random.RandomState(0)).sum())
     if held < 10 or len(codes) - held <= schedule.k + 1:
-        return schedule.epochs, float("nan")
-    parts, descents = [], []
-    for _ in range(min(5, -(-_ENOUGH // held))):
-        outside = torch.from_numpy(hold_out(codes, validation, rng))
-        parts.append((BothSides(*(side[outside] for side in rows)), BothSides(*(side[~outside] for side in rows))))
-        descents.append(descend(*start, parts[-1][1], schedule, torch.Generator().manual_seed(seed)))
-    first = start[0], start[0] if start[1] is None else start[1]
-    best, best_epoch = _mean([held_out_loss(*first, *part, schedule) for part in parts]), 0
+        return ways[0], schedule.epochs, float("nan")
+    masks = [hold_out(codes, validation, rng) for _ in range(min(5, -(-_ENOUGH // held)))]
+    parts = [
+        (BothSides(*(side[mask] for side in rows)), BothSides(*(side[~mask] for side in rows)))
+        for mask in map(torch.from_numpy, masks)
+    ]
+    starts = [[way(np.flatnonzero(~mask)) for mask in masks] for way in ways]
+    scores = [
+        _mean(
+            [
+                held_out_loss(U, U if V is None else V, *part, schedule)
+                for (U, V), part in zip(maps, parts, strict=True)
+            ]
+        )
+        for maps in starts
+    ]
+    chosen = min(range(len(ways)), key=scores.__getitem__)
+    descents = [
+        descend(*maps, inside, schedule, torch.Generator().manual_seed(seed))
+        for maps, (_, inside) in zip(starts[chosen], parts, strict=True)
+    ]
+    best, best_epoch = scores[chosen], 0
     for epoch, state in enumerate(zip(*descents, strict=True), start=1):
         score = _mean([held_out_loss(U, V, *part, schedule) for (U, V, _), part in zip(state, parts, strict=True)])
         report(verbose, "held out", epoch, score[0], most=schedule.epochs)
@@ -169,12 +191,16 @@ def _best_epoch(
             best, best_epoch = score, epoch
         if epoch - best_epoch >= _PATIENCE or all(loss == 0 for *_, loss in state):
             break
-    return best_epoch, best[0]
+    return ways[chosen], best_epoch, best[0]
 
 
 def _mean(scores: list[tuple[float, float]]) -> tuple[float, float]:
     error, loss = np.mean(scores, axis=0).tolist()
     return error, loss
+
+
+def _maps(start: tuple[Array, Array | None]) -> Maps:
+    return _tensor(start[0]), None if start[1] is None else _tensor(start[1])
 
 
 def _tensor(array: Array) -> Tensor:
