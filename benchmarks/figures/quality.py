@@ -128,8 +128,11 @@ def relations(axes: Any, ink: Ink) -> None:
 def views(axis: Any, ink: Ink) -> None:
     rows = load("asymmetric_views")
     problems = list(dict.fromkeys(row["problem"] for row in rows))
-    two = {"AsymmetricKNN": ink.blue, "TwoEncoders": ink.green}
-    for method in dict.fromkeys(row["method"] for row in rows):
+    two = {"KernelAsymmetricKNN": ink.blue, "AsymmetricKNN": ink.green, "kernel CCA": ink.yellow}
+    from nearer_papers.asymmetric._two_views import METHODS, ONE
+
+    shown = [name for name, method in METHODS.items() if method.kind == ONE or name in two]
+    for method in [name for name in shown if any(row["method"] == name for row in rows)]:
         found = [
             (
                 100 * mean(row["error"] for row in rows if (row["problem"], row["method"]) == (problem, method)),

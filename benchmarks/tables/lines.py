@@ -32,24 +32,35 @@ def _verdict(gains: Sequence[float]) -> tuple[str, str]:
 @table("line-asymmetric")
 def asymmetric() -> str:
     """Error of the vote beside the best other metric of the same problem, seed by seed."""
+    from nearer_papers.asymmetric._two_views import METHODS, OURS
+
+    ours = "trained for the vote"
+    candidates = [name for name, method in METHODS.items() if method.kind == OURS]
+    rivals = {
+        "asymmetric_views": METHODS.keys() - set(candidates),
+        "asymmetric_small": {"Euclidean", "ITML", "LMNN", "NCA"},
+    }
     rows, shown = [], []
-    for file, ours, kind in (
-        ("asymmetric_views", "AsymmetricKNN", "two views"),
-        ("asymmetric_small", "trained for the vote", "one view"),
-    ):
+    for file, kind in (("asymmetric_views", "two views"), ("asymmetric_small", "one view")):
         record = load(file)
-        trained = {"AsymmetricKNN", "TwoEncoders", "KernelAsymmetricKNN", "trained for the vote"}
         for problem in dict.fromkeys(row["problem"] for row in record):
             found: dict[str, dict[int, float]] = {}
+            tried: dict[int, list[tuple[float, float]]] = {}
             for row in record:
                 if row["problem"] == problem:
                     found.setdefault(row["method"], {})[row["seed"]] = 100 * row["error"]
-            if ours not in found:
+                    if row["method"] in candidates and row.get("tried"):
+                        held_out = min(one["error"] for one in row["tried"])
+                        tried.setdefault(row["seed"], []).append((held_out, 100 * row["error"]))
+            if kind == "two views":
+                # Whichever of ours has the fewest wrong votes on training items, split by split.
+                found[ours] = {seed: min(some)[1] for seed, some in tried.items() if len(some) == len(candidates)}
+            if not found.get(ours):
                 continue
             others = {
                 name: errors
                 for name, errors in found.items()
-                if name not in trained and not name.startswith("Gerrymandering") and set(errors) >= set(found[ours])
+                if name in rivals[file] and set(errors) >= set(found[ours])
             }
             best = min(others, key=lambda name: statistics.mean(others[name].values()))
             gain, word = _verdict([others[best][seed] - error for seed, error in found[ours].items()])

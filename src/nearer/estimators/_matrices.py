@@ -18,6 +18,15 @@ def symmetric(matrix: Array) -> Array:
     return (matrix + matrix.T) / 2
 
 
+def have_unit_length(rows: Array) -> bool:
+    """Whether all rows (n, p) have length one, but for what float32 rounds.
+
+    >>> have_unit_length(np.array([[0.6, 0.8]])), have_unit_length(np.array([[1e30, 0.0]], dtype=np.float32))
+    (True, False)
+    """
+    return bool(np.allclose(np.square(rows, dtype=np.float64).sum(axis=1), 1, atol=2e-3))
+
+
 def project_psd(matrix: Array) -> Array:
     """The nearest positive semi-definite matrix: `V max(Λ, 0) Vᵀ` of the symmetric part, shape (p, p).
 

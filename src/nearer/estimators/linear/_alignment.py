@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from nearer._checks import check_number
 from nearer.estimators._learner import FLOATS, RowMap, fitted_rows
-from nearer.estimators._matrices import Array, ridged, root_and_inverse_root
+from nearer.estimators._matrices import Array, have_unit_length, ridged, root_and_inverse_root
 from nearer.exceptions import ShapeError
 from nearer.geometry import normalize
 from nearer.neighbors import search
@@ -96,7 +96,7 @@ class Alignment(RowMap):
             mean = np.full(len(covariance), np.trace(covariance) / len(covariance))
             self.whitening_ = root_and_inverse_root(ridged(covariance, mean, 1.0))[1]
             Y = self._meet(Y)
-        self.unit_ = self.whiten or bool(Y.shape[1] > 1 and np.allclose(np.linalg.norm(Y, axis=1), 1, atol=1e-3))
+        self.unit_ = self.whiten or (Y.shape[1] > 1 and have_unit_length(Y))
         strengths = STRENGTHS if self.strength is None else (check_number(self.strength, "strength", above=0),)
         widths = WIDTHS if self.width is None else (check_number(self.width, "width", minimum=0),)
         rng = check_random_state(self.random_state)

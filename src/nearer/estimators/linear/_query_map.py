@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from nearer._checks import check_number
 from nearer.estimators._learner import FLOATS, RowMap, fitted_rows
-from nearer.estimators._matrices import Array
+from nearer.estimators._matrices import Array, have_unit_length
 from nearer.estimators.linear._alignment import standard_error
 from nearer.evaluation._paired import per_query_scores
 from nearer.exceptions import ShapeError
@@ -82,7 +82,7 @@ class QueryMap(RowMap):
                 f"`y` must have the {X.shape[1]} columns of `X`, got {Y.shape[1]}. Queries and documents come from "
                 f"one encoder; `Alignment` maps one space into another."
             )
-        self.unit_ = bool(np.allclose(np.linalg.norm(np.concatenate([X, Y]), axis=1), 1, atol=1e-3))
+        self.unit_ = have_unit_length(np.concatenate([X, Y]))
         powers = POWERS if self.power is None else (check_number(self.power, "power", minimum=0),)
         shrink = check_number(self.shrink, "shrink", minimum=0, maximum=1)
         rng = check_random_state(self.random_state)
