@@ -35,7 +35,16 @@ from nearer_papers.systems._comparators import (
 from nearer_papers.systems._deep_pairs import DeepAPIT, DeepAPLLR, DeepISDML, DeepLRML, DeepSERAPH
 from nearer_papers.systems._synthetic import SyntheticLoss
 
-__all__ = ["BASELINES", "OURS", "UNSUPERVISED", "Length", "Run", "run_method", "start_from_labels"]
+__all__ = [
+    "BASELINES",
+    "OURS",
+    "UNSUPERVISED",
+    "WITHOUT_NETWORK",
+    "Length",
+    "Run",
+    "run_method",
+    "start_from_labels",
+]
 
 SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "nmi")
 START_RATE, DECAY = 1e-3, 1e-4
@@ -103,6 +112,32 @@ OURS = {
     "ours, SGD": Parts(adam=False),
     "ours, triplets of neighborhoods": Parts(pseudo_labels=False),
 }
+
+
+class Pixels(nn.Module):
+    """Images as rows, or as their coordinates along principal components of the unlabelled and labelled images."""
+
+    def __init__(self, data: FewLabelImages, components: int | None = None) -> None:
+        super().__init__()
+        # Never trained, but what embeds rows puts them where the parameters are.
+        self.mean = nn.Parameter(torch.zeros(()), requires_grad=False)
+        self.components: Tensor | None = None
+        if components is not None:
+            rows = data.items.flatten(1).float()
+            self.mean = nn.Parameter(rows.mean(0), requires_grad=False)
+            centered = rows - self.mean
+            values, vectors = torch.linalg.eigh(centered.T @ centered)
+            self.components = vectors[:, values.argsort(descending=True)[:components]]
+
+    def forward(self, images: Tensor) -> Tensor:
+        rows = images.flatten(1).float()
+        return rows if self.components is None else (rows - self.mean) @ self.components
+
+
+WITHOUT_NETWORK: dict[str, Callable[[FewLabelImages], nn.Module]] = {
+    "raw pixels": Pixels,
+    "50 principal components": lambda data: Pixels(data, 50),
+}
 UNSUPERVISED = ("Exemplar", "RotNet", "NCE", "DeepCluster", "Synthetic")
 
 
@@ -157,6 +192,9 @@ def run_method(
     if method == "Initial":
         encoder = data.encoder(seed)
         return Run(encoder, None, _scored(encoder, None, data, seed), [], time.perf_counter() - begin)
+    if method in WITHOUT_NETWORK:
+        pixels = WITHOUT_NETWORK[method](data)
+        return Run(pixels, None, _scored(pixels, None, data, seed), [], time.perf_counter() - begin)
     if method == "labels alone":
         return start
     if method in UNSUPERVISED:
