@@ -62,7 +62,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
     loaders = {"mnist": lambda: load(False), "fashion": lambda: load(False), "cifar10": lambda: load(True)}
     monkeypatch.setattr(few_label_images, "LOADERS", loaders)
-    length = Length(start_steps=2, partitions=1, epochs=1, unlabeled=60, free_steps=2)
+    length = Length(start_steps=2, partitions=1, epochs=1, unlabeled=60)
     monkeypatch.setattr(semi_supervised, "QUICK", {**semi_supervised.QUICK, **dict.fromkeys(loaders, length)})
     monkeypatch.setattr(semi_supervised, "ANGLES", (40.0, 50.0))
     monkeypatch.setattr("nearer_papers.systems._deep_pairs.SERAPH", partial(SERAPH, n_pairs=300))
@@ -133,7 +133,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.mark.usefixtures("one_thread")
 def test_the_labels_of_unlabeled_and_test_images_change_nothing() -> None:
-    length = Length(start_steps=2, partitions=1, epochs=1, unlabeled=40, free_steps=2)
+    length = Length(start_steps=2, partitions=1, epochs=1, unlabeled=40)
     runs = []
     for spoilt in (False, True):
         data = load_few_label_images("mnist", 0, scored=50)
@@ -172,7 +172,7 @@ def test_table_2_on_features_of_classes_never_seen(monkeypatch: pytest.MonkeyPat
     parts = {"train": made_features(0, 6, 14), "test": made_features(6, 10, 8)}
     data = Dataset(MNIST, parts, tuple("abcdefghij"))
     monkeypatch.setitem(few_label_features.LOADERS, "cars196_features", lambda: data)
-    length = Length(start_steps=2, partitions=1, epochs=1, unlabeled=40, free_steps=2)
+    length = Length(start_steps=2, partitions=1, epochs=1, unlabeled=40)
     monkeypatch.setitem(semi_supervised.QUICK, "cars196_features", length)
     outcome = run_recipe(RECIPE, Request(quick=True, only=("cars196_features", "table-2", "RotNet", "NCE")))
     # Turned features mean nothing.
@@ -193,7 +193,7 @@ def test_photos_are_described_by_rmac_of_a_backbone(tmp_path: Path, monkeypatch:
     monkeypatch.setitem(
         few_label_features.LOADERS, "cub200", lambda **_: load_cub200(folder=root, check_counts=False)
     )
-    length = Length(start_steps=2, partitions=1, epochs=1, unlabeled=40, free_steps=2)
+    length = Length(start_steps=2, partitions=1, epochs=1, unlabeled=40)
     monkeypatch.setitem(semi_supervised.QUICK, "cub200", length)
     backbone = Backbone(tiny_backbone, size=14)
     only = ("cub200", "table-4", "pictures")

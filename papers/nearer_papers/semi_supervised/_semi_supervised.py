@@ -43,20 +43,18 @@ from nearer_papers.semi_supervised._semi_supervised_runs import (
 __all__ = ["KEY", "LENGTHS", "TABLES", "measure", "of_the_tables", "present", "result_file"]
 
 # All unlabelled items of a fine-grained set are one partition, as in the paper, whose 200 epochs are too many here.
-FINE = Length(start_steps=100, partitions=1, epochs=20, unlabeled=10_000, free_steps=100)
+FINE = Length(start_steps=100, partitions=1, epochs=20, unlabeled=10_000)
 LENGTHS = {
     "mnist": Length(),
     "fashion": Length(),
-    "cifar10": Length(start_steps=400, free_steps=400),
+    "cifar10": Length(start_steps=400),
     **dict.fromkeys((*FEATURES, *PHOTOS), FINE),
 }
 QUICK = {
-    "mnist": Length(start_steps=40, partitions=1, epochs=2, unlabeled=1000, free_steps=10),
-    "fashion": Length(start_steps=40, partitions=1, epochs=2, unlabeled=1000, free_steps=10),
-    "cifar10": Length(start_steps=24, partitions=1, epochs=1, unlabeled=500, free_steps=5),
-    **dict.fromkeys(
-        (*FEATURES, *PHOTOS), Length(start_steps=20, partitions=1, epochs=3, unlabeled=1500, free_steps=10)
-    ),
+    "mnist": Length(start_steps=40, partitions=1, epochs=2, unlabeled=1000),
+    "fashion": Length(start_steps=40, partitions=1, epochs=2, unlabeled=1000),
+    "cifar10": Length(start_steps=24, partitions=1, epochs=1, unlabeled=500),
+    **dict.fromkeys((*FEATURES, *PHOTOS), Length(start_steps=20, partitions=1, epochs=3, unlabeled=1500)),
 }
 QUICK_SETS = ("mnist", "cars196_features")
 TABLES: dict[str, tuple[str, ...]] = {
@@ -144,7 +142,11 @@ def measure(request: Request) -> Iterator[Measured]:
             row = {"data": name, "method": method, "seed": seed, "alpha": angle, "partitions": long.partitions}
             if name in PHOTOS:
                 row |= {"network": NETWORK if request.backbone is None else "given", "note": data.note}
-            row |= {"scores": run.scores, "history": run.history, "length": dataclasses.asdict(long)}
+            row |= {
+                "scores": run.scores,
+                "history": run.history,
+                "length": dataclasses.asdict(long) | {"steps": long.steps(data)},
+            }
             if angle == _angle(name) and long == length and method in TABLES["pictures"]:
                 runs[method] = run
             # Only the runs themselves can be drawn, so all of them have to be there.

@@ -1,8 +1,9 @@
 """The methods of the semi-supervised tables, each as one run: a start from the labels, training, scores.
 
 All methods have the same network (with batch normalisation), Adam, augmentation and start: training from the
-labelled images alone with the angular loss. The model is the best of all epochs on validation images. `literal`
-is the paper's own setting instead: no batch normalisation, no augmentation, no start from labels (but for
+labelled images alone with the angular loss. Methods without labels, or with nothing but labels, take as many steps
+as the start and the training of the others together. The model is the best of all epochs on validation images.
+`literal` is the paper's own setting instead: no batch normalisation, no augmentation, no start from labels (but for
 CIFAR-10), SGD, triplets in neighbourhoods with ν = 1.
 """
 
@@ -59,8 +60,12 @@ class Length:
     partitions: int = 3
     epochs: int = 2
     unlabeled: int = 9000
-    free_steps: int = 150
-    """Steps of the methods without labels, and of those with nothing but labels."""
+
+    def steps(self, data: FewLabelImages) -> int:
+        """Of ours and of the deep baselines together with their start: what every other method gets as well."""
+        labeled = int((data.labels != -1).sum())
+        items = labeled + min(self.unlabeled, len(data.labels) - labeled)
+        return self.start_steps + self.partitions * self.epochs * -(-items // data.batch)
 
 
 @dataclass(eq=False)
@@ -303,20 +308,21 @@ def _with_labels_only(
     rows = (data.labels != -1).nonzero()[:, 0]
     batches = TensorBatches(data.items[rows], data.labels[rows], transform=data.moved)
     step = EncoderStep(encoder, loss, adam, batches)
-    each = min(50, length.free_steps)
+    total = length.steps(data)
+    each = min(50, total)
     classes, counts = torch.unique(data.labels[rows], return_counts=True)
     per_class = min(PER_CLASS, int(counts.max()))
     classes_of_batch = min(len(classes), data.batch // per_class)
     sampler = ClassSampler(
         data.labels[rows], n_classes=classes_of_batch, per_class=per_class, batches=each, seed=seed
     )
-    epochs = max(1, length.free_steps // each)
+    epochs = max(1, total // each)
     return encoder, None, train(step, sampler, epochs=epochs, validate=_validation(data, encoder, None))
 
 
 def _without_labels(method: str, data: FewLabelImages, seed: int, length: Length) -> tuple[nn.Module, Any, History]:
     encoder = data.encoder(seed)
-    d, n = data.width, min(length.unlabeled, len(data.items))
+    d, n, total = data.width, min(length.unlabeled, len(data.items)), length.steps(data)
     images, pixels = data.items[:n], data.pixels[:n]
     adam = torch.optim.Adam(encoder.parameters(), lr=data.rate, weight_decay=DECAY)
     metric: Any = None
@@ -327,12 +333,13 @@ def _without_labels(method: str, data: FewLabelImages, seed: int, length: Length
     elif method == "NCE":
         step = InstanceStep(encoder, adam, images, d, negatives=1024, views=data.moved)
     elif method == "DeepCluster":
-        step = DeepClusterStep(encoder, adam, images, d, cluster=_clusters, every=max(1, length.free_steps // 3))
+        step = DeepClusterStep(encoder, adam, images, d, cluster=_clusters, every=max(1, total // 3))
     else:
         loss = SyntheticLoss(d, d // 2)
         step = SyntheticStep(encoder, adam, images, loss)
     batches = UniformSampler(n, batch_size=min(n, data.batch), drop_last=True, seed=seed)
-    history = train(_First(step, length.free_steps), batches, epochs=-(-length.free_steps // len(batches)))
+    validate = _validation(data, encoder, None)
+    history = train(_First(step, total), batches, epochs=-(-total // len(batches)), validate=validate)
     if method == "Synthetic":
         metric = OrthogonalMap.from_factor(torch.linalg.qr(step.head.factor.detach()).Q)
     return encoder, metric, history
