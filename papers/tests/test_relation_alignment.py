@@ -12,6 +12,7 @@ from nearer_papers._catalog import recipe_named
 from nearer_papers._recipe import Request
 from nearer_papers._runner import run_recipe
 from nearer_papers.relation_alignment import _relation_alignment as recipe
+from nearer_papers.relation_alignment import _relation_data
 from nearer_papers.relation_alignment._relation_data import SETS, LabeledSet
 from nearer_papers.relation_alignment._relation_methods import OURS, candidates
 
@@ -140,3 +141,16 @@ def test_an_outcome_in_the_house_form(monkeypatch: pytest.MonkeyPatch) -> None:
         run_recipe(recipe_named("relation-alignment"), Request(only=["nothing"]))
     assert {data.kind for data in recipe._chosen(Request(only=["table-2"]))} == {"sets"}
     assert len(recipe._chosen(Request())) == sum(not data.absent for data in SETS.values())
+
+
+def test_folds_of_the_paper_are_blocks_of_every_class() -> None:
+    y = np.array([0, 1] * 10 + [0] * 10)
+    folds = [test for _, test in _relation_data._blocks(y)]
+    assert np.array_equal(np.sort(np.concatenate(folds)), np.arange(30))
+    assert folds[0].tolist() == [0, 1, 2]
+    assert y[folds[0]].tolist() == [0, 1, 0]
+
+
+def test_a_share_of_every_class_is_rounded_down() -> None:
+    y = np.repeat([0, 1], [39, 60])
+    assert np.bincount(y[_relation_data._share(y, 0.05)]).tolist() == [1, 3]

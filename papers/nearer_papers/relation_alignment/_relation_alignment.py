@@ -135,7 +135,7 @@ def measure_set(
     numbers = range(seeds if data.split == "published" else 1)
     runs: dict[int, list[tuple[int, str]]] = {}
     for fold in range(FOLDS if data.split == "folds" else 1):
-        for seed, method in itertools.product(numbers, methods or METHODS[kind]):
+        for seed, method in itertools.product(numbers, methods or data.methods or METHODS[kind]):
             if (method, fold, seed) not in done and (folds is None or fold in folds):
                 runs.setdefault(fold, []).append((seed, method))
     if not runs:

@@ -1,8 +1,9 @@
 """The methods of the semi-supervised tables, each as one run: a start from the labels, training, scores.
 
 All methods have the same network (with batch normalisation), Adam, augmentation and start: training from the
-labelled images alone with the angular loss. The model is the best of all epochs on validation images. `literal`
-is the paper's own setting instead: no batch normalisation, no augmentation, no start from labels (but for
+labelled images alone with the angular loss. Methods without labels, or with nothing but labels, take as many steps
+as the start and the training of the others together. The model is the best of all epochs on validation images.
+`literal` is the paper's own setting instead: no batch normalisation, no augmentation, no start from labels (but for
 CIFAR-10), SGD, triplets in neighbourhoods with ν = 1.
 """
 
@@ -35,7 +36,16 @@ from nearer_papers.systems._comparators import (
 from nearer_papers.systems._deep_pairs import DeepAPIT, DeepAPLLR, DeepISDML, DeepLRML, DeepSERAPH
 from nearer_papers.systems._synthetic import SyntheticLoss
 
-__all__ = ["BASELINES", "OURS", "UNSUPERVISED", "Length", "Run", "run_method", "start_from_labels"]
+__all__ = [
+    "BASELINES",
+    "OURS",
+    "UNSUPERVISED",
+    "WITHOUT_NETWORK",
+    "Length",
+    "Run",
+    "run_method",
+    "start_from_labels",
+]
 
 SCORES = ("recall@1", "recall@2", "recall@4", "recall@8", "nmi")
 START_RATE, DECAY = 1e-3, 1e-4
@@ -50,8 +60,12 @@ class Length:
     partitions: int = 3
     epochs: int = 2
     unlabeled: int = 9000
-    free_steps: int = 150
-    """Steps of the methods without labels, and of those with nothing but labels."""
+
+    def steps(self, data: FewLabelImages) -> int:
+        """Of ours and of the deep baselines together with their start: what every other method gets as well."""
+        labeled = int((data.labels != -1).sum())
+        items = labeled + min(self.unlabeled, len(data.labels) - labeled)
+        return self.start_steps + self.partitions * self.epochs * -(-items // data.batch)
 
 
 @dataclass(eq=False)
@@ -102,6 +116,32 @@ OURS = {
     "ours, no start from labels": Parts(start=False),
     "ours, SGD": Parts(adam=False),
     "ours, triplets of neighborhoods": Parts(pseudo_labels=False),
+}
+
+
+class Pixels(nn.Module):
+    """Images as rows, or as their coordinates along principal components of the unlabelled and labelled images."""
+
+    def __init__(self, data: FewLabelImages, components: int | None = None) -> None:
+        super().__init__()
+        # Never trained, but what embeds rows puts them where the parameters are.
+        self.mean = nn.Parameter(torch.zeros(()), requires_grad=False)
+        self.components: Tensor | None = None
+        if components is not None:
+            rows = data.items.flatten(1).float()
+            self.mean = nn.Parameter(rows.mean(0), requires_grad=False)
+            centered = rows - self.mean
+            values, vectors = torch.linalg.eigh(centered.T @ centered)
+            self.components = vectors[:, values.argsort(descending=True)[:components]]
+
+    def forward(self, images: Tensor) -> Tensor:
+        rows = images.flatten(1).float()
+        return rows if self.components is None else (rows - self.mean) @ self.components
+
+
+WITHOUT_NETWORK: dict[str, Callable[[FewLabelImages], nn.Module]] = {
+    "raw pixels": Pixels,
+    "50 principal components": lambda data: Pixels(data, 50),
 }
 UNSUPERVISED = ("Exemplar", "RotNet", "NCE", "DeepCluster", "Synthetic")
 
@@ -157,6 +197,9 @@ def run_method(
     if method == "Initial":
         encoder = data.encoder(seed)
         return Run(encoder, None, _scored(encoder, None, data, seed), [], time.perf_counter() - begin)
+    if method in WITHOUT_NETWORK:
+        pixels = WITHOUT_NETWORK[method](data)
+        return Run(pixels, None, _scored(pixels, None, data, seed), [], time.perf_counter() - begin)
     if method == "labels alone":
         return start
     if method in UNSUPERVISED:
@@ -265,20 +308,21 @@ def _with_labels_only(
     rows = (data.labels != -1).nonzero()[:, 0]
     batches = TensorBatches(data.items[rows], data.labels[rows], transform=data.moved)
     step = EncoderStep(encoder, loss, adam, batches)
-    each = min(50, length.free_steps)
+    total = length.steps(data)
+    each = min(50, total)
     classes, counts = torch.unique(data.labels[rows], return_counts=True)
     per_class = min(PER_CLASS, int(counts.max()))
     classes_of_batch = min(len(classes), data.batch // per_class)
     sampler = ClassSampler(
         data.labels[rows], n_classes=classes_of_batch, per_class=per_class, batches=each, seed=seed
     )
-    epochs = max(1, length.free_steps // each)
+    epochs = max(1, total // each)
     return encoder, None, train(step, sampler, epochs=epochs, validate=_validation(data, encoder, None))
 
 
 def _without_labels(method: str, data: FewLabelImages, seed: int, length: Length) -> tuple[nn.Module, Any, History]:
     encoder = data.encoder(seed)
-    d, n = data.width, min(length.unlabeled, len(data.items))
+    d, n, total = data.width, min(length.unlabeled, len(data.items)), length.steps(data)
     images, pixels = data.items[:n], data.pixels[:n]
     adam = torch.optim.Adam(encoder.parameters(), lr=data.rate, weight_decay=DECAY)
     metric: Any = None
@@ -289,12 +333,13 @@ def _without_labels(method: str, data: FewLabelImages, seed: int, length: Length
     elif method == "NCE":
         step = InstanceStep(encoder, adam, images, d, negatives=1024, views=data.moved)
     elif method == "DeepCluster":
-        step = DeepClusterStep(encoder, adam, images, d, cluster=_clusters, every=max(1, length.free_steps // 3))
+        step = DeepClusterStep(encoder, adam, images, d, cluster=_clusters, every=max(1, total // 3))
     else:
         loss = SyntheticLoss(d, d // 2)
         step = SyntheticStep(encoder, adam, images, loss)
     batches = UniformSampler(n, batch_size=min(n, data.batch), drop_last=True, seed=seed)
-    history = train(_First(step, length.free_steps), batches, epochs=-(-length.free_steps // len(batches)))
+    validate = _validation(data, encoder, None)
+    history = train(_First(step, total), batches, epochs=-(-total // len(batches)), validate=validate)
     if method == "Synthetic":
         metric = OrthogonalMap.from_factor(torch.linalg.qr(step.head.factor.detach()).Q)
     return encoder, metric, history
