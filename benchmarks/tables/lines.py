@@ -127,8 +127,7 @@ def semi_supervised() -> str:
                 statistics.mean(one[score] for one in found[method].values())
                 for method in ("Initial", "labels alone", "ours")
             ]
-            pixels = found.get("50 principal components")
-            means.insert(0, statistics.mean(one[score] for one in pixels.values()) if pixels else float("nan"))
+            pixels = [f"{one[score]:.1f}" for one in found.get("50 principal components", {}).values()][:1] or ["–"]
             gain, word = _verdict(
                 [one[score] - found["labels alone"][seed][score] for seed, one in found["ours"].items()]
             )
