@@ -41,7 +41,18 @@ from nearer.losses import NeighborhoodLoss
 from nearer_papers.asymmetric._one_view import K, vote_error
 from nearer_papers.systems import GerrymanderingMetric
 
-__all__ = ["KINDS", "LOOKED_UP", "METHODS", "OURS", "PROBLEMS", "QUICK", "TRIALS", "measure_two_views"]
+__all__ = [
+    "KINDS",
+    "LOOKED_UP",
+    "METHODS",
+    "ONE",
+    "OURS",
+    "PROBLEMS",
+    "QUICK",
+    "TRIALS",
+    "TWO",
+    "measure_two_views",
+]
 
 Rows = NDArray[Any]
 Map = Callable[[Rows], Rows]
