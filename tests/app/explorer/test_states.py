@@ -102,8 +102,15 @@ def states(tab: Tab) -> Iterator[str]:
     page.route("**/api/refit", lambda route: held.append(route))
     page.keyboard.press("r")
     page.wait_for_selector(".progress:not([hidden])")
-    while not held:
+    for _ in range(1200):
+        if held:
+            break
         page.wait_for_timeout(50)
+    assert held, (
+        "R asked for no refit",
+        page.inner_text("body")[:2000],
+        page.evaluate("document.activeElement.outerHTML"),
+    )
     yield "refit-running"
     held[0].continue_()
     tab.until("document.body.dataset.refits === '1'")
@@ -143,7 +150,13 @@ def check(tab: Tab, name: str, wide: int, scheme: str) -> None:
     page = tab.page
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run().then((found) => found.violations.map((one) => [one.id, one.nodes[0].html]))")
+    # A promise that never ends would be waited for without end.
+    found = page.evaluate(
+        """Promise.race([
+          axe.run().then((found) => found.violations.map((one) => [one.id, one.nodes[0].html])),
+          new Promise((_, no) => setTimeout(() => no(new Error("axe did not end")), 120000)),
+        ])"""
+    )
     assert not found, (name, found)
     assert page.evaluate("document.documentElement.scrollWidth") <= wide, name
 
