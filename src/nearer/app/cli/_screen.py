@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from nearer._bars import progress_bar
 from nearer.app.cli._output import plain
 from nearer.evaluation import Comparison
 
@@ -60,10 +60,8 @@ class IterationBar:
     """
 
     def __init__(self, console: Console) -> None:
-        columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
-        more = [TimeRemainingColumn(), TextColumn("{task.fields[what]}")]
         hidden = console.quiet or not console.is_terminal
-        self.bar = Progress(*columns, *more, console=console, transient=True, disable=hidden)
+        self.bar = progress_bar(console, off=hidden, fleeting=True, spinner=True)
         self._task = self.bar.add_task("learning", total=None, what="")
 
     def __enter__(self) -> IterationBar:

@@ -73,15 +73,7 @@ class ProxyLoss(nn.Module):
                 f"`embeddings` must have {self.embedding_dim} columns like the proxies, got {x.shape[1]}."
             )
         y = as_labels(labels, "labels", n=len(x)).to(x.device)
-        if not readable(y):
-            require(
-                "labels", f"lie in 0..{self.n_classes - 1}, one number for each proxy", _within(y, self.n_classes)
-            )
-        elif len(y) and (int(y.min()) < 0 or int(y.max()) >= self.n_classes):
-            raise LabelError(
-                f"`labels` must lie in 0..{self.n_classes - 1}, one number for each proxy, got {int(y.min())} to "
-                f"{int(y.max())}. Leave out rows without a label."
-            )
+        check_range(y, self.n_classes, "one number for each proxy", " Leave out rows without a label.")
         return unit_rows(x), y
 
     def vectors(self) -> Tensor:
@@ -94,8 +86,14 @@ def unit_rows(x: Tensor) -> Tensor:
     return normalize(x) if readable(x) else normalize_rows(x)[0]
 
 
-def _within(labels: Tensor, n_classes: int) -> Tensor:
-    return (labels >= 0) & (labels < n_classes)
+def check_range(labels: Tensor, n: int, what: str, advice: str = "") -> None:
+    """Refuse labels that name none of n class vectors."""
+    if not readable(labels):
+        require("labels", f"lie in 0..{n - 1}, {what}", (labels >= 0) & (labels < n))
+    elif len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= n):
+        raise LabelError(
+            f"`labels` must lie in 0..{n - 1}, {what}, got {int(labels.min())} to {int(labels.max())}.{advice}"
+        )
 
 
 class ShardedProxies(nn.Module):
