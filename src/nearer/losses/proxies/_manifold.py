@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from nearer._checks import check_int, check_number
 from nearer._validation import as_labels
 from nearer.exceptions import ShapeError
-from nearer.losses.pairs._pair_loss import check_embeddings
-from nearer.losses.proxies._proxy_loss import check_range, unit_rows
+from nearer.losses.pairs._pair_loss import check_embeddings, check_range
+from nearer.losses.proxies._proxy_loss import unit_rows
 from nearer.pairwise._shared import full_precision, inner_settings
 
 _TEMPERATURE = 0.5  # of the edges, as published

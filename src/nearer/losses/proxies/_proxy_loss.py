@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from nearer._checks import check_int
-from nearer._tracing import leave_to_eager, readable, require
+from nearer._tracing import leave_to_eager, readable
 from nearer._validation import as_labels
-from nearer.exceptions import LabelError, ParameterError, ShapeError
+from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry import normalize
-from nearer.losses.pairs._pair_loss import check_embeddings
+from nearer.losses.pairs._pair_loss import check_embeddings, check_range
 from nearer.pairwise._shared import full_precision, inner_settings, normalize_rows
 
 
@@ -84,16 +84,6 @@ class ProxyLoss(nn.Module):
 def unit_rows(x: Tensor) -> Tensor:
     """Rows of length one, without a look at their values where those cannot be read."""
     return normalize(x) if readable(x) else normalize_rows(x)[0]
-
-
-def check_range(labels: Tensor, n: int, what: str, advice: str = "") -> None:
-    """Refuse labels that name none of n class vectors."""
-    if not readable(labels):
-        require("labels", f"lie in 0..{n - 1}, {what}", (labels >= 0) & (labels < n))
-    elif len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= n):
-        raise LabelError(
-            f"`labels` must lie in 0..{n - 1}, {what}, got {int(labels.min())} to {int(labels.max())}.{advice}"
-        )
 
 
 class ShardedProxies(nn.Module):
