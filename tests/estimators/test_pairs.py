@@ -105,7 +105,7 @@ def test_a_learner_fitted_on_labels_can_be_calibrated(planted: Any) -> None:
         ([[0, 1], [1, 2]], [-1, -1], "all dissimilar"),
         ([[0, 1], [1, 99]], [1, -1], "`pairs` must point into the 80 rows"),
         ([[0, -1], [1, 2]], [1, -1], "`pairs` must point into"),
-        ([[0, 1, 2]], [1], r"`pairs` must be row numbers of shape \(m, 2\)"),
+        ([[0, 1, 2]], [1], r"`pairs` must be integer row numbers of shape \(m, 2\)"),
         ([[0.5, 1.0]], [1], "`pairs` must be integer"),
         ([[0, 1], [1, 2]], [1], "one entry for each of the 2 pairs"),
         ([[0, 1], [1, 2]], [1, 5], "`similar` must hold True/False"),
