@@ -23,7 +23,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from nearer._bars import progress_bar
 from nearer._checks import check_choice, check_int
 from nearer.datasets._image_files import crop_image, load_image
 from nearer.exceptions import NotFiniteError, ParameterError, ShapeError
@@ -452,4 +451,6 @@ def _decoded(item: Any, enough: int | None) -> NDArray[np.uint8]:
 
 def items_bar(*, unless: bool, fleeting: bool = False) -> Any:
     """Items done and the time left, on the error stream; a fleeting bar only on a terminal, until it is done."""
+    from nearer._bars import progress_bar  # a search shows none
+
     return progress_bar(off=unless or (fleeting and not sys.stderr.isatty()), fleeting=fleeting)

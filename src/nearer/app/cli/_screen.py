@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nearer._bars import progress_bar
 from nearer.app.cli._output import plain
 from nearer.evaluation import Comparison
 
@@ -60,6 +59,8 @@ class IterationBar:
     """
 
     def __init__(self, console: Console) -> None:
+        from nearer._bars import progress_bar  # a search shows none
+
         hidden = console.quiet or not console.is_terminal
         self.bar = progress_bar(console, off=hidden, fleeting=True, spinner=True)
         self._task = self.bar.add_task("learning", total=None, what="")
