@@ -17,7 +17,7 @@ LEVELS: list[set[str]] = [
     {"exceptions", "_names"},
     {"_border"},
     {"_limits"},
-    {"_plain", "_notebook"},
+    {"_plain", "_notebook", "_bars"},
     {"_checks"},
     {"_tracing"},
     {"_validation"},

@@ -88,7 +88,9 @@ def check_pairs(value: Any, name: str, n: int, *, size: int = 2) -> np.ndarray[A
 
     listed = check_rectangle(value, name)
     if listed.ndim != 2 or listed.shape[1] != size or (len(listed) and listed.dtype.kind not in "iu"):
-        raise ShapeError(f"`{name}` must be row numbers of shape (m, {size}), got {listed.dtype} {listed.shape}.")
+        raise ShapeError(
+            f"`{name}` must be integer row numbers of shape (m, {size}), got {listed.dtype} {listed.shape}."
+        )
     if len(listed) and not 0 <= listed.min() <= listed.max() < n:
         raise ShapeError(f"`{name}` must point into the {n} rows, got {listed.min()} to {listed.max()}.")
     return listed.astype(np.int64)

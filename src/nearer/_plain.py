@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time
 from typing import Any
@@ -27,6 +29,18 @@ def is_nothing(value: Any) -> bool:
         return bool(np.isnat(value))
     missing = value is None or type(value).__name__ in ("NAType", "NaTType")
     return missing or (isinstance(value, float | np.floating) and value != value)
+
+
+def objects(values: Iterable[Any]) -> Array:
+    """An array (n,) of Python objects as they are: NumPy would round, spell or pad them to one type.
+
+    >>> objects(["a", None, 123456789012345678]).tolist()
+    ['a', None, 123456789012345678]
+    """
+    listed = list(values)
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
 
 
 def counted(number: int, what: str, plural: str = "") -> str:
@@ -56,6 +70,19 @@ def table_rows(data: Any) -> list[dict[str, Any]] | None:
         return None
     check_names(names, "The columns of a table")
     return [as_plain(row) for row in rows()]
+
+
+def csv_text(columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    r"""Rows as a table of separated values, whose cells are empty where a row has no value.
+
+    >>> csv_text(["a", "b"], [{"b": 1}])
+    'a,b\r\n,1\r\n'
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(columns))
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def check_names(names: Iterable[Any], what: str) -> None:

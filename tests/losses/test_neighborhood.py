@@ -297,7 +297,11 @@ def test_two_encoders_learn_through_a_memory_and_an_index_searches_them() -> Non
             "`task_loss` must be a number or a square",
         ),
         (lambda x, y: NeighborhoodLoss(task_loss=[[1.0]]), ParameterError, "must be 0 on the diagonal"),
-        (lambda x, y: NeighborhoodLoss(task_loss=np.ones((2, 2)) - np.eye(2))(x, y), LabelError, "must be 0..1"),
+        (
+            lambda x, y: NeighborhoodLoss(task_loss=np.ones((2, 2)) - np.eye(2))(x, y),
+            LabelError,
+            "must lie in 0..1",
+        ),
         (lambda x, y: NeighborhoodLoss(inference="greeedy"), ParameterError, "Did you mean 'greedy'"),
         (lambda x, y: NeighborhoodLoss(reduction="median"), ParameterError, "`reduction` must be one of"),
         (

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nearer._plain import is_nothing
+from nearer._plain import is_nothing, objects
 from nearer._validation import as_tensor
 from nearer.datasets._cleaning import Cleaning
 from nearer.datasets._csv_files import csv_form, read_columns
@@ -216,9 +216,7 @@ def _listed_labels(labels: Any) -> Array:
         array = np.asarray(listed)
         if not isinstance(known[0], int) or array.dtype.kind in "ib":
             return array
-    array = np.empty(len(listed), dtype=object)
-    array[:] = [None if is_nothing(label) else label for label in listed]
-    return array
+    return objects(None if is_nothing(label) else label for label in listed)
 
 
 def named_columns(y: Any) -> tuple[str, ...]:

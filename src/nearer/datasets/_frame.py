@@ -17,7 +17,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from nearer._limits import check_limit
-from nearer._plain import is_nothing
+from nearer._plain import is_nothing, objects
 from nearer.datasets._dataset import Array
 from nearer.exceptions import ParameterError, ShapeError
 
@@ -129,9 +129,7 @@ class Column:
         """The values as text, None where there is none."""
         if self.written is not None:
             return self.written
-        words = np.empty(len(self.values), dtype=object)
-        words[:] = [None if value is None else _spelled(value) for value in self.kept().tolist()]
-        return words
+        return objects(None if value is None else _spelled(value) for value in self.kept().tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,20 +264,17 @@ def arrow_values(column: Any) -> tuple[list[Any], Array]:
 def _as_given(listed: list[Any]) -> Array:
     """Cells of a column of objects: text and whole numbers as they are, anything else as text."""
     whole = all(type(cell) is int for cell in listed if not is_nothing(cell))
-    given = np.empty(len(listed), dtype=object)
-    given[:] = [
+    return objects(
         None if is_nothing(cell) else cell if whole or isinstance(cell, str) else _spelled(cell) for cell in listed
-    ]
-    return given
+    )
 
 
 def _of_decimals(cells: Sequence[Any]) -> Column:
     """Decimal numbers; those without decimals are whole numbers."""
     values = np.array([np.nan if cell is None else float(cell) for cell in cells], dtype=np.float64)
     if all(cell is None or cell == cell.to_integral_value() for cell in cells if cell is None or cell.is_finite()):
-        exact = np.empty(len(cells), dtype=object)
-        exact[:] = [None if cell is None or not cell.is_finite() else int(cell) for cell in cells]
-        return Column("number", values, exact)
+        whole = objects(None if cell is None or not cell.is_finite() else int(cell) for cell in cells)
+        return Column("number", values, whole)
     return Column("number", values)
 
 
@@ -378,10 +373,8 @@ class CellForm:
         column = self._read(texts, [text for text in texts if text is not None])
         if not exact and column.form is None:
             return column
-        given: Array | None
-        written, given = np.empty(len(texts), dtype=object), np.empty(len(texts), dtype=object)
-        written[:] = [None if is_nothing(cell) else str(cell).strip() or None for cell in cells]
-        given[:] = texts
+        written = objects(None if is_nothing(cell) else str(cell).strip() or None for cell in cells)
+        given: Array | None = objects(texts)
         if column.kind == "word":
             given = written
         elif column.kind == "flag" and self.truths:
@@ -411,9 +404,7 @@ class CellForm:
             dates = _iso_dates(present) if form is None else _read_in(form, present)
         if dates is not None:
             return Column("date", _spread(dates, texts), form=form)
-        words = np.empty(len(texts), dtype=object)
-        words[:] = texts
-        return Column("word", words)
+        return Column("word", objects(texts))
 
 
 def _read_in(form: str | None, texts: Sequence[str]) -> Sequence[float] | Array | None:

@@ -25,12 +25,16 @@ INDEX = re.compile(r"__index_level_\d+__")
 STEP = 1 << 14
 
 
+def load_arrow() -> tuple[Any, Any]:
+    """pyarrow and its part for Parquet, imported when they are first needed."""
+    what = "Parquet files are read and written with pyarrow"
+    return needed("pyarrow", what, "tables"), needed("pyarrow.parquet", what, "tables")
+
+
 @contextmanager
 def opened_parquet(path: Path) -> Iterator[Any]:
     """The open file, text as dictionaries; whatever pyarrow refuses inside becomes an error of ours."""
-    pa, parquet = (
-        needed(name, "Reading Parquet needs pyarrow", "tables") for name in ("pyarrow", "pyarrow.parquet")
-    )
+    pa, parquet = load_arrow()
     try:
         # Not read_table(path): that looks for a partitioned folder and infers more than this one file says.
         file = parquet.ParquetFile(path, pre_buffer=False)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nearer._plain import is_nothing
+from nearer._plain import is_nothing, objects
 from nearer.datasets._dataset import Array
 from nearer.exceptions import LabelError, NotFiniteError, ParameterError, ShapeError
 from nearer.relations._shared import SIGNS, kind_of_matrix
@@ -119,11 +119,8 @@ def label_text(values: Iterable[object]) -> Array:
     >>> label_text([1.0, float("nan"), "cat", None]).tolist()
     ['1', '', 'cat', '']
     """
-    texts = [_one_label(value) for value in values]
     # Objects: an array of text gives every entry the room of the longest.
-    result = np.empty(len(texts), dtype=object)
-    result[:] = texts
-    return result
+    return objects(map(_one_label, values))
 
 
 def label_matrix(array: Array, name: str) -> Array:

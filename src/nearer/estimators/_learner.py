@@ -11,9 +11,9 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearer._checks import check_choice, check_rectangle
+from nearer._checks import check_choice, check_pairs, check_rectangle
 from nearer.estimators._matrices import Array
 from nearer.exceptions import LabelError, ParameterError, ShapeError
 
@@ -199,19 +199,13 @@ class MetricLearner(PairAnswers, RowMap):
     def _check_tuples(self, X: Any, tuples: Any, name: str, size: int) -> tuple[Any, Array]:
         """Rows X and integer row numbers (m, size) that lie inside X."""
         X = self._check_X(X, reset=True, ensure_min_samples=2)
-        array = np.asarray(check_array(tuples, dtype=None, ensure_2d=True, input_name=name))
-        if array.dtype.kind not in "iu" or array.shape[1] != size:
-            raise ShapeError(
-                f"`{name}` must be integer row numbers of shape (m, {size}), got {array.dtype} {array.shape}."
-            )
-        if array.min() < 0 or array.max() >= X.shape[0]:
-            raise ShapeError(
-                f"`{name}` must point into the {X.shape[0]} rows of `X`, got {array.min()} to {array.max()}."
-            )
+        array = check_pairs(tuples, name, X.shape[0], size=size)
+        if not len(array):
+            raise ShapeError(f"`{name}` must hold at least one entry, got none.")
         self._forget_threshold()
         # Labels of an earlier fit do not describe this one.
         self.__dict__.pop("classes_", None)
-        return X, array.astype(np.int64)
+        return X, array
 
 
 Strategy = Literal["accuracy", "balanced", "f1"]

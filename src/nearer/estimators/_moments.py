@@ -15,7 +15,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from nearer.estimators._matrices import Array
-from nearer.estimators._scatter import PairScatters
+from nearer.estimators._scatter import PairScatters, label_scatters, pair_scatters
+from nearer.estimators._supervision import PairSupervision
 from nearer.exceptions import LabelError, LimitError, ParameterError
 
 # Rows that are kept to choose `blend` by, as many as `choose_blend` looks at.
@@ -178,6 +179,22 @@ class FromMoments:
         rng = check_random_state(self.random_state)
         self._finish(matrix, rows, codes, d, rng, covariance=moments.total() / moments.n)
         return self
+
+
+class FromPairScatters(FromMoments, PairSupervision):
+    """Adds what follows from the scatters of similar and of dissimilar pairs, by `_solve`: all that there are."""
+
+    def _solve(self, scatters: PairScatters) -> Array:
+        raise NotImplementedError
+
+    def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
+        return self._solve(label_scatters(X, codes))
+
+    def _from_moments(self, moments: Moments) -> Array:
+        return self._solve(moments.pairs())
+
+    def _learn_pairs(self, X: Any, pairs: Array, similar: Array, rng: np.random.RandomState) -> Array:
+        return self._solve(pair_scatters(X, pairs, similar))
 
 
 class _Sample:

@@ -73,8 +73,10 @@ def minimize(
     verbose: int = 0,
     name: str = "L-BFGS",
     solved: Callable[[Array, float, Array], bool] | None = None,
+    bounds: optimize.Bounds | None = None,
 ) -> tuple[Array, float, int, bool]:
-    """Minimise from `start` (any shape) by L-BFGS: the point, its value, the iterations, and whether it converged.
+    """Minimise from `start` (any shape) by L-BFGS, within `bounds` if there are any: the point, its value, the
+    iterations, and whether it converged.
 
     Converged means that an iteration lowered the value by less than `tol` of itself, or that the largest entry
     of the gradient fell below `tol`, or that `solved`, asked after every iteration with the point, its value and
@@ -111,6 +113,7 @@ def minimize(
         np.asarray(start, dtype=np.float64).ravel(),
         jac=True,
         method="L-BFGS-B",
+        bounds=bounds,
         callback=step,
         options={"maxiter": max_iter, "ftol": tol, "gtol": tol, "maxfun": 20 * max_iter + 20},
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nearer._limits import check_limit
 from nearer._storage import read_folder
@@ -59,16 +60,21 @@ def load(path: str | os.PathLike[str]) -> nn.Module:
     """
     folder = read_folder(path, format=FORMAT, version=VERSION)
     try:
-        # On the meta device nothing is allocated and no random number is drawn before the tensors come.
-        with torch.device("meta"):
-            module = build(folder.metadata)
-        module.load_state_dict(folder.tensors["parameters"], assign=True)
+        return restored(folder.metadata, folder.tensors["parameters"])
     except REFUSED as error:
         reason = " ".join(str(error).split()).rstrip(". ")
         raise CorruptFileError(
             f"`{os.fspath(path)}` must hold one of {', '.join(KNOWN)} with fitting parameters: {reason}. "
             f"Save it again, or update nearer if a newer one wrote it."
         ) from error
+
+
+def restored(description: dict[str, Any], tensors: Mapping[str, Tensor]) -> nn.Module:
+    """A module from its description and its tensors, without a second copy of them; in evaluation mode."""
+    # On the meta device nothing is allocated and no random number is drawn before the tensors come.
+    with torch.device("meta"):
+        module = build(description)
+    module.load_state_dict(dict(tensors), assign=True)
     return module.eval()
 
 

@@ -4,6 +4,7 @@ from ._encoders import SideBySide as SideBySide
 from ._kernel_map import KernelMap as KernelMap
 from ._loading import REFUSED as REFUSED
 from ._loading import build as build
+from ._loading import restored as restored
 from ._orthogonal import orthonormalize as orthonormalize
 from ._orthogonal import qr_retraction as qr_retraction
 from ._orthogonal import tangent_projection as tangent_projection

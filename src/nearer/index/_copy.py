@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearer._checks import needed
 from nearer._plain import Floats
 from nearer._storage._disk import exchange, flush_folder
 from nearer._storage._folder import resolved
+from nearer.datasets._parquet_files import load_arrow
 from nearer.exceptions import (
     CorruptFileError,
     LockedError,
@@ -192,13 +192,8 @@ def _parts(index: VectorIndex) -> Iterator[Part]:
         yield Part(part, index.embeddings(part).numpy(), index.metadata(part))
 
 
-def _arrow() -> Any:
-    what = "Parquet files are read and written with pyarrow"
-    return needed("pyarrow", what, "tables"), needed("pyarrow.parquet", what, "tables")
-
-
 def _write_parquet(file: Path, about: dict[str, Any], parts: Iterator[Part]) -> int:
-    pa, parquet = _arrow()
+    pa, parquet = load_arrow()
     if file.exists():
         raise ParameterError(f"`{file}` must not exist yet. Choose another name, or delete it.")
     noted = about | {"kind": None if about["kind"] is None else kind_to(about["kind"])}
@@ -233,7 +228,7 @@ def _write_parquet(file: Path, about: dict[str, Any], parts: Iterator[Part]) -> 
 
 
 def _read_parquet(file: Path) -> tuple[dict[str, Any], Iterator[Part]]:
-    pa, parquet = _arrow()
+    pa, parquet = load_arrow()
     if not file.is_file():
         raise MissingDataError(f"`{file}` must be a Parquet file, there is none. Check the path.")
     try:
@@ -259,7 +254,7 @@ def _read_parquet(file: Path) -> tuple[dict[str, Any], Iterator[Part]]:
 
 
 def _parquet_parts(opened: Any, file: Path, *, whole: bool) -> Iterator[Part]:
-    pa, _ = _arrow()
+    pa, _ = load_arrow()
     try:
         for batch in opened.iter_batches(batch_size=PART):
             ids = batch.column("id").to_pylist()

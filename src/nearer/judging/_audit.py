@@ -11,8 +11,6 @@ with the best likelihood of the labels as they are on one fold that it was not f
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +21,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import rankdata
 
 from nearer._checks import check_int, check_number
-from nearer._plain import Array, counted
+from nearer._plain import Array, counted, csv_text
 from nearer._validation import as_array, as_matrix
 from nearer.estimators._shared import minimize
 from nearer.exceptions import LabelError, ShapeError
@@ -105,11 +103,7 @@ class Audit:
 
     def to_csv(self) -> str:
         """The findings as a table, one row each."""
-        text = io.StringIO()
-        writer = csv.DictWriter(text, ["row", "finding", "label", "suggestion", "score", "group"])
-        writer.writeheader()
-        writer.writerows(self.rows())
-        return text.getvalue()
+        return csv_text(["row", "finding", "label", "suggestion", "score", "group"], self.rows())
 
     def to_dict(self) -> dict[str, Any]:
         """The findings as JSON."""

@@ -108,7 +108,7 @@ def embed_stream(
     earlier, done, width = journey.rows, journey.rows, 0
     try:
         with items_bar(unless=not progress) as bar:
-            task = bar.add_task(f"embedding {stream.name}", total=stream.rows, completed=done)
+            task = bar.add_task(f"embedding {stream.name}", total=stream.rows, completed=done, what="")
             for part in _parts(model, stream, done, size, labels, "queries" if to_file else "database"):
                 sink.put(part)
                 done += len(part.embeddings)

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from nearer._checks import needed
 from nearer.datasets._frame import frame_from
-from nearer.exceptions import NearerError, ParameterError
+from nearer.exceptions import ParameterError
 from nearer.models._bulk import PART, Embedded, Side, dimension_of, embed_part
 from nearer.models._model import Model
 from nearer.models._saved import load
@@ -52,12 +53,7 @@ def embed_with_ray(
         workers: how many copies of the model work at a time.
         batch_size: rows that a worker embeds at a time.
     """
-    try:
-        import ray
-    except ImportError as error:
-        raise NearerError(
-            "Embedding on a cluster needs Ray Data, which is not installed. Run: pip install 'nearer[ray]'"
-        ) from error
+    ray = needed("ray", "Embedding on a cluster needs Ray Data", "ray")
     machine: Model = load(model)
     target, source = os.fspath(out), str(Path(data).expanduser().resolve())
     into_index = "://" in target or target.endswith("/")

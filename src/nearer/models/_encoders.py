@@ -12,6 +12,7 @@ import functools
 import hashlib
 import importlib.util
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -134,7 +135,7 @@ class FrozenEncoder:
         missing = {key: item for key, item in zip(keys, items, strict=True) if key not in found}
         todo, batches = list(missing), range(0, len(missing), BATCH)
         with items_bar(unless=progress is False or len(todo) <= BATCH, fleeting=True) as bar:
-            task = bar.add_task(f"encoding {self.kind}", total=len(todo))
+            task = bar.add_task(f"encoding {self.kind}", total=len(todo), what="")
             # What a module sees is cut out of a picture of this size; a function may look at every pixel.
             ahead = _ahead(self.kind, list(missing.values()), self.settings.get("resize"))
             for start, ready in zip(batches, ahead, strict=True):
@@ -450,10 +451,6 @@ def _decoded(item: Any, enough: int | None) -> NDArray[np.uint8]:
 
 def items_bar(*, unless: bool, fleeting: bool = False) -> Any:
     """Items done and the time left, on the error stream; a fleeting bar only on a terminal, until it is done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from nearer._bars import progress_bar  # a search shows none
 
-    console = Console(stderr=True)
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
-    off = unless or (fleeting and not console.is_terminal)
-    return Progress(*columns, console=console, transient=fleeting, disable=off)
+    return progress_bar(off=unless or (fleeting and not sys.stderr.isatty()), fleeting=fleeting)

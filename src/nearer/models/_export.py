@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from nearer._checks import needed
 from nearer._storage import write_file
 from nearer.exceptions import ParameterError
 from nearer.geometry._shared import to_sequential
@@ -68,11 +69,8 @@ def export(model: Model, path: str | os.PathLike[str]) -> Path:
 
 def _as_onnx(model: Model) -> bytes:
     """The input `items` (n, ...) and the output `embeddings` (n, d), n free."""
-    try:
-        import onnx  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise ParameterError("ONNX needs two more packages: pip install 'nearer[onnx]'.") from error
+    for package in ("onnx", "onnxscript"):
+        needed(package, f"ONNX needs {package}", "onnx")
     example, front = torch.zeros(2, *model.inputs.size), model.inputs.encoder
     if isinstance(front, TunedEncoder):
         if front.kind != "photos":

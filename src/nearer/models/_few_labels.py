@@ -17,7 +17,7 @@ from nearer.models._learning import Learned, Watch
 from nearer.models._networks import encoder_for
 from nearer.models._problem import Problem
 from nearer.models._settings import FitSettings
-from nearer.training import Checkpoints, Plan, PseudoLabelAngular, alternate, cosine
+from nearer.training import Plan, PseudoLabelAngular, alternate, cosine
 from nearer.training._shared import jiggled
 
 # From the experiments with ten labels per class (`nearer reproduce semi-supervised`).
@@ -59,6 +59,6 @@ def train_few_labels(problem: Problem, settings: FitSettings, watch: Watch) -> L
         transform=moved,
         schedule=cosine(plan.total * math.ceil(size / plan.batch_size)),
         callbacks=watch.callbacks,
-        checkpoints=None if watch.folder is None else Checkpoints(watch.folder / "checkpoints"),
+        checkpoints=watch.checkpoints(),
     )
     return Learned(Chain(encoder, learner.module).eval(), history)

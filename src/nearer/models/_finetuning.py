@@ -41,16 +41,8 @@ from nearer.models._whole_network import (
     start_class_vectors,
     train_whole,
 )
-from nearer.training import (
-    Checkpoints,
-    ClassSampler,
-    CSVLog,
-    JSONLinesLog,
-    PhotoBatches,
-    ProgressBar,
-    TensorBatches,
-)
-from nearer.training._shared import Callback, History, pages_kept
+from nearer.training import ClassSampler, PhotoBatches, ProgressBar, TensorBatches
+from nearer.training._shared import History, pages_kept
 
 # The share of the training classes (or rows) that epochs are chosen on, and the least classes for that.
 VALIDATION, FEWEST_CLASSES, MOST_VALIDATED = 0.15, 8, 2_000
@@ -115,6 +107,7 @@ def fine_tune(data: Dataset, settings: FitSettings, watch: Watch, say: Callable[
             both = (found["recall@1"] + found["map@r"]) / 2
             return {"score": both, "recall@1": found["recall@1"], "map@r": found["map@r"]}
 
+        bar = [ProgressBar()] if not watch.callbacks and sys.stderr.isatty() else []
         torch.manual_seed(settings.seed)
         history = train_whole(
             network,
@@ -127,8 +120,8 @@ def fine_tune(data: Dataset, settings: FitSettings, watch: Watch, say: Callable[
             patience=settings.patience if "patience" in settings.given else PATIENCE,
             chunk=chunk,
             precision=settings.precision,
-            callbacks=_callbacks(watch),
-            checkpoints=None if watch.folder is None else Checkpoints(watch.folder / "checkpoints"),
+            callbacks=[*watch.logs(), *bar, *watch.callbacks],
+            checkpoints=watch.checkpoints(),
         )
     notes = _told(history, asked, new_classes, str(learner.form_))
     if not history.best:
@@ -287,16 +280,6 @@ def _announce(
     )
     if chunk is not None:
         say(f"A batch does not fit the memory at once: {chunk} {base.kind} are encoded at a time, a third slower.")
-
-
-def _callbacks(watch: Watch) -> list[Callback]:
-    """Logs where there is a folder, and a bar where nobody looks on and there is a terminal."""
-    logs: list[Callback] = []
-    if watch.folder is not None:
-        logs = [JSONLinesLog(watch.folder / "log.jsonl"), CSVLog(watch.folder / "log.csv")]
-    if not watch.callbacks and sys.stderr.isatty():
-        logs.append(ProgressBar())
-    return [*logs, *watch.callbacks]
 
 
 def _told(history: History, asked: NDArray[np.int64], new_classes: bool, form: str) -> list[str]:

@@ -20,6 +20,7 @@ from nearer.geometry._shared import Standardize
 from nearer.models._maps import as_module
 from nearer.models._problem import CLASSES, Problem
 from nearer.models._settings import FitSettings
+from nearer.training import Checkpoints, CSVLog, JSONLinesLog
 
 if TYPE_CHECKING:
     from nearer.models._methods import Method
@@ -49,6 +50,15 @@ class Watch:
 
     folder: Path | None = None
     callbacks: Sequence[Callback] = ()
+
+    def logs(self) -> list[Callback]:
+        """The files that a training writes, where there is a folder."""
+        folder = self.folder
+        return [] if folder is None else [JSONLinesLog(folder / "log.jsonl"), CSVLog(folder / "log.csv")]
+
+    def checkpoints(self) -> Checkpoints | None:
+        """What a training goes on from, where there is a folder."""
+        return None if self.folder is None else Checkpoints(self.folder / "checkpoints")
 
 
 def learn_nothing(problem: Problem, settings: FitSettings) -> Learned:

@@ -24,18 +24,8 @@ from nearer.models._scoring import evaluate_problem, main_score
 from nearer.models._settings import FitSettings
 from nearer.pairwise import Miner
 from nearer.relations._shared import relation_of
-from nearer.training import (
-    Checkpoints,
-    ClassSampler,
-    CSVLog,
-    EncoderStep,
-    JSONLinesLog,
-    TensorBatches,
-    UniformSampler,
-    cosine,
-    train,
-)
-from nearer.training._shared import Callback, Sampler
+from nearer.training import ClassSampler, EncoderStep, TensorBatches, UniformSampler, cosine, train
+from nearer.training._shared import Sampler
 
 VALIDATION = 0.15
 PER_CLASS = 4
@@ -94,19 +84,14 @@ def train_network(problem: Problem, settings: FitSettings, watch: Watch, target:
         scores = evaluate_problem(inner, lambda items: embed(encoder, torch.from_numpy(items)).numpy(), quick=True)
         return {"validation": main_score(scores)}
 
-    logs: list[Callback] = []
-    checkpoints = None
-    if watch.folder is not None:
-        logs = [JSONLinesLog(watch.folder / "log.jsonl"), CSVLog(watch.folder / "log.csv")]
-        checkpoints = Checkpoints(watch.folder / "checkpoints")
     history = train(
         step,
         sampler,
         epochs=settings.epochs,
         validate=validate,
         patience=settings.patience,
-        callbacks=[*logs, *watch.callbacks],
-        checkpoints=checkpoints,
+        callbacks=[*watch.logs(), *watch.callbacks],
+        checkpoints=watch.checkpoints(),
     )
     return Learned(encoder.eval(), history)
 

@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from nearer._storage import MANIFEST, read_folder, write_folder
 from nearer.exceptions import CorruptFileError, ParameterError
-from nearer.geometry._shared import REFUSED, build, description
+from nearer.geometry._shared import REFUSED, description, restored
 from nearer.models._encoders import FrozenEncoder
 from nearer.models._inputs import Inputs
 from nearer.models._model import Model
@@ -107,9 +106,9 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
     folder = read_folder(path, format=FORMAT, version=VERSION)
     about = folder.metadata
     try:
-        baseline = None if about["baseline"] is None else _restored(about["baseline"], folder.tensors["baseline"])
+        baseline = None if about["baseline"] is None else restored(about["baseline"], folder.tensors["baseline"])
         model = Model(
-            _restored(about["encoder"], folder.tensors["parameters"]),
+            restored(about["encoder"], folder.tensors["parameters"]),
             Inputs.from_dict(about["inputs"]),
             baseline=baseline,
             trained_on=folder.tensors["trained_on"]["rows"].to(torch.int64).reshape(-1).numpy(),
@@ -135,11 +134,3 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Model:
         model.inputs = replace(model.inputs, encoder=given)
     model.place = Path(path)
     return model
-
-
-def _restored(about: Any, tensors: Mapping[str, Tensor]) -> nn.Module:
-    """A module from its description and its tensors, without a second copy of them."""
-    with torch.device("meta"):
-        module = build(about)
-    module.load_state_dict(dict(tensors), assign=True)
-    return module.eval()

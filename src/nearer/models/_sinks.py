@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer._storage import write_file
-from nearer.exceptions import NearerError, ParameterError
+from nearer.exceptions import ParameterError
 
 Floats = NDArray[np.float32]
 FILES = (".npy", ".csv", ".parquet")
@@ -129,12 +129,9 @@ class ParquetSink:
     """A Parquet file with `id`, `embedding` and the kept columns; parts until it is whole."""
 
     def __init__(self, out: Path, work: Path) -> None:
-        try:
-            import pyarrow
-            from pyarrow import parquet
-        except ImportError as error:
-            raise NearerError("Writing Parquet needs pyarrow. Run: pip install 'nearer[tables]'") from error
-        self.arrow, self.parquet = pyarrow, parquet
+        from nearer.datasets._parquet_files import load_arrow
+
+        self.arrow, self.parquet = load_arrow()
         self.out, self.work, self.parts = out, work, 0
 
     def _place(self, number: int) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -311,11 +312,7 @@ def _ends(codes: Tensor, tile: int) -> tuple[list[int], list[int]]:
 
 def _starts(sizes: list[int]) -> list[int]:
     """Where each class begins."""
-    starts, total = [], 0
-    for size in sizes:
-        starts.append(total)
-        total += size
-    return starts
+    return list(accumulate(sizes, initial=0))[:-1]
 
 
 def _padded(size: int) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nearer._bars import progress_bar
 from nearer._checks import needed
 from nearer._storage import write_file
 from nearer.exceptions import ParameterError
@@ -84,15 +85,13 @@ class CSVLog:
             self._columns = kept[0].strip().split(",") if kept else []
         elif moment.kind == "epoch":
             row = {"epoch": moment.epoch, "step": moment.step, **moment.values}
-            text = io.StringIO(newline="")
             fresh = not self._columns
             self._columns = self._columns or list(row)
-            writer = csv.DictWriter(text, self._columns, extrasaction="ignore", lineterminator="\n")
-            if fresh:
-                writer.writeheader()
-            writer.writerow(row)
             with open(self.path, "a", encoding="utf-8", newline="") as file:
-                file.write(text.getvalue())
+                writer = csv.DictWriter(file, self._columns, extrasaction="ignore", lineterminator="\n")
+                if fresh:
+                    writer.writeheader()
+                writer.writerow(row)
 
 
 class TensorBoardLog:
@@ -224,17 +223,7 @@ class ProgressBar:
             self._bar.update(self._task, completed=moment.step, what=f"{loss}  {self._scores}".strip())
 
     def _begin(self, moment: Moment) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = [
-            TextColumn("learning"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[what]}"),
-        ]
-        self._bar = Progress(*columns, console=self._console or Console(stderr=True))
+        self._bar = progress_bar(self._console)
         self._task = self._bar.add_task("learning", total=moment.steps, completed=moment.step, what="")
         self._bar.start()
 

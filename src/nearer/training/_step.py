@@ -11,7 +11,6 @@ Reference: Gao et al. 2021 (GradCache).
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -352,7 +351,8 @@ def backward_in_chunks(
     value = loss(embeddings)
     value.backward()  # type: ignore[no-untyped-call]
     assert embeddings.grad is not None
-    with _random_state_kept():
+    # The second pass repeats numbers that were drawn already; afterwards go on as if it had not been.
+    with torch.random.fork_rng(range(torch.cuda.device_count())):
         for chunk, state, gradient in zip(
             chunks, states, torch.split(embeddings.grad, [len(part) for part in parts]), strict=True
         ):
@@ -369,13 +369,3 @@ def _set_random_state(state: list[Tensor]) -> None:
     torch.set_rng_state(state[0])
     if len(state) > 1:
         torch.cuda.set_rng_state_all(state[1:])
-
-
-@contextlib.contextmanager
-def _random_state_kept() -> Iterator[None]:
-    """The second pass repeats numbers that were drawn already; afterwards go on as if it had not been."""
-    drawn = _random_state()
-    try:
-        yield
-    finally:
-        _set_random_state(drawn)

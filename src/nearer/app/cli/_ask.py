@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import numpy as np
 import typer
 
-from nearer._plain import counted
+from nearer._plain import counted, csv_text
 from nearer._storage import write_file
 from nearer.app.cli._loading import load_data, load_for
 from nearer.app.cli._output import check_new, plain, print_json, say
@@ -123,10 +121,9 @@ class _Answers:
                 self.classes.append(reply)
             self.labels[question[0]] = self.classes.index(reply)
             self.said.append((*names, reply))
-        text = io.StringIO()
         head = ("first", "second", "same") if self.pairs else ("row", "class")
-        csv.writer(text).writerows([head, *self.said])
-        write_file(self.out, text.getvalue().encode("utf-8"))
+        rows = [dict(zip(head, said, strict=True)) for said in self.said]
+        write_file(self.out, csv_text(head, rows).encode("utf-8"))
         return True
 
     def name(self, row: int) -> str:

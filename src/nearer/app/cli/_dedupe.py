@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from nearer._plain import csv_text
 from nearer._storage import write_file
 from nearer.app.cli._loading import load_data, load_for
 from nearer.app.cli._output import as_utf8, check_new, print_json, say
@@ -183,23 +182,20 @@ def _scores(given: Dataset, name: str) -> NDArray[np.float64]:
 def _as_csv(duplicates: Duplicates, given: Dataset, kinds: Sequence[str]) -> bytes:
     names = [item_name(given, row).removeprefix("row ") for row in range(len(given.all))]
     sizes = np.bincount(duplicates.groups[duplicates.groups >= 0])
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(["row", "item", "keep", "group", "group_size", "kept_item", "distance", "kind"])
-    for row, (group, stays, kept, apart) in enumerate(
-        zip(
-            duplicates.groups.tolist(),
-            duplicates.keep.tolist(),
-            duplicates.kept.tolist(),
-            duplicates.distances.tolist(),
-            strict=True,
-        )
-    ):
-        size = int(sizes[group]) if group >= 0 else 1
-        writer.writerow(
-            [row, names[row], int(stays), "" if group < 0 else group, size, names[kept], f"{apart:.6g}", kinds[row]]
-        )
-    return as_utf8(text.getvalue())
+    rows = [
+        {
+            "row": row,
+            "item": names[row],
+            "keep": int(duplicates.keep[row]),
+            "group": "" if group < 0 else group,
+            "group_size": int(sizes[group]) if group >= 0 else 1,
+            "kept_item": names[duplicates.kept[row]],
+            "distance": f"{duplicates.distances[row]:.6g}",
+            "kind": kinds[row],
+        }
+        for row, group in enumerate(duplicates.groups.tolist())
+    ]
+    return as_utf8(csv_text(rows[0], rows))
 
 
 def _write_page(duplicates: Duplicates, given: Dataset, page: Path, name: str) -> None:

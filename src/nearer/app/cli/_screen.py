@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -60,10 +59,10 @@ class IterationBar:
     """
 
     def __init__(self, console: Console) -> None:
-        columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
-        more = [TimeRemainingColumn(), TextColumn("{task.fields[what]}")]
+        from nearer._bars import progress_bar  # a search shows none
+
         hidden = console.quiet or not console.is_terminal
-        self.bar = Progress(*columns, *more, console=console, transient=True, disable=hidden)
+        self.bar = progress_bar(console, off=hidden, fleeting=True, spinner=True)
         self._task = self.bar.add_task("learning", total=None, what="")
 
     def __enter__(self) -> IterationBar:

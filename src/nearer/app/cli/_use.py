@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import sys
@@ -15,7 +13,7 @@ import numpy as np
 from rich.table import Table
 
 from nearer._checks import check_int
-from nearer._plain import counted
+from nearer._plain import counted, csv_text
 from nearer._storage import write_file
 from nearer.app.cli._loading import as_asked, as_where, load_for, reading
 from nearer.app.cli._output import answer, check_new, print_json, say
@@ -308,12 +306,7 @@ def _hits_as_text(results: Sequence[Sequence[Any]], suffix: str, queries: Sequen
     ]
     if suffix == ".jsonl":
         return ("\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n").encode()
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names)
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    return csv_text(dict.fromkeys(name for row in rows for name in row), rows).encode()
 
 
 def _print_hits(results: Sequence[Sequence[Any]], *, as_json: bool, queries: Sequence[str | int]) -> None:

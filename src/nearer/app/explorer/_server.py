@@ -120,17 +120,14 @@ def application(session: Session, token: str) -> Starlette:
 
         return endpoint
 
-    def say(request: Request, body: Any) -> Any:
-        session.say(body)
-        return _answers.overview(session)
+    def after(change: Callable[[Any], Any]) -> Callable[[Request, Any], Any]:
+        """The overview after a change."""
 
-    def undo(request: Request, body: Any) -> Any:
-        session.undo()
-        return _answers.overview(session)
+        def work(request: Request, body: Any) -> Any:
+            change(body)
+            return _answers.overview(session)
 
-    def redo(request: Request, body: Any) -> Any:
-        session.redo()
-        return _answers.overview(session)
+        return work
 
     def refit(request: Request, body: Any) -> Any:
         table = session.refit(lambda text, share: announcer("progress", {"text": text, "share": share}))
@@ -200,7 +197,8 @@ def application(session: Session, token: str) -> Starlette:
         "scores": lambda request, body: session.state.table or session.scores(session.state),
         "search": lambda request, body: {"items": session.find(request.query_params.get("q", ""))},
     }
-    posted = {"say": say, "undo": undo, "redo": redo, "refit": refit, "spread": spread,
+    posted = {"say": after(session.say), "undo": after(lambda body: session.undo()),
+              "redo": after(lambda body: session.redo()), "refit": refit, "spread": spread,
               "cards": lambda request, body: _answers.cards(session, body.get("items")),
               "similar": lambda request, body: _answers.similar(session, body)}  # fmt: skip
     base = f"/{token}"

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import linalg
 
 from nearer._checks import check_number
 from nearer.estimators._matrices import Array, ridged, symmetric
-from nearer.estimators._moments import FromMoments, Moments
-from nearer.estimators._scatter import PairScatters, label_scatters, pair_scatters
-from nearer.estimators._supervision import MatrixLearner, PairSupervision
+from nearer.estimators._moments import FromPairScatters
+from nearer.estimators._scatter import PairScatters
+from nearer.estimators._supervision import MatrixLearner
 from nearer.estimators.linear._kissme import check_both_kinds
 from nearer.exceptions import ParameterError
 
@@ -65,7 +64,7 @@ def gmml_matrix(scatters: PairScatters, *, t: float = 0.5, ridge: float | None =
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GMML(FromMoments, PairSupervision, MatrixLearner):
+class GMML(FromPairScatters, MatrixLearner):
     """Geometric mean metric learning, `M = S⁻¹ #_t D`: closed form, from labels (all pairs) or from listed pairs.
 
     X (n, p) -> (n, d). At t = ½ it minimises `Tr(MS) + Tr(M⁻¹D)`, the distances of similar pairs plus the inverse
@@ -104,12 +103,3 @@ class GMML(FromMoments, PairSupervision, MatrixLearner):
         t = check_number(self.t, "t", minimum=0, maximum=1)
         ridge = None if self.ridge is None else check_number(self.ridge, "ridge", minimum=0)
         return gmml_matrix(scatters, t=t, ridge=ridge)
-
-    def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
-        return self._solve(label_scatters(X, codes))
-
-    def _from_moments(self, moments: Moments) -> Array:
-        return self._solve(moments.pairs())
-
-    def _learn_pairs(self, X: Any, pairs: Array, similar: Array, rng: np.random.RandomState) -> Array:
-        return self._solve(pair_scatters(X, pairs, similar))

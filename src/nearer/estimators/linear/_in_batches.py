@@ -16,6 +16,7 @@ import numpy as np
 
 from nearer.estimators._matrices import Array
 from nearer.estimators._optimize import report
+from nearer.estimators._scatter import class_scatter
 from nearer.exceptions import ParameterError
 from nearer.neighbors import search
 
@@ -42,11 +43,7 @@ def whitened_start(X: Array, codes: Array, d: int, rng: np.random.RandomState) -
     """`A = s·C^{−½}` (d, p) with the shrunk within-class covariance C, cut to the d directions that spread most."""
     rows = np.sort(rng.permutation(len(X))[:LOOKED_AT])
     x, y = X[rows].astype(np.float64), codes[rows]
-    _, y = np.unique(y, return_inverse=True)
-    counts = np.bincount(y)
-    means = np.stack([np.bincount(y, column) for column in x.T], axis=1) / counts[:, None]
-    rest = x - means[y]
-    within = rest.T @ rest / len(x)
+    within = class_scatter(x, np.unique(y, return_inverse=True)[1]) / len(x)
     typical = np.trace(within) / len(within)
     if typical <= 0:
         within, typical = np.eye(len(within)), 1.0

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from nearer._checks import check_number
 from nearer.estimators._matrices import Array, project_psd
-from nearer.estimators._moments import FromMoments, Moments
-from nearer.estimators._scatter import PairScatters, label_scatters, pair_scatters
-from nearer.estimators._supervision import MatrixLearner, PairSupervision
+from nearer.estimators._moments import FromPairScatters
+from nearer.estimators._scatter import PairScatters
+from nearer.estimators._supervision import MatrixLearner
 from nearer.estimators.linear._covariance import inverse_with_ridge
 from nearer.exceptions import LabelError
 
@@ -46,7 +45,7 @@ def kissme_matrix(scatters: PairScatters, *, ridge: float = 1e-2) -> Array:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class KISSME(FromMoments, PairSupervision, MatrixLearner):
+class KISSME(FromPairScatters, MatrixLearner):
     """KISSME, `M = PSD(Σ_S⁻¹ − Σ_D⁻¹)`: closed form, from labels (all pairs, O(n p²)) or from listed pairs.
 
     X (n, p) -> (n, d). `ridge` shrinks both scatters in the units of each feature. `blend` mixes M with the
@@ -75,12 +74,5 @@ class KISSME(FromMoments, PairSupervision, MatrixLearner):
 
     ridge: float = 1e-2
 
-    def _learn_labels(self, X: Any, codes: Array, rng: np.random.RandomState) -> Array:
-        return kissme_matrix(label_scatters(X, codes), ridge=check_number(self.ridge, "ridge", minimum=0))
-
-    def _from_moments(self, moments: Moments) -> Array:
-        return kissme_matrix(moments.pairs(), ridge=check_number(self.ridge, "ridge", minimum=0))
-
-    def _learn_pairs(self, X: Any, pairs: Array, similar: Array, rng: np.random.RandomState) -> Array:
-        scatters = pair_scatters(X, pairs, similar)
+    def _solve(self, scatters: PairScatters) -> Array:
         return kissme_matrix(scatters, ridge=check_number(self.ridge, "ridge", minimum=0))

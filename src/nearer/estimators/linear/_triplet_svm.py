@@ -10,7 +10,7 @@ from scipy import optimize
 
 from nearer._checks import check_int, check_number
 from nearer.estimators._matrices import Array, project_psd
-from nearer.estimators._optimize import report, warn_if_stopped_early
+from nearer.estimators._optimize import minimize, warn_if_stopped_early
 from nearer.estimators._sampling import near_triplets
 from nearer.estimators._scatter import take_differences
 from nearer.estimators._supervision import MatrixLearner, TripletSupervision, nonzero_pairs
@@ -31,40 +31,23 @@ def triplet_svm(
     """
     cross = np.square(far @ near.T)
     kernel = np.square(far @ far.T) - cross - cross.T + np.square(near @ near.T)
-    count, solved = 0, False
 
     def dual(alpha: Array) -> tuple[float, Array]:
         image = kernel @ alpha
         return float(alpha @ image / 2 - alpha.sum()), image - 1
 
-    def gap_of(alpha: Array) -> tuple[float, float]:
-        """The primal value of M, and how far the dual value lies below it."""
-        image = kernel @ alpha
-        primal = float(alpha @ image / 2 + C * np.maximum(1 - image, 0).sum())
-        return primal, primal + float(alpha @ image / 2 - alpha.sum())
+    def solved(alpha: Array, value: float, slope: Array) -> bool:
+        """Whether the primal value of M lies no more above the dual one, which is −`value`, than it may."""
+        primal = value + float(alpha.sum()) + C * float(np.maximum(-slope, 0).sum())
+        return primal + value <= tol * max(primal, 1e-12)
 
-    def step(alpha: Array) -> None:
-        nonlocal count, solved
-        count += 1
-        primal, gap = gap_of(alpha)
-        report(verbose, "TripletSVM", count, primal, most=max_iter)
-        solved = gap <= tol * primal
-        if solved:
-            raise StopIteration
-
-    result = optimize.minimize(
-        dual,
-        np.zeros(len(near)),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=optimize.Bounds(0, C),
-        callback=step,
-        options={"maxiter": max_iter, "ftol": 1e-15, "gtol": 1e-12, "maxfun": 20 * max_iter},
-    )
-    primal, gap = gap_of(result.x)
-    alpha = result.x[:, None]
-    solved = solved or gap <= tol * max(primal, 1e-12)
-    return (far * alpha).T @ far - (near * alpha).T @ near, max(int(result.nit), 1), solved
+    alpha, _, n_iter, _ = minimize(
+        dual, np.zeros(len(near)), max_iter=max_iter, tol=1e-15, verbose=verbose, name="TripletSVM",
+        solved=solved, bounds=optimize.Bounds(0, C),
+    )  # fmt: skip
+    converged = solved(alpha, *dual(alpha))
+    alpha = alpha[:, None]
+    return (far * alpha).T @ far - (near * alpha).T @ near, n_iter, converged
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

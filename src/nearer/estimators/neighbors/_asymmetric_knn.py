@@ -16,6 +16,7 @@ from nearer._checks import check_choice, check_number
 from nearer.estimators import Euclidean, KernelLearner
 from nearer.estimators._learner import check_components, fitted_rows
 from nearer.estimators._matrices import Array
+from nearer.estimators._scatter import class_means
 from nearer.estimators._starts import Init, canonical_starts, start_components
 from nearer.estimators.linear._kernels import Kernel
 from nearer.estimators.neighbors._near import nearest_rows
@@ -183,8 +184,7 @@ class AsymmetricKNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if one_view:
             return V.copy(), V
         mapped = right @ V
-        counts = np.maximum(np.bincount(codes), 1)
-        means = np.stack([np.bincount(codes, column) for column in mapped.T], axis=1) / counts[:, None]
+        means = class_means(mapped, codes, np.maximum(np.bincount(codes), 1))
         gram = left.T @ left
         ridge = 1e-2 * float(np.trace(gram)) / len(gram) + 1e-12
         U = np.linalg.solve(gram + ridge * np.eye(len(gram)), left.T @ means[codes])

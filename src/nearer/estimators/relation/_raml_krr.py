@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
+from scipy.sparse.linalg import LinearOperator, cg
 
 from nearer._checks import check_choice, check_int, check_number
 from nearer.estimators._matrices import Array, symmetric
@@ -57,35 +58,29 @@ def krr_by_gradients(
     >>> M.round(4), round(b, 4)
     (array([[2.]]), 1.0)
     """
-    target = g - g.mean() if bias else g
-    right = sums.scatter(target)
+    right = sums.scatter(g - g.mean() if bias else g)
     # For Gaussian differences of covariance S the operator is 2m S⊗S + λ, up to the mean that a bias takes away; in
     # the eigenbasis of S that is a number for each entry, which leaves few iterations whatever the scales are.
     values, basis = linalg.eigh(sums.mean_scatter())
     curvature = 2 * len(sums) * np.outer(values.clip(min=0), values.clip(min=0)) + ridge
     inverse = 1 / np.maximum(curvature, curvature.max() * 1e-14 + 1e-300)
-
-    def precondition(gradient: Array) -> Array:
-        return basis @ (inverse * (basis.T @ gradient @ basis)) @ basis.T
-
-    matrix, residual = np.zeros_like(right), right
-    goal = tol * float(np.linalg.norm(right))
-    direction = precondition(residual)
-    size = float(np.vdot(residual, direction))
     count = 0
-    while count < max_iter and np.linalg.norm(residual) > goal:
-        count += 1
-        image = sums.apply(direction, centered=bias) + ridge * direction
-        step = size / float(np.vdot(direction, image))
-        matrix = matrix + step * direction
-        residual = residual - step * image
-        turned = precondition(residual)
-        new = float(np.vdot(residual, turned))
-        direction = turned + (new / size) * direction
-        size = new
-        report(0, "RAMLKRR", count, size, most=max_iter)
+
+    def apply(flat: Array) -> Array:
+        direction = flat.reshape(right.shape)
+        return (sums.apply(direction, centered=bias) + ridge * direction).ravel()
+
+    def precondition(flat: Array) -> Array:
+        nonlocal count
+        count += 1  # once in every iteration
+        report(0, "RAMLKRR", count, float(np.linalg.norm(flat)), most=max_iter)
+        return (basis @ (inverse * (basis.T @ flat.reshape(right.shape) @ basis)) @ basis.T).ravel()
+
+    system, rough = (LinearOperator(2 * [right.size], work, dtype=right.dtype) for work in (apply, precondition))
+    flat, left_over = cg(system, right.ravel(), rtol=tol, maxiter=max_iter, M=rough)
+    matrix = flat.reshape(right.shape)
     offset = float(g.mean() - np.vdot(sums.mean_scatter(), matrix)) if bias else 0.0
-    return symmetric(matrix), offset, count, bool(np.linalg.norm(residual) <= goal)
+    return symmetric(matrix), offset, count, not left_over
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

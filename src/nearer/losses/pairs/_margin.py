@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from nearer._checks import check_choice, check_int, check_number
-from nearer._tracing import readable, require
 from nearer.exceptions import LabelError
 from nearer.losses.pairs._distances import lengths, root, tile_lengths
+from nearer.losses.pairs._pair_loss import check_range
 from nearer.losses.pairs._row_loss import RowLoss
 from nearer.pairwise import Far, Miner, Near, Panel, Statistic, Terms
 from nearer.relations import ClassLabels, PartialLabels, Relation
@@ -70,13 +70,7 @@ class MarginLoss(RowLoss):
         if not isinstance(relation, (ClassLabels, PartialLabels)):
             raise LabelError("`n_classes` needs class labels: β belongs to the anchor's class.")
         labels = relation.queries
-        if not readable(labels):
-            require("labels", "be numbers of classes", (labels >= 0) & (labels < len(self.beta_class)))
-        elif len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= len(self.beta_class)):
-            raise LabelError(
-                f"labels must lie in 0..{len(self.beta_class) - 1} for the {len(self.beta_class)} boundaries, got "
-                f"{int(labels.min())}..{int(labels.max())}."
-            )
+        check_range(labels, len(self.beta_class), "a boundary each")
         return self.beta + self.beta_class[labels]
 
     def _multiples(self, positives: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:

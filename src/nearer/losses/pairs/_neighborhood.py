@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from nearer._checks import check_choice, check_int, check_number
 from nearer._tracing import leave_to_eager
 from nearer._validation import as_labels, as_tensor, check_finite
-from nearer.exceptions import LabelError, ParameterError, ShapeError
+from nearer.exceptions import ParameterError, ShapeError
 from nearer.losses.pairs._distances import sum_weighted_squares
 from nearer.losses.pairs._neighborhood_inference import (
     NeighborSets,
@@ -23,7 +23,7 @@ from nearer.losses.pairs._neighborhood_inference import (
     choose_sets_greedily,
     nearest_by_class,
 )
-from nearer.losses.pairs._pair_loss import check_embeddings
+from nearer.losses.pairs._pair_loss import check_embeddings, check_range
 from nearer.pairwise._shared import full_precision
 
 Inference = Literal["exact", "greedy"]
@@ -204,10 +204,7 @@ class NeighborhoodLoss(nn.Module):
             names, codes = torch.unique(both, return_inverse=True)
             return codes[: len(classes)], codes[len(classes) :], len(names)
         c = len(self.task_loss)
-        if len(both) and not (int(both.min()) >= 0 and int(both.max()) < c):
-            raise LabelError(
-                f"`labels` must be 0..{c - 1}, the rows of `task_loss`, got {int(both.min())} to {int(both.max())}."
-            )
+        check_range(both, c, "the rows of `task_loss`")
         return classes, item_classes, c
 
     def _check_k(self, q: int, n: int, excluded_rows: Tensor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from nearer._checks import check_choice
 from nearer._tracing import at_once, leave_to_eager, readable, require
 from nearer._validation import as_tensor, check_finite
-from nearer.exceptions import ParameterError, ShapeError
+from nearer.exceptions import LabelError, ParameterError, ShapeError
 from nearer.pairwise import Miner, Panel
 from nearer.pairwise._shared import (
     Gradient,
@@ -139,7 +140,7 @@ class PairLoss(nn.Module, ABC):
             return self._traced(queries, database, relation)
 
         def compute(
-            q: Tensor, d: Tensor | None, values: Tensor | None, layer: Relation, gradient: bool
+            layer: Relation, q: Tensor, d: Tensor | None, values: Tensor | None, gradient: bool
         ) -> Gradient:
             pairing = make_pairing(q, d, layer, unit=self.normalize)
             if pairing.queries.shape[0] == 0 or pairing.database.shape[0] == 0:
@@ -339,7 +340,7 @@ class ShardedLoss(nn.Module):
         loss = self.loss
 
         def compute(
-            q: Tensor, d: Tensor | None, values: Tensor | None, layer: Relation, gradient: bool
+            layer: Relation, q: Tensor, d: Tensor | None, values: Tensor | None, gradient: bool
         ) -> Gradient:
             shards = Shards(len(q), q.device, averaged=self.averaged)
             if loss.rowwise:
@@ -352,7 +353,7 @@ class ShardedLoss(nn.Module):
 
 
 # As `Compute`, for one layer of a relation.
-ComputeLayer = Callable[[Tensor, Tensor | None, Tensor | None, Relation, bool], Gradient]
+ComputeLayer = Callable[[Relation, Tensor, Tensor | None, Tensor | None, bool], Gradient]
 
 
 def run(
@@ -361,13 +362,8 @@ def run(
     """Hand it to autograd, once for each layer of a soft relation, and add what does not come from pairs."""
     total: Tensor | None = None
     for share, layer in relation.layers():
-
-        def of_layer(
-            q: Tensor, d: Tensor | None, values: Tensor | None, gradient: bool, layer: Relation = layer
-        ) -> Gradient:
-            return compute(q, d, values, layer, gradient)
-
-        value = differentiate(of_layer, queries, database, loss.anchor_values(layer), normalize=loss.normalize)
+        values = loss.anchor_values(layer)
+        value = differentiate(partial(compute, layer), queries, database, values, normalize=loss.normalize)
         value = value if share == 1 else share * value
         total = value if total is None else total + value
     if total is None:
@@ -423,6 +419,16 @@ def check_embeddings(value: Any, name: str, *, finite: bool = True) -> Tensor:
     elif finite:
         require(name, "be finite", torch.isfinite(tensor.detach()))
     return tensor
+
+
+def check_range(labels: Tensor, n: int, what: str, advice: str = "") -> None:
+    """Refuse labels that name none of the n things that a loss has for classes."""
+    if not readable(labels):
+        require("labels", f"lie in 0..{n - 1}, {what}", (labels >= 0) & (labels < n))
+    elif len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= n):
+        raise LabelError(
+            f"`labels` must lie in 0..{n - 1}, {what}, got {int(labels.min())} to {int(labels.max())}.{advice}"
+        )
 
 
 def make_pairing(queries: Tensor, database: Tensor | None, relation: Relation, *, unit: bool) -> Pairing:

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from nearer._checks import check_int, check_number
-from nearer._tracing import readable, require
 from nearer._validation import as_labels
-from nearer.exceptions import LabelError, ShapeError
-from nearer.losses.pairs._pair_loss import check_embeddings
+from nearer.exceptions import ShapeError
+from nearer.losses.pairs._pair_loss import check_embeddings, check_range
 from nearer.losses.proxies._proxy_loss import unit_rows
 from nearer.pairwise._shared import full_precision, inner_settings
 
@@ -77,12 +76,7 @@ class ManifoldLoss(nn.Module):
         if x.shape[1] != self.embedding_dim:
             raise ShapeError(f"`embeddings` must have {self.embedding_dim} columns, got {x.shape[1]}.")
         y = self._drawn(n) if labels is None else as_labels(labels, "labels", n=n)
-        if not readable(x):
-            require("labels", f"lie in 0..{k - 1}, a proxy each", (y >= 0) & (y < k))
-        elif n and (int(y.min()) < 0 or int(y.max()) >= k):
-            raise LabelError(
-                f"`labels` must lie in 0..{k - 1}, a proxy each, got {int(y.min())} to {int(y.max())}."
-            )
+        check_range(y, k, "a proxy each")
         if n == 0:
             return x.sum() * 0 + self.proxies.sum() * 0
         work = torch.float64 if x.dtype == torch.float64 else torch.float32

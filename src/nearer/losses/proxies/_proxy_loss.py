@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from nearer._checks import check_int
-from nearer._tracing import leave_to_eager, readable, require
+from nearer._tracing import leave_to_eager, readable
 from nearer._validation import as_labels
-from nearer.exceptions import LabelError, ParameterError, ShapeError
+from nearer.exceptions import ParameterError, ShapeError
 from nearer.geometry import normalize
-from nearer.losses.pairs._pair_loss import check_embeddings
+from nearer.losses.pairs._pair_loss import check_embeddings, check_range
 from nearer.pairwise._shared import full_precision, inner_settings, normalize_rows
 
 
@@ -73,15 +73,7 @@ class ProxyLoss(nn.Module):
                 f"`embeddings` must have {self.embedding_dim} columns like the proxies, got {x.shape[1]}."
             )
         y = as_labels(labels, "labels", n=len(x)).to(x.device)
-        if not readable(y):
-            require(
-                "labels", f"lie in 0..{self.n_classes - 1}, one number for each proxy", _within(y, self.n_classes)
-            )
-        elif len(y) and (int(y.min()) < 0 or int(y.max()) >= self.n_classes):
-            raise LabelError(
-                f"`labels` must lie in 0..{self.n_classes - 1}, one number for each proxy, got {int(y.min())} to "
-                f"{int(y.max())}. Leave out rows without a label."
-            )
+        check_range(y, self.n_classes, "one number for each proxy", " Leave out rows without a label.")
         return unit_rows(x), y
 
     def vectors(self) -> Tensor:
@@ -92,10 +84,6 @@ class ProxyLoss(nn.Module):
 def unit_rows(x: Tensor) -> Tensor:
     """Rows of length one, without a look at their values where those cannot be read."""
     return normalize(x) if readable(x) else normalize_rows(x)[0]
-
-
-def _within(labels: Tensor, n_classes: int) -> Tensor:
-    return (labels >= 0) & (labels < n_classes)
 
 
 class ShardedProxies(nn.Module):
