@@ -142,7 +142,7 @@ def test_what_cannot_be_learned_from_is_said() -> None:
     x, y = planted()
     with pytest.raises(LabelError, match="at least two classes, got 1"):
         WithinClass().fit(x[:5], y[:5])
-    with pytest.raises(ShapeError, match=r"`apart` must be row numbers of shape \(m, 2\)"):
+    with pytest.raises(ShapeError, match=r"`apart` must be integer row numbers of shape \(m, 2\)"):
         WithinClass().fit(x, y, apart=[1, 2])
     with pytest.raises(ShapeError, match="`together` must point into the 144 rows"):
         WithinClass().fit(x, y, together=[[0, 144]])

@@ -23,17 +23,17 @@ MINUTES = 60.0
 # Slowed down between its steps, so that a kill finds it at work however fast the machine is.
 SLOWED = """
 import sys, time
-from nearer.models import _networks as networks
+from nearer.models import _learning as learning
 
 pause = float(sys.argv[1])
 
-class Slow(networks.CSVLog):
+class Slow(learning.CSVLog):
     def __call__(self, moment):
         super().__call__(moment)
         if moment.kind == "step":
             time.sleep(pause)
 
-networks.CSVLog = Slow
+learning.CSVLog = Slow
 from nearer.app.cli import main
 sys.argv = ["nearer", *sys.argv[2:]]
 main()

@@ -125,7 +125,7 @@ def test_the_argument_of_a_wrong_kind_is_named(call: object, words: str) -> None
         (lambda: nearer.neighbors.search([[0.0], [1.0]], own=[[1.0, 2.0], [3.0]]), "`own` must be a rectangular"),
         (
             lambda: nearer_papers.systems.SyntheticLoss(2, 1)(torch.eye(2), [[0.0, 1.0, 1.0]]),
-            r"`triplets` must be row numbers of shape \(m, 3\)",
+            r"`triplets` must be integer row numbers of shape \(m, 3\)",
         ),
         (lambda: nearer_papers.systems.ClassTree().update_from(iter([3])), "`parts` must be pairs .*, got a int"),
         (lambda: batches().labels(torch.tensor([0.5])), "`rows` must be whole numbers, got fractions"),

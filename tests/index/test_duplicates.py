@@ -96,7 +96,10 @@ def test_listed_pairs_are_duplicates_whatever_their_distance() -> None:
     found = find_duplicates(rows, threshold=0.1, pairs=[[3, 2], [2, 0], [2, 3]])
     assert found.kept.tolist() == [0, 1, 0, 0]
     assert found.pairs.tolist() == [[0, 3], [0, 2]]
-    for wrong, words in (([[0, 4]], "must point into the 4 rows"), ([0, 1], "must be row numbers of shape")):
+    for wrong, words in (
+        ([[0, 4]], "must point into the 4 rows"),
+        ([0, 1], "must be integer row numbers of shape"),
+    ):
         with pytest.raises(ShapeError, match=words):
             find_duplicates(rows, pairs=wrong)
 

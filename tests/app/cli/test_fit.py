@@ -16,6 +16,7 @@ import nearer
 from nearer.app.cli import app
 from nearer.app.cli._config import commented_config
 from nearer.datasets._catalog import load
+from nearer.models import _learning as learning
 from nearer.models import _networks as networks
 from nearer.models._settings import DATA_KEYS, FitSettings
 
@@ -210,7 +211,7 @@ def test_interrupted_and_resumed(here, monkeypatch):
     words += ["--epochs", "12", "--patience", "99"]
     run(*words, "--out", "whole")
 
-    class Pressed(networks.CSVLog):
+    class Pressed(learning.CSVLog):
         def __call__(self, moment):
             super().__call__(moment)
             if moment.kind == "epoch" and moment.epoch == 5:
@@ -219,7 +220,7 @@ def test_interrupted_and_resumed(here, monkeypatch):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(networks, "CSVLog", Pressed)
+            patch.setattr(learning, "CSVLog", Pressed)
             told = run(*words, "--out", "cut", code=130)
     finally:
         signal.signal(signal.SIGINT, before)
